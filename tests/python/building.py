@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shlex
 import subprocess
@@ -42,6 +43,7 @@ class Child:
     """Runs programs in a child process of this interpreter."""
 
     def __init__(self, border_path: Path) -> None:
+        self.begin = ""
         paths = [str(border_path.parent), str(PACKAGE.parent), str(HERE)]
         self.environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
@@ -49,7 +51,7 @@ class Child:
         self, source: str, *arguments: str, status: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-c", source, *arguments],
+            [sys.executable, "-c", self.begin + source, *arguments],
             capture_output=True,
             text=True,
             env={**self.environment, **environment},
@@ -57,3 +59,12 @@ class Child:
         )
         assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
         return done
+
+    def behind(self, begin: str) -> Child:
+        """The same for programs that begin with BEGIN."""
+        other = copy.copy(self)
+        other.begin = begin
+        return other
+
+    def fails(self, source: str) -> subprocess.CompletedProcess[str]:
+        return self(source, status=1)

@@ -160,8 +160,7 @@ crash()
 
 
 def test_uninstall_gives_threads_their_method_back(child):
-    child(
-        """
+    child("""
 import threading, stacksplice
 plain = vars(threading.Thread).copy()
 for _ in range(2):
@@ -170,8 +169,7 @@ for _ in range(2):
     assert dict(vars(threading.Thread)) != plain
     stacksplice.uninstall()
     assert dict(vars(threading.Thread)) == plain
-"""
-    )
+""")
 
 
 def test_uninstalled(tmp_path):

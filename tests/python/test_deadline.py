@@ -39,15 +39,13 @@ def functions(stack):
 
 
 def test_report(reported, child, tmp_path):
-    _, err, (report,) = reported(
-        """
+    _, err, (report,) = reported("""
 def work():
     hang_until(1)
 threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 with stacksplice.deadline(0.02, name="pricing"):
     work()
-"""
-    )
+""")
     assert report["header"]["event"] == "deadline"
     assert report["header"]["deadline_name"] == "pricing"
     assert report["header"]["deadline_milliseconds"] == 20
@@ -63,8 +61,7 @@ with stacksplice.deadline(0.02, name="pricing"):
 
 def test_met(reported):
     """None of those that have ended by the time the last one is missed."""
-    _, _, (report,) = reported(
-        """
+    _, _, (report,) = reported("""
 def suspended():
     with stacksplice.deadline(0.2, name="suspended"):
         yield
@@ -86,43 +83,37 @@ except KeyError:
     pass
 with stacksplice.deadline(0.25, name="missed"):
     hang_until(1)
-"""
-    )
+""")
     assert report["header"]["deadline_name"] == "missed"
 
 
 def test_function(reported):
-    _, _, (report,) = reported(
-        """
+    _, _, (report,) = reported("""
 @stacksplice.deadline(0.02)
 def late(count):
     hang_until(count)
 late(1)
 assert late.__name__ == "late"
-"""
-    )
+""")
     assert report["header"]["deadline_name"] == "late"
 
 
 def test_two_threads_at_once(reported):
-    _, _, reports = reported(
-        """
+    _, _, reports = reported("""
 def late():
     with stacksplice.deadline(0.02):
         hang_until(2)
 threads = [threading.Thread(target=late) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-"""
-    )
+""")
     assert len({report["error"]["thread_id"] for report in reports}) == 2
     for report in reports:
         assert "late" in functions(report["error"]["stack"])
 
 
 def test_child(reported):
-    _, _, (report,) = reported(
-        """
+    _, _, (report,) = reported("""
 with stacksplice.deadline(3600):
     pid = os.fork()
     if not pid:
@@ -130,8 +121,7 @@ with stacksplice.deadline(3600):
             hang_until(1)
     else:
         assert os.waitpid(pid, 0)[1] == 0
-"""
-    )
+""")
     assert report["header"]["pid"] == report["error"]["thread_id"]
 
 

@@ -52,8 +52,7 @@ def test_an_error_in_flight_at_the_end(child, where, end):
 
 
 def test_what_an_error_held_ends_while_modules_are_there(child):
-    done = child(
-        """
+    done = child("""
 import border, stacksplice
 class Local:
     def __del__(self):
@@ -66,8 +65,7 @@ try:
     fails()
 except ValueError as exc:
     border.originate(exc)
-"""
-    )
+""")
     assert (done.stdout, done.stderr) == ("1/2\n", "")
 
 
@@ -214,8 +212,7 @@ sys.keep = Closes()  # the error keeps this module: its traceback has a frame of
 
 def test_a_release_beside_a_thread_that_keeps_the_lock(child):
     """It neither waits for the lock, which nobody lets go, nor drops the object without it."""
-    done = child(
-        """
+    done = child("""
 import border, gc, stacksplice, weakref
 gc.disable()
 class Held(ValueError):
@@ -230,6 +227,5 @@ for _ in range(100):
     stacksplice.peek_error()  # at our next entry at the latest it is dropped
     assert dead() is None
 print("all")
-"""
-    )
+""")
     assert (done.stdout, done.stderr) == ("all\n", "")

@@ -255,8 +255,7 @@ def test_switched_off_and_on(price):
 
 
 def test_each_interpreter_has_its_own_switch(child):
-    done = child(
-        """
+    done = child("""
 import stacksplice
 try:
     import _interpreters
@@ -269,8 +268,7 @@ import stacksplice
 print(stacksplice.foreign_frames(), flush=True)
 ''')
 print(stacksplice.foreign_frames())
-"""
-    )
+""")
     assert done.stdout == "True\nFalse\n"
 
 

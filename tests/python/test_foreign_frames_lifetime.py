@@ -115,8 +115,7 @@ def test_places_of_one_stack_do_not_evict_each_other(crossing):
 
 
 def test_at_the_end_of_the_interpreter(child):
-    done = child(
-        """
+    done = child("""
 import atexit, border
 @atexit.register
 def late():
@@ -128,6 +127,5 @@ try:
     border.fail(0x80004005, "early")
 except Exception as exc:
     kept = exc
-"""
-    )
+""")
     assert done.stdout == "late True\n" and done.stderr == ""

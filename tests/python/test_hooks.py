@@ -20,19 +20,24 @@ def crossing():
 COMBINED = "Propagation:"
 
 
+@pytest.fixture
+def child(child):
+    return child.behind(PROLOGUE)
+
+
 # ---- What is shown -------------------------------------------------------------------------------
 
 
 def test_excepthook(child):
-    done = child(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n", status=1)
+    done = child("stacksplice.install()\nborder.call(fails)\n", status=1)
     assert done.stderr.count("Traceback (most recent call last):") == 1 == done.stderr.count(COMBINED)
 
 
 def test_excepthook_for_other_exceptions(child):
     """Finding that they have no more to show opens no debug files."""
     opened = "import atexit\natexit.register(lambda: print('libdw' in open('/proc/self/maps').read()))\n"
-    plain = child(PROLOGUE + opened + "\nfails()\n", status=1)
-    hooked = child(PROLOGUE + opened + "stacksplice.install()\nfails()\n", status=1)
+    plain = child(opened + "\nfails()\n", status=1)
+    hooked = child(opened + "stacksplice.install()\nfails()\n", status=1)
     assert hooked.stderr == plain.stderr
     assert hooked.stdout == "False\n"
 
@@ -47,21 +52,19 @@ def test_excepthook_for_other_exceptions(child):
 )
 def test_what_is_inside_counts(child, outer):
     """The outer exception crossed nothing, its cause, context or member did."""
-    done = child(PROLOGUE + f"stacksplice.install()\n{outer}\n", status=1)
+    done = child(f"stacksplice.install()\n{outer}\n", status=1)
     assert done.stderr.count(COMBINED) == 1 and "outer" in done.stderr.replace(COMBINED, "")
 
 
 def test_what_is_suppressed_does_not_count(child):
     source = "try: border.call(fails)\nexcept ValueError: raise KeyError('outer') from None\n"
-    plain = child(PROLOGUE + "\n" + source, status=1)
-    hooked = child(PROLOGUE + "stacksplice.install()\n" + source, status=1)
+    plain = child("\n" + source, status=1)
+    hooked = child("stacksplice.install()\n" + source, status=1)
     assert hooked.stderr == plain.stderr
 
 
 def test_threading_excepthook(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 started, go = threading.Event(), threading.Event()
 def early():
     started.set(); go.wait(); border.call(fails)
@@ -72,8 +75,7 @@ go.set(); before.join()
 for name, target in [("worker", fails), ("quiet", sys.exit)]:
     thread = threading.Thread(target=border.call, args=(target,), name=name)
     thread.start(); thread.join()
-"""
-    )
+""")
     assert done.stderr.startswith("Exception in thread before:\nTraceback (most recent call last)")
     assert "\nException in thread worker:\nTraceback (most recent call last)" in done.stderr
     assert done.stderr.count(COMBINED) == 2 and "quiet" not in done.stderr
@@ -89,8 +91,8 @@ Late()
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 prints the address of the function")
 def test_unraisablehook_says_what_the_interpreter_says(child):
-    plain = child(PROLOGUE + "target = fails" + LATE)
-    done = child(PROLOGUE + "stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
+    plain = child("target = fails" + LATE)
+    done = child("stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
 
     def header(text):
         return text.splitlines()[0].rpartition(" at 0x")[0]
@@ -100,15 +102,13 @@ def test_unraisablehook_says_what_the_interpreter_says(child):
 
 
 def test_unraisablehook(child):
-    done = child(PROLOGUE + "stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
+    done = child("stacksplice.install()\ntarget = lambda: border.call(fails)" + LATE)
     assert done.stderr.startswith("Exception ignored ") and "Late.__del__" in done.stderr
     assert COMBINED in done.stderr
 
 
 def test_unraisable_without_an_object(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 import types
 stacksplice.install()
 class Bad:
@@ -117,8 +117,7 @@ for what, message in [(None, None), (None, "Exception somewhere"), (Bad(), "Igno
     exc = crossing()
     sys.unraisablehook(types.SimpleNamespace(
         exc_type=type(exc), exc_value=exc, exc_traceback=None, err_msg=message, object=what))
-"""
-    )
+""")
     lines = done.stderr.splitlines()
     assert lines[0].startswith("Traceback (most recent call last)")
     assert "Exception somewhere:" in lines and "Ignored: <object repr() failed>" in lines
@@ -126,9 +125,7 @@ for what, message in [(None, None), (None, "Exception somewhere"), (Bad(), "Igno
 
 
 def test_nothing_is_kept_alive(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 import gc, io, weakref
 stacksplice.install()
 gc.disable()
@@ -148,8 +145,7 @@ thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); th
 seen.append(weakref.ref(thread))
 del thread
 print(len(seen), [one() for one in seen if one()])
-"""
-    )
+""")
     assert done.stderr.count("\nError\n") == 2
     assert done.stdout == "4 []\n"
 
@@ -164,67 +160,53 @@ stacksplice.install()
 {change}
 border.call(fails)
 """
-    done = child(PROLOGUE + rest, status=1)
+    done = child(rest, status=1)
     # As without install(): the interpreter says at most that it lost its file.
     assert COMBINED not in done.stderr and "sys.excepthook" not in done.stderr
 
 
 def test_a_thread_remembers_its_file(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 stacksplice.install()
 thread = threading.Thread(target=border.call, args=(fails,), name="worker")
 sys.stderr = None
 thread.start(); thread.join()
-"""
-    )
+""")
     assert "Exception in thread worker:\n" in done.stderr and COMBINED in done.stderr
 
 
 def test_a_file_that_cannot_encode(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 stacksplice.install()
 sys.stderr.reconfigure(encoding="ascii", errors="strict")
 def fails(): raise ValueError("größe")
 thread = threading.Thread(target=border.call, args=(fails,), name="wörker")
 thread.start(); thread.join()
-"""
-    )
+""")
     assert "Exception in thread w\\xf6rker:\n" in done.stderr
     assert "ValueError: gr\\xf6\\xdfe" in done.stderr
 
 
 def test_a_file_of_somebody_elses(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child.fails("""
 stacksplice.install()
 class Only:
     def write(self, text): print(text)
 sys.stderr = Only()
 import atexit; atexit.register(setattr, sys, "stderr", sys.__stderr__)  # it has no flush()
 border.call(fails)
-""",
-        status=1,
-    )
+""")
     assert done.stdout.count(COMBINED) == 1
 
 
 def test_a_report_that_fails_is_no_loss(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child.fails("""
 stacksplice.install()
 def broken(*_): raise LookupError("no report")
 import stacksplice._hooks.unhandled
 stacksplice._hooks.unhandled.wants_color = broken
 border.call(fails)
-""",
-        status=1,
-    )
+""")
     assert "stacksplice: no combined report: LookupError: no report\n" in done.stderr
     assert done.stderr.endswith("ValueError: unhandled\n")
 
@@ -233,9 +215,7 @@ border.call(fails)
 
 
 def test_hooks_are_polite(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 seen = []
 def mine(*arguments): seen.append(arguments)
 sys.excepthook = threading.excepthook = sys.unraisablehook = mine
@@ -254,16 +234,13 @@ assert sys.excepthook is theirs
 assert threading.excepthook is mine and sys.unraisablehook is mine
 stacksplice.uninstall()
 print("ok")
-"""
-    )
+""")
     assert done.stdout == "ok\n"
     assert done.stderr.count(COMBINED) == 2
 
 
 def test_uninstall_restores_the_interpreters_own(child):
-    child(
-        PROLOGUE
-        + """
+    child("""
 import logging
 theirs = {**vars(sys), "threading": threading.excepthook}
 stacksplice.uninstall()
@@ -281,8 +258,7 @@ for round in range(3):
     assert threading.excepthook is threading.__excepthook__ is theirs["threading"]
     assert not logging.getLogger("asyncio").filters
     assert not logging.getLogger("concurrent.futures").filters
-"""
-    )
+""")
 
 
 WRAPPED = """
@@ -300,14 +276,14 @@ sys.excepthook = wrap(sys.excepthook)
 def test_installed_again_below_and_above_others(child):
     rest = "stacksplice.install()\nsys.excepthook = wrap(sys.excepthook)\nstacksplice.install()\n"
     show = "import atexit\natexit.register(lambda: print(len(calls)))\nborder.call(fails)"
-    done = child(PROLOGUE + WRAPPED + rest + show, status=1)
+    done = child(WRAPPED + rest + show, status=1)
     assert done.stdout == "2\n"
     assert done.stderr.count("ValueError: unhandled") == 1 == done.stderr.count(COMBINED)
 
 
 def test_uninstalled_below_others_it_only_passes_on(child):
     rest = "stacksplice.uninstall()\nborder.call(fails)\n"
-    done = child(PROLOGUE + WRAPPED + rest, status=1)
+    done = child(WRAPPED + rest, status=1)
     assert COMBINED not in done.stderr
     assert done.stderr.count("ValueError: unhandled\n") == 1 and "Traceback (most" in done.stderr
 
@@ -331,16 +307,15 @@ sys.stderr = sys.__stderr__
 
 def test_who_asks_whether_a_hook_is_the_interpreters_own_is_not_deceived(child):
     """A console with a write() of its own, and calls by hand."""
-    plain = child(PROLOGUE + "\n" + ASKS)
-    done = child(PROLOGUE + "stacksplice.install()\n" + ASKS)
+    plain = child("\n" + ASKS)
+    done = child("stacksplice.install()\n" + ASKS)
     assert plain.stdout.count("ValueError: unhandled") == 3 and plain.stderr == ""
     line = re.compile(r'border\.c", line \d+, in call\n    .*\n')  # from 3.12 on that of the raise
     assert (line.sub("", done.stdout), done.stderr) == (line.sub("", plain.stdout), "")
 
 
 def test_a_hook_of_ours_looks_like_the_one_in_whose_place_it_is(child):
-    child(
-        """
+    child("""
 import sys, threading, stacksplice
 def about(hook):
     return [getattr(hook, name) for name in ("__module__", "__name__", "__qualname__", "__doc__")]
@@ -354,8 +329,7 @@ def hooks():
 plain = all_about(hooks())
 stacksplice.install()
 assert all_about(hooks()) == plain, (all_about(hooks()), plain)
-"""
-    )
+""")
 
 
 QT = """
@@ -372,14 +346,12 @@ sys.exit(app.exec_())
 def test_qt_ends_its_programs_as_before(child, installed):
     """PyQt aborts, unless somebody has set a hook."""
     pytest.importorskip("PyQt5.QtCore")
-    done = child(PROLOGUE + QT.format(installed), status=0 if "print" in installed else -6)
+    done = child(QT.format(installed), status=0 if "print" in installed else -6)
     assert done.stderr.count(COMBINED) == (1 if "install" in installed else 0)
 
 
 def test_one_of_ours_that_was_put_back(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")]:
     stacksplice.install()
     ours = getattr(place, name)
@@ -389,30 +361,23 @@ for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unrai
     assert getattr(place, name) is getattr(place, f"__{name}__")
     stacksplice.uninstall()
     assert getattr(place, name) is getattr(place, f"__{name}__")
-"""
-    )
+""")
     assert done.stderr == ""
 
 
 def test_a_hook_that_fails_is_told_by_the_interpreter(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child.fails("""
 def theirs(*arguments): raise KeyError("theirs")
 sys.excepthook = theirs
 stacksplice.install()
 border.call(fails)
-""",
-        status=1,
-    )
+""")
     assert "Error in sys.excepthook:" in done.stderr and "KeyError: 'theirs'" in done.stderr
     assert "Original exception was:" in done.stderr and COMBINED in done.stderr
 
 
 def test_in_many_threads_at_once(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 stop = threading.Event()
 def switch():
     while not stop.is_set():
@@ -426,7 +391,6 @@ for thread in switchers: thread.join()
 stacksplice.uninstall()
 assert sys.excepthook is sys.__excepthook__
 assert threading.excepthook is threading.__excepthook__
-"""
-    )
+""")
     assert done.stderr.count("Exception in thread ") == 100
     assert done.stderr.count("ValueError: unhandled") == 100

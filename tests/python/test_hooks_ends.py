@@ -9,6 +9,11 @@ import pytest
 from test_hooks import COMBINED, PROLOGUE
 
 
+@pytest.fixture
+def child(child):
+    return child.behind(PROLOGUE)
+
+
 @pytest.mark.parametrize(
     "target, status",
     [
@@ -21,7 +26,7 @@ from test_hooks import COMBINED, PROLOGUE
 )
 def test_exit_statuses_stay(child, target, status):
     source = f"def interrupt(): raise KeyboardInterrupt\nstacksplice.install()\nborder.call({target})\n"
-    done = child(PROLOGUE + source, status=status)
+    done = child(source, status=status)
     assert ("Propagation:" in done.stderr) == (status in (1, -2) and "message" not in target)
     assert ("a message\n" in done.stderr) == ("message" in target)
 
@@ -36,13 +41,11 @@ HOOKS = {
 @pytest.mark.parametrize("order", HOOKS)
 def test_an_interrupt_ends_the_program_beside_other_hooks(child, order):
     source = f"def interrupt(): raise KeyboardInterrupt\n{HOOKS[order]}\nborder.call(interrupt)\n"
-    assert COMBINED in child(PROLOGUE + source, status=-signal.SIGINT).stderr
+    assert COMBINED in child(source, status=-signal.SIGINT).stderr
 
 
 def test_an_interrupt_that_is_only_shown_ends_nothing(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 def interrupt(): raise KeyboardInterrupt
 stacksplice.install()
 try:
@@ -50,15 +53,12 @@ try:
 except KeyboardInterrupt as exc:
     sys.last_value = exc
     sys.excepthook(type(exc), exc, exc.__traceback__)
-"""
-    )
+""")
     assert COMBINED in done.stderr
 
 
 def test_at_the_end_of_the_interpreter(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 stacksplice.install()
 class Late:
     def __init__(self, call): self.call, self.fails = call, fails
@@ -66,17 +66,14 @@ class Late:
 import builtins
 sys.modules["late"] = Late(border.call)  # dropped while modules are still whole
 builtins.late = Late(border.call)        # dropped when all others are empty
-"""
-    )
+""")
     assert "Error in sys.unraisablehook" not in done.stderr
     assert done.stderr.count("ValueError: unhandled") == 2
 
 
 def test_daemon_threads_at_the_end(child):
     for _ in range(5):
-        done = child(
-            PROLOGUE
-            + """
+        done = child("""
 import time
 stacksplice.install()
 def forever():
@@ -89,15 +86,12 @@ class Quiet:
 sys.stderr = Quiet()
 for _ in range(4): threading.Thread(target=forever, daemon=True).start()
 time.sleep(0.05)
-"""
-        )
+""")
         assert done.stderr == ""
 
 
 def test_after_a_fork(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 import os
 stacksplice.install()
 pid = os.fork()
@@ -106,15 +100,13 @@ if not pid:
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 stacksplice.uninstall()
 assert sys.excepthook is sys.__excepthook__
-"""
-    )
+""")
     assert done.stderr.count(COMBINED) == 1
 
 
 def test_faulthandler_is_left_alone(child):
     done = child(
-        PROLOGUE + "import faulthandler; faulthandler.enable(); stacksplice.install()\n"
-        "faulthandler._sigsegv()\n",
+        "import faulthandler; faulthandler.enable(); stacksplice.install()\nfaulthandler._sigsegv()\n",
         status=-signal.SIGSEGV,
     )
     assert "Fatal Python error: Segmentation fault" in done.stderr
@@ -123,9 +115,7 @@ def test_faulthandler_is_left_alone(child):
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="one interpreter there is of 3.12 and newer")
 def test_every_interpreter_has_its_own(child):
-    done = child(
-        PROLOGUE
-        + """
+    done = child("""
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -158,6 +148,5 @@ assert sys.excepthook is not own
 stacksplice.uninstall()
 assert sys.excepthook is own
 run("import sys, stacksplice; assert type(sys.excepthook) is type(print)")
-"""
-    )
+""")
     assert done.stderr.count("ValueError: inside") == 1

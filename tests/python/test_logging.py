@@ -191,8 +191,7 @@ def test_queues(log, crossing, by_filter):
 
 
 def test_configured_by_a_dictionary(child):
-    done = child(
-        """
+    done = child("""
 import logging.config, border
 logging.config.dictConfig({
     "version": 1,
@@ -207,8 +206,7 @@ logging.config.dictConfig({
 def fails(): raise ValueError("logged")
 try: border.call(fails)
 except ValueError: logging.exception("root")
-"""
-    )
+""")
     assert done.stderr.count(COMBINED) == 2
 
 

@@ -24,6 +24,12 @@ before = traces()
 import stacksplice
 """
 
+
+@pytest.fixture
+def child(child):
+    return child.behind(BEGIN)
+
+
 needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
 
 
@@ -31,9 +37,7 @@ needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.mo
 @pytest.mark.parametrize("module", ["ctypes", "border"])
 def test_the_import_switches_it_on(child: Child, border_path: Path, module: str) -> None:
     name = border_path.name.partition(".")[0] if module == "border" else module
-    child(
-        BEGIN
-        + f"""
+    child(f"""
 stacksplice.install()
 import _decimal, _heapq, array, mmap, select, unicodedata  # Python's own
 assert not is_on()
@@ -45,15 +49,12 @@ stacksplice.install()
 assert is_on()
 stacksplice.uninstall()
 assert not is_on() and traces() == before, (traces(), before)
-"""
-    )
+""")
 
 
 @needs_monitoring
 def test_uninstall_before_any_import_leaves_no_trace(child: Child) -> None:
-    child(
-        BEGIN
-        + """
+    child("""
 stacksplice.install()
 assert traces() != before
 stacksplice.install()
@@ -61,31 +62,25 @@ stacksplice.uninstall()
 assert traces() == before
 import ctypes
 assert not is_on()
-"""
-    )
+""")
 
 
 @needs_monitoring
 def test_a_module_that_is_built_into_the_program(child: Child) -> None:
     """It has no file.  The finder is asked as the import system asks it."""
-    child(
-        BEGIN
-        + """
+    child("""
 stacksplice.install()
 sys.builtin_module_names += ("hosts_own",)
 import importlib.util
 assert importlib.util.find_spec("math") and not is_on()
 importlib.util.find_spec("hosts_own")
 assert is_on()
-"""
-    )
+""")
 
 
 @needs_monitoring
 def test_a_lazy_module_stays_unloaded(child: Child) -> None:
-    child(
-        BEGIN
-        + """
+    child("""
 from types import ModuleType
 class Lazy(ModuleType):
     def __getattribute__(self, name):
@@ -94,29 +89,25 @@ sys.modules["lazy"] = Lazy("lazy")
 sys.modules["strange"] = None
 stacksplice.install()
 assert not is_on()
-"""
-    )
+""")
 
 
 @needs_monitoring
 def test_all_tool_ids_in_use(child: Child) -> None:
     """Then there are no stacks at the raise, and the import does not fail."""
-    child(
-        BEGIN
-        + """
+    child("""
 for tool in (3, 4, 5):
     sys.monitoring.use_tool_id(tool, "other")
 stacksplice.install()
 import ctypes
 assert not is_on()
-"""
-    )
+""")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have the event")
 def test_without_the_event_imports_stay_alone(child: Child) -> None:
     child(
-        BEGIN + "stacksplice.install()\nassert stacksplice._hooks.others._finder not in sys.meta_path\n"
+        "stacksplice.install()\nassert stacksplice._hooks.others._finder not in sys.meta_path\n"
         "assert ExtensionFileLoader.__init__ is before[0]\n"
     )
 
@@ -124,8 +115,7 @@ def test_without_the_event_imports_stay_alone(child: Child) -> None:
 @needs_monitoring
 def test_many_loops_are_left_on_the_way_to_a_border(child: Child) -> None:
     """Of what C of Python's own had called on the way, all is known, or how much is not."""
-    child(
-        """
+    child("""
 import ctypes, sys, stacksplice
 libc = ctypes.CDLL(None)
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -170,5 +160,4 @@ bare = [part for part in between if not part or part[0].kind == "gap"]
 assert 0 < len(bare) < 100 and bare == between[:len(bare)]
 assert [len(part) for part in bare] == [0] * (len(bare) - 1) + [1]
 assert stack.frames_left_out and stack.frames_left_out % len(bare) == 0
-""",
-    )
+""")

@@ -283,8 +283,7 @@ def test_error_in_the_slot_at_exit(child):
 
 
 def test_fork(child):
-    done = child(
-        """
+    done = child("""
 import os, threading, border, stacksplice
 exc = ValueError("before the fork")
 border.originate(exc)
@@ -304,14 +303,12 @@ if pid == 0:
     thread.start(); thread.join()
     os._exit(0 if ok else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"""
-    )
+""")
     assert done.stdout == "0\n"
 
 
 def test_fork_while_threads_release(child):
-    done = child(
-        """
+    done = child("""
 import os, threading, border, warnings
 warnings.simplefilter("ignore")
 stop = False
@@ -330,16 +327,14 @@ for _ in range(20):
 stop = True
 for thread in threads: thread.join()
 print(set(codes))
-"""
-    )
+""")
     assert done.stdout == "{0}\n"
 
 
 def test_threads_that_release_while_the_interpreter_ends(child):
     """Neither C's threads nor daemon threads of Python's may meet an interpreter that is gone."""
     for _ in range(5):
-        child(
-            """
+        child("""
 import threading, border
 class Mine(ValueError): pass
 held = [border.hold(Mine(number)) for number in range(500)]
@@ -350,5 +345,4 @@ for _ in range(2):
     threading.Thread(target=work, daemon=True).start()
 for number in held:
     border.release_later(number)
-"""
-        )
+""")

@@ -149,13 +149,11 @@ def test_a_traceback_with_a_line_of_its_own_has_no_columns():
 
 
 def test_without_debug_ranges(child):
-    child(
-        """
+    child("""
 import os, subprocess, sys
 if "-X" not in sys.orig_argv:
     sys.exit(subprocess.call([sys.executable, "-X", "no_debug_ranges", *sys.orig_argv[1:]]))
 import stacksplice
 frame = stacksplice.capture()[0]
 assert (frame.line, frame.column, frame.end_column) == (6, None, None), frame.to_dict()
-"""
-    )
+""")

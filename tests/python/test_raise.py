@@ -283,8 +283,7 @@ def test_errors_of_memory_are_survived(at_raise):
 
 @needs_monitoring
 def test_at_the_end_of_the_interpreter(child):
-    done = child(
-        """
+    done = child("""
 import atexit, stacksplice
 stacksplice.install(capture_at_raise=True)
 class Late:
@@ -294,6 +293,5 @@ class Late:
         except KeyError:
             print("late")
 late = Late()
-"""
-    )
+""")
     assert done.stdout == "late\n"

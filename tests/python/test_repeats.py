@@ -92,8 +92,7 @@ import stacksplice
 made = create(False)
 run(made, {{!r}})
 interpreters.destroy(made)
-""".format(
-    f"""
+""".format(f"""
 import os
 {CAPTURES}
 def place(capture):
@@ -110,8 +109,7 @@ for again in range(50):
 
 alike = next(i for i, frame in enumerate(seen[0]) if frame >> 48 == 0x5353)  # up to the first token
 os.write(1, b"one call" if seen[0][:alike] == seen[4][:alike] else b"two calls")
-"""
-)
+""")
 
 WITH_CONDITIONS = {
     "dead code": DEAD_CODE,

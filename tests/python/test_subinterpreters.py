@@ -19,11 +19,14 @@ except ValueError as exc:
 """
 
 
+@pytest.fixture
+def child(child):
+    return child.behind(CREATE)
+
+
 @BOTH_KINDS
 def test_an_error_in_the_slot_outlives_its_interpreter(child, isolated):
-    child(
-        CREATE
-        + f"""
+    child(f"""
 import stacksplice
 made = create({isolated})
 interpreters.run_string(made, {FAIL!r})
@@ -36,14 +39,11 @@ assert (info.language, info.type, info.message) == ("python", "ValueError", "of 
 assert info.language_exception is None
 assert [f.function for f in info.stack if f.kind == "script"][0] == "fails"
 assert "of the other interpreter" in info.to_json()
-"""
-    )
+""")
 
 
 def test_interpreters_fail_beside_each_other(child):
-    child(
-        CREATE
-        + f"""
+    child(f"""
 wrong = []
 def work():
     try:
@@ -60,8 +60,7 @@ for thread in threads:
 for thread in threads:
     thread.join()
 assert not wrong, wrong
-"""
-    )
+""")
 
 
 # ---- Borders inside of them ------------------------------------------------------------------------
@@ -113,9 +112,7 @@ except stacksplice.HResultError as exc:
 
 @BOTH_KINDS
 def test_a_border_is_crossed_inside_of_one(child, isolated):
-    child(
-        CREATE
-        + f"""
+    child(f"""
 import border, stacksplice
 for _ in range(3):  # one after the other in one process
     made = create({isolated})
@@ -123,8 +120,7 @@ for _ in range(3):  # one after the other in one process
     interpreters.destroy(made)
 NAME = None
 exec({CROSS!r})  # and ours is as it was
-"""
-    )
+""")
 
 
 def test_lua_is_crossed_inside_of_one(child, crossing_folder):
@@ -148,16 +144,13 @@ else:
 crossing.close()
 """
     )
-    child(
-        CREATE
-        + f"""
+    child(f"""
 made = create(False)
 chunk = "package.path = '{crossing_folder}/?.lua;' .. package.path " \
     "local p = require('pricing').price({{count = 3}}, (...)) return p"
 run(made, f"import sys; sys.path.insert(0, {str(crossing_folder)!r}); CHUNK = {{chunk!r}}" + {inside!r})
 interpreters.destroy(made)
-"""
-    )
+""")
 
 
 # ---- From one to another ---------------------------------------------------------------------------
@@ -166,8 +159,7 @@ interpreters.destroy(made)
 @BOTH_KINDS
 def test_an_exception_of_another_arrives_by_value(child, isolated):
     child(
-        CREATE
-        + SHOWN
+        SHOWN
         + f"""
 import border
 made = create({isolated})
@@ -201,9 +193,7 @@ except stacksplice.HResultError as exc:
 else:
     raise AssertionError
 """
-    child(
-        CREATE
-        + f"""
+    child(f"""
 import border, stacksplice
 mine = RuntimeError("mine")
 hresult = border.originate(mine)
@@ -218,8 +208,7 @@ else:
 assert len(stacksplice.error_info(mine).propagation) == 2  # there and here
 assert stacksplice.peek_error() is None
 interpreters.destroy(made)
-"""
-    )
+""")
 
 
 # ---- The first import of a process ------------------------------------------------------------------
@@ -242,9 +231,7 @@ for _ in range(50):
 
 def test_the_first_import_in_many_at_once(child):
     """With locks of their own, they examine the interpreter at the same time."""
-    child(
-        CREATE
-        + f"""
+    child(f"""
 import os
 assert "stacksplice" not in sys.modules
 READ_END, write_end = os.pipe()
@@ -264,5 +251,4 @@ for thread in threads:
 assert not wrong, wrong
 for number in made:
     interpreters.destroy(number)
-"""
-    )
+""")
