@@ -95,81 +95,6 @@ TEST(test_report_shows_deceptive_characters_by_number)
     release(error);
 }
 
-TEST(test_a_message_forges_no_line_of_the_report)
-{
-    static const char forged[] = "bad\n"
-                                 "HRESULT 0x80070057 E_INVALIDARG: forged\n"
-                                 "Stack of thread 1 (most recent call first):\n"
-                                 "    (C) File \"/forged.c\", line 1, in innocent\n"
-                                 "\n"
-                                 "Caused by:\n";
-    uintptr_t frames[1] = {fixture_script("python", "f", "x.py", 1)};
-    fixture_error contents = value_error(frames, 1);
-    IRestrictedErrorInfo *error;
-
-    contents.message = forged;
-    contents.message_length = strlen(forged);
-    error = fixture_originate(&contents);
-    assert_int_equal(stacksplice_add_note((IUnknown *)error, forged, strlen(forged)), S_OK);
-    assert_report(error, NULL,
-                  "ValueError: bad\n"
-                  "| HRESULT 0x80070057 E_INVALIDARG: forged\n"
-                  "| Stack of thread 1 (most recent call first):\n"
-                  "|     (C) File \"/forged.c\", line 1, in innocent\n"
-                  "|\n"
-                  "| Caused by:\n"
-                  "note: bad\n"
-                  "| HRESULT 0x80070057 E_INVALIDARG: forged\n"
-                  "| Stack of thread 1 (most recent call first):\n"
-                  "|     (C) File \"/forged.c\", line 1, in innocent\n"
-                  "|\n"
-                  "| Caused by:\n" STACK "    (Python) File \"x.py\", line 1, in f\n");
-    release(error);
-}
-
-TEST(test_report_marks_where_two_stacks_meet)
-{
-    const stacksplice_token_info seam = {GAP_TOKEN, .language = "python", .reason = "awaited",
-                                         .asynchronous = 1};
-    uintptr_t frames[] = {fixture_script("python", "f", "/nowhere/x.py", 17),
-                          fixture_gap("awaited"), 0};
-    const fixture_error contents = value_error(frames, 3);
-    IRestrictedErrorInfo *error;
-    const char *json;
-
-    assert_int_equal(stacksplice_intern(&seam, &frames[2]), S_OK);
-    error = fixture_originate(&contents);
-    assert_report(error, NULL,
-                  VALUE_ERROR STACK "    (Python) File \"/nowhere/x.py\", line 17, in f\n"
-                                    "    [gap: awaited]\n"
-                                    "    [async: awaited]\n");
-    json = json_of(error);
-    assert_non_null(strstr(json, "\"reason\":\"awaited\",\"address\""));
-    assert_non_null(strstr(json, "\"reason\":\"awaited\",\"asynchronous\":true,\"address\""));
-    release(error);
-}
-
-TEST(test_report_folds_repeated_frames)
-{
-    uintptr_t frames[11] = {0};
-    fixture_error contents = value_error(frames, 11);
-    IRestrictedErrorInfo *error;
-
-    frames[0] = fixture_script("python", "inner", "r.py", 1);
-    for (int i = 1; i < 10; i++)
-        frames[i] = fixture_script("python", "again", "r.py", 2);
-    frames[10] = fixture_script("python", "outer", "r.py", 3);
-    error = fixture_originate(&contents);
-    assert_report(error, NULL,
-                  VALUE_ERROR STACK "    (Python) File \"r.py\", line 1, in inner\n"
-                                    "    (Python) File \"r.py\", line 2, in again\n"
-                                    "    (Python) File \"r.py\", line 2, in again\n"
-                                    "    (Python) File \"r.py\", line 2, in again\n"
-                                    "    [Previous frame repeated 6 more times]\n"
-                                    "    (Python) File \"r.py\", line 3, in outer\n");
-    release(error);
-}
-
 TEST(test_report_tells_the_chain_and_the_causes)
 {
     const uintptr_t inner[] = {fixture_script("lua", "main chunk", "c.lua", 1)};
@@ -335,20 +260,6 @@ TEST(test_report_of_one_error_alone)
     assert_report(error, &alone, VALUE_ERROR STACK "    (Python) File \"x.py\", line 1, in f\n");
     release(error);
     release(cause);
-}
-
-TEST(test_report_colours_names)
-{
-    const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};
-    const fixture_error contents = value_error(frames, 1);
-    IRestrictedErrorInfo *error = fixture_originate(&contents);
-
-    assert_report(
-        error, &coloured,
-        "\033[1;35mValueError\033[0m: \033[35mbad amount 'x'\033[0m\n" STACK
-        "    \033[32m(Python)\033[0m File \033[35m\"x.py\"\033[0m, line \033[35m1\033[0m, in "
-        "\033[35mf\033[0m\n");
-    release(error);
 }
 
 TEST(test_report_of_a_node_is_its_own_stack)

@@ -10,6 +10,8 @@ sys.path.insert(0, str(HERE))
 
 from read_back import TARGETS  # noqa: E402
 
+pytestmark = pytest.mark.any_python
+
 INPUTS = [(name, path) for name in TARGETS for path in sorted((HERE / "corpus" / name).iterdir())]
 
 

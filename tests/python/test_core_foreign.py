@@ -11,6 +11,8 @@ import pytest
 from foreign_core import COMPILER, CROSS, address_of, core_of, needs, place_of, programs, start
 from test_core import CRASH, damage, functions, inspected, read
 
+pytestmark = pytest.mark.any_python
+
 # Writes its own stack where it fails, or in the handler of the signal, which then aborts.
 NATIVE = """
 #include <execinfo.h>

@@ -93,7 +93,9 @@ SHORT = {*zip(WAYS, PLACES * 2)} | {("segv", place) for place in PLACES}
 @pytest.mark.parametrize(
     ("way", "place"),
     [
-        pytest.param(way, place, marks=[] if (way, place) in SHORT else pytest.mark.long)
+        pytest.param(
+            way, place, marks=[] if (way, place) in SHORT else [pytest.mark.any_python, pytest.mark.long]
+        )
         for way in WAYS
         for place in PLACES
     ],

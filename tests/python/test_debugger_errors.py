@@ -18,6 +18,8 @@ from test_core import copy_of
 from test_dump import dumped, end, start
 from test_dump_errors import PROGRAM_WITH_ERRORS
 
+pytestmark = pytest.mark.any_python
+
 
 @pytest.fixture(scope="module")
 def failing() -> Iterator[int]:

@@ -8,6 +8,8 @@ from foreign_core import core_of, programs, start
 from test_commands import command
 from test_core import CRASH
 
+pytestmark = pytest.mark.any_python
+
 
 @pytest.fixture(scope="module")
 def root():

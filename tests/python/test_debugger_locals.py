@@ -15,6 +15,8 @@ from test_core import copy_of
 from test_dump_locals import resting
 from test_dump_lua import luas
 
+pytestmark = pytest.mark.any_python
+
 LUA = str(HERE / "dump_locals_program.lua")
 PYTHON = str(HERE / "dump_locals_program.py")
 

@@ -15,6 +15,8 @@ from test_commands import environment
 from test_core import copy_of
 from test_dump import end
 
+pytestmark = pytest.mark.any_python
+
 PROGRAM = """
 import ctypes, json, stacksplice, sys
 

@@ -7,8 +7,9 @@ import subprocess
 import pytest
 from building import ROOT
 
+pytestmark = pytest.mark.any_python
 
-@pytest.mark.any_python
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

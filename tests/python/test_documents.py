@@ -11,6 +11,8 @@ import pytest
 import stacksplice
 from building import PACKAGE, ROOT, compile_c, core_library
 
+pytestmark = pytest.mark.any_python
+
 # A program whose errors cross a border.
 HOST = """
 import border

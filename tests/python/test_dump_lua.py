@@ -18,6 +18,8 @@ from building import HERE
 from test_core import copy_of, read
 from test_dump import PROGRAM, dumped, end
 
+pytestmark = pytest.mark.any_python
+
 
 def luas() -> Iterator[list[str]]:
     """The commands that run a script by Lua 5.3, 5.4 and 5.5 on this machine."""

@@ -18,6 +18,8 @@ from test_dump import PROGRAM, dumped, end
 from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of, read_damaged
 from test_dump_lua import luas, name_of, started
 
+pytestmark = pytest.mark.any_python
+
 OBJECT = "<{}: 0x[0-9a-f]+>"
 EXPECTED = {
     "others": {

@@ -10,6 +10,8 @@ from stacksplice._dump.flames import svg_of
 from test_commands import command
 from test_dump import PROGRAM, end, start
 
+pytestmark = pytest.mark.any_python
+
 SVG = "{http://www.w3.org/2000/svg}"
 WORK = """
 import threading

@@ -16,6 +16,8 @@ from test_commands import command, environment
 from test_core import core_of, read
 from test_dump import dumped, end
 
+pytestmark = pytest.mark.any_python
+
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may read what others may not")
 

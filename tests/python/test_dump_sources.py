@@ -14,6 +14,8 @@ from test_commands import command, environment
 from test_core import core_of, read
 from test_dump import dumped, end
 
+pytestmark = pytest.mark.any_python
+
 PROGRAM = """import sys
 
 

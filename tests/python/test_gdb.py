@@ -19,6 +19,7 @@ from test_core import copy_of
 from test_dump import end, start
 from test_dump_lua import started
 
+any_python = pytest.mark.any_python
 HOST = r"""
 #include <lauxlib.h>
 #include <lualib.h>
@@ -66,6 +67,7 @@ def test_bt_shows_what_dump_and_core_do(target):
     assert frames(part(seen)) == frames(told)
 
 
+@any_python
 def test_bt_hides_glue(target):
     seen = part(gdb("echo BEGIN\\n", "stacksplice bt", arguments=target[0]))
     lines = seen.splitlines()
@@ -89,6 +91,7 @@ def test_scripts_in_gdbs_own_bt(target):
     assert functions(part(gdb("echo BEGIN\\n", "thread apply all bt", arguments=target[0]))) == told
 
 
+@any_python
 def test_a_part_of_bt_and_the_machine_interface(target):
     needs_known_program()
     seen = gdb(
@@ -108,6 +111,7 @@ def test_a_part_of_bt_and_the_machine_interface(target):
     assert names[0] == "rest" and names[-1] == "<module>"
 
 
+@any_python
 def test_a_process_behind_gdbserver(process):
     if shutil.which("gdbserver") is None:
         pytest.skip("gdbserver is not installed")
@@ -142,6 +146,7 @@ def running(program: str | Path) -> Iterator[int]:
     end(child)
 
 
+@any_python
 def test_a_program_that_was_deleted_since(host, tmp_path):
     """Gdb cannot unwind it: what it cannot place follows behind a gap."""
     program = Path(shutil.copy(f"/proc/{host}/exe", tmp_path / "program"))
@@ -153,6 +158,7 @@ def test_a_program_that_was_deleted_since(host, tmp_path):
     assert len(functions(part(seen))) == 3
 
 
+@any_python
 def test_static_lua_in_a_stripped_program(host):
     told = frames(command("dump", str(host)).stdout)
     assert sum(line.startswith("(Lua)") for line in told) == 3
@@ -161,6 +167,7 @@ def test_static_lua_in_a_stripped_program(host):
     assert len(functions(part(seen))) == 3
 
 
+@any_python
 def test_its_core_file(host, tmp_path):
     core = str(copy_of(host, tmp_path))
     program = os.readlink(f"/proc/{host}/exe")
@@ -177,6 +184,7 @@ def by_thread(text: str) -> dict[str, list[str]]:
     return {number: frames(stack) for number, stack in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+@any_python
 def test_all_threads():
     child = start(str(HERE / "dump_program.py"))
     try:
@@ -202,6 +210,7 @@ def test_all_threads():
 LOADED = "import stacksplice, sys\nprint('ready', flush=True)\nsys.stdin.read()"
 
 
+@any_python
 def test_gdb_loads_it_with_the_library_where_that_is_safe():
     child = subprocess.Popen(
         [sys.executable, "-c", LOADED],
@@ -230,6 +239,7 @@ def error_of(*commands: str, **options) -> str:
     return line.partition("stacksplice: ")[2]
 
 
+@any_python
 def test_errors_are_one_line_with_the_next_step(process):
     for command_of_process in ("stacksplice bt", "stacksplice errors", "stacksplice frame 0"):
         assert error_of(command_of_process) == (
@@ -247,6 +257,7 @@ def test_errors_are_one_line_with_the_next_step(process):
     assert error_of(*running) == "the process runs: stop it first, by Ctrl-C or interrupt -a"
 
 
+@any_python
 def test_without_the_program(process, tmp_path):
     alone = tmp_path / "alone" / "_debuggers"
     shutil.copytree(GDB_SCRIPT.parent, alone)
@@ -259,6 +270,7 @@ def test_without_the_program(process, tmp_path):
     assert seen.count("#0 ") >= 2
 
 
+@any_python
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -280,6 +292,7 @@ def test_a_program_that_does_not_work(process, text, why, tmp_path):
     assert "#0 " in gdb("bt 1", script=script, arguments=arguments)  # goes on without it
 
 
+@any_python
 def test_a_program_without_its_library(process, tmp_path):
     shutil.copytree(GDB_SCRIPT.parent, tmp_path / "_debuggers")
     shutil.copy(PACKAGE / "stacksplice-inspect", tmp_path)
@@ -288,11 +301,13 @@ def test_a_program_without_its_library(process, tmp_path):
     assert why == "libstacksplice.so.0 is not beside stacksplice-inspect: install stacksplice anew"
 
 
+@any_python
 def test_the_selected_thread_and_frame_stay(process):
     seen = gdb("frame 3", "stacksplice bt", "echo BEGIN\\n", "frame", arguments=("-p", str(process)))
     assert part(seen).startswith("#3 ")
 
 
+@any_python
 def test_help():
     seen = gdb("help stacksplice", "help stacksplice bt")
     assert "stacksplice bt -- Print the combined stack of the selected thread" in seen

@@ -12,6 +12,8 @@ from debugging import gdb, part
 from test_dump import end, start
 from test_dump_lua import started
 
+pytestmark = pytest.mark.any_python
+
 # Each reading is told, and a question for a name in a process without scripts would be an error.
 COUNTED = """python
 import stacksplice_gdb_target as target

@@ -8,6 +8,8 @@ import pytest
 from building import PACKAGE, ROOT
 from test_commands import command
 
+pytestmark = pytest.mark.any_python
+
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
 NAMES = sorted(file.stem for file in (PACKAGE / "_commands").glob("[a-z]*.py"))
 

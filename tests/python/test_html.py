@@ -14,6 +14,8 @@ from raising import caught, fail
 from stacksplice import ErrorInfo
 from test_commands import command
 
+pytestmark = pytest.mark.any_python
+
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("pygments", reason="pygments is not installed")
 

@@ -10,6 +10,8 @@ import pytest
 from html_pages import HOSTILE, Page, crash_file, error, frame, hostile, process_of_many
 from test_commands import command
 
+pytestmark = pytest.mark.any_python
+
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("pygments", reason="pygments is not installed")
 

@@ -11,6 +11,8 @@ import sys
 import pytest
 from building import ROOT
 
+pytestmark = pytest.mark.any_python
+
 SCRIPT = ROOT / "tests" / "interpreters.py"
 
 

@@ -16,7 +16,7 @@ from test_dump import end
 from test_dump_lua import started
 
 # test_debugger_*.py try lldb in each run of the tests; it takes seconds to start.
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.any_python, pytest.mark.long]
 
 
 @pytest.fixture(scope="module", params=["process", "core"])

@@ -39,7 +39,7 @@ def with_cause(line: str) -> str:
     return line.replace("('NoneType', 'NoneType', False)", f"({ENDED_BY[found[1]]!r}, 'NoneType', True)")
 
 
-@pytest.mark.parametrize("name", lupa_runtimes.each_lua())
+@pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 def test_everything_stays(name: str) -> None:
     without = told(name)
     assert len(without) > 700 and "afterwards -> 5" in without

@@ -101,7 +101,7 @@ print((resident_after(2000) - before) // 2000)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", lupa_runtimes.each_lua())
+@pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 def test_memory_stays(name: str) -> None:
     """What each of 2000 runtimes leaves behind, in bytes; a state of Lua has 20,000."""
     here = Path(__file__).resolve().parent

@@ -15,7 +15,7 @@ from lupa_runtimes import runtime_of
 from raising import caught
 
 lua = lupa_runtimes.lua
-each_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua())
+each_lua = pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 
 BEGIN = """
 import atexit, gc, importlib, multiprocessing, os, sys, threading, time

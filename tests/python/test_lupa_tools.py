@@ -204,7 +204,7 @@ def run(tmp_path, request: pytest.FixtureRequest):
     return run
 
 
-each_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua())
+each_lua = pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="NoColor")

@@ -22,6 +22,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
 from stacksplice import opentelemetry  # noqa: E402
 
+pytestmark = pytest.mark.any_python
+
 CONVENTIONS = {"exception.type", "exception.message", "exception.stacktrace", "exception.escaped"}
 OURS = {"stacksplice.hresult", "stacksplice.fingerprint", "stacksplice.report"}
 

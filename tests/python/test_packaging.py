@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from building import ROOT
 
+pytestmark = pytest.mark.any_python
+
 pytest.importorskip("setuptools", "77", reason="there is no setuptools that builds this package")
 
 BUILD = "import runpy, sys; sys.argv = ['setup.py', '-q', 'build_ext', '-b', {out!r}, '-t', {out!r}]\n"
@@ -94,7 +96,6 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
 
 
-@pytest.mark.any_python
 def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
     """An index shows it without the files beside it."""
     egg_info = f"import runpy, sys; sys.argv = ['setup.py', '-q', 'egg_info', '-e', {str(tmp_path)!r}]\n"
@@ -118,7 +119,6 @@ def is_text(data: bytes) -> bool:
         return False
 
 
-@pytest.mark.any_python
 def test_the_source_package_is_small_and_text(tmp_path):
     """Of a copy, since a build writes into its tree.  Two pictures of the docs are its only binaries."""
     tree = tmp_path / "tree"
@@ -146,7 +146,6 @@ def test_the_source_package_is_small_and_text(tmp_path):
     assert package.stat().st_size < 1_500_000
 
 
-@pytest.mark.any_python
 @pytest.mark.long
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""

@@ -14,6 +14,8 @@ import pytest
 from building import ROOT
 from gap_reasons import RETURNED
 
+pytestmark = pytest.mark.any_python
+
 COMBINED = "Propagation:"
 SUITE = """\
 import unittest

@@ -22,6 +22,8 @@ if _stacksplice._lines_missing():
 import readers_many  # noqa: E402
 import readers_shop  # noqa: E402
 
+pytestmark = pytest.mark.any_python
+
 PAGE = ROOT / "docs" / "readers.md"
 VIEW = re.compile(r"(<!-- view: (\w+) -->\n\n```\w+\n)(.*?)(\n```$)", re.MULTILINE | re.DOTALL)
 

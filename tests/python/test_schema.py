@@ -16,6 +16,8 @@ from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
 from test_saved_reports import CROSSING
 
+pytestmark = pytest.mark.any_python
+
 SAVED = HERE / "saved" / "error-1.json"
 
 
@@ -99,7 +101,6 @@ def test_errors_of_lua(validating, program, tmp_path):
     assert [cause["message"] for cause in reports[4]["transformed"]] == ["first"]
 
 
-@pytest.mark.any_python
 @pytest.mark.parametrize("name", ["report_test", "report_json_program", "report_small_stack_test"])
 def test_errors_of_c(validating, program, tmp_path, name):
     file = tmp_path / "reports.ndjson"
@@ -108,7 +109,6 @@ def test_errors_of_c(validating, program, tmp_path, name):
     assert [validating.validate(line) for line in lines_of(file.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.any_python
 @pytest.mark.parametrize("how", ["full", "none", "unhandled", "context"])
 def test_files_of_processes_that_failed(validating, program, tmp_path, how):
     environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
@@ -117,7 +117,6 @@ def test_files_of_processes_that_failed(validating, program, tmp_path, how):
     assert validating.validate(file.read_text(encoding="utf-8"))["modules"]
 
 
-@pytest.mark.any_python
 @pytest.mark.parametrize("how", [("segv",), ("overflow", "thread"), ("error",), ("threads", "case")])
 def test_files_of_processes_that_crashed(validating, program, tmp_path, how):
     environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
@@ -127,7 +126,6 @@ def test_files_of_processes_that_crashed(validating, program, tmp_path, how):
     assert report["error"]["type"] == "SIGSEGV" and report["modules"]
 
 
-@pytest.mark.any_python
 def test_errors_of_the_example_host(validating, program, tmp_path):
     file = tmp_path / "reports.json"
     subprocess.run([program("bin/stacksplice-host"), "--json", str(file)], capture_output=True)

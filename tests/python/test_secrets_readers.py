@@ -15,6 +15,8 @@ from test_commands import command
 from test_pytest_plugin import run, sections  # noqa: F401
 from test_secrets import SECRET, TOKEN, crossed, failing
 
+pytestmark = pytest.mark.any_python
+
 
 def assert_clean(text: str, what: object = None) -> None:
     assert SECRET not in text, (what, text)

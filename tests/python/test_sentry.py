@@ -16,6 +16,8 @@ sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not install
 
 from stacksplice.sentry import StackspliceIntegration  # noqa: E402
 
+pytestmark = pytest.mark.any_python
+
 # What Sentry's data schema and Relay know of each object.
 EXCEPTION = {"type", "value", "module", "thread_id", "mechanism", "stacktrace"}
 MECHANISM = {

@@ -18,6 +18,8 @@ pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
 from stacksplice.sentry import event  # noqa: E402
 from test_sentry import sent  # noqa: E402, F401 (a fixture)
 
+pytestmark = pytest.mark.any_python
+
 OURS = {"exception", "fingerprint", "debug_meta", "platform", "level", "event_id"}
 
 

@@ -16,6 +16,8 @@ sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not install
 from stacksplice.sentry import event  # noqa: E402
 from test_sentry import assert_by_the_rules, frames_of, name_of, sent  # noqa: E402, F401 (a fixture)
 
+pytestmark = pytest.mark.any_python
+
 
 def without_the_moment(told):
     """An event without what each event has of its own, and what a report does not keep."""

@@ -13,6 +13,8 @@ from stacksplice._symbols.symbolizer import Symbolizer
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
 from test_commands import MODULE, command, environment
 
+pytestmark = pytest.mark.any_python
+
 if _stacksplice._lines_missing():
     pytest.skip("this process has no libdw", allow_module_level=True)
 

@@ -15,6 +15,8 @@ from stacksplice import _stacksplice
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
 from test_commands import command
 
+pytestmark = pytest.mark.any_python
+
 if _stacksplice._lines_missing():
     pytest.skip("this process has no libdw", allow_module_level=True)
 

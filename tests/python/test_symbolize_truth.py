@@ -15,6 +15,8 @@ from binutils_truth import Truth, locations
 from building import HERE, PACKAGE, ROOT
 from stacksplice import _stacksplice
 
+pytestmark = pytest.mark.any_python
+
 if _stacksplice._lines_missing():
     pytest.skip("this process has no libdw", allow_module_level=True)
 if not (shutil.which("addr2line") and shutil.which("objcopy")):

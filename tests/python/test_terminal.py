@@ -16,6 +16,8 @@ from test_commands import MODULE, command, environment
 from test_core import copy_of
 from test_dump import end, start
 
+pytestmark = pytest.mark.any_python
+
 HOSTILE = "a\x1b]0;title\x07\x9b31m\u202eb\u2066\u2028c\rd\x7f"
 # What a terminal obeys; line feeds and tabs are those of the layout.
 COMMANDS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

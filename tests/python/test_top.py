@@ -20,6 +20,8 @@ from stacksplice._top.groups import Groups
 from stacksplice._top.lines import fast_key, reports_of
 from test_commands import MODULE, command, environment
 
+pytestmark = pytest.mark.any_python
+
 
 @pytest.fixture(scope="module")
 def lines(border) -> list[str]:
