@@ -38,42 +38,6 @@ static int fail_next_allocations(lua_State *L)
     return 0;
 }
 
-/* Fail allocation 0, 1, 2, ... until everything succeeds. */
-STATE_TEST(test_no_function_throws_when_lua_has_no_memory)
-{
-    bool failed = true;
-
-    for (long i = 0; failed && i < 500; i++) {
-        lua_State *L = new_failing_state();
-        IUnknown *x = NULL;
-        HRESULT hr;
-
-        load(L, "local t = {} for i = 1, 3 do t[i] = {} end error(t, 0)");
-        allowed = i;
-        hr = stacksplice_lua_pcall(L, 0, 0);
-        failed = allowed == 0;
-        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
-        assert_int_equal(lua_gettop(L), 0);
-        (void)peek();
-        allowed = -1;
-        lua_pushliteral(L, "value");
-        allowed = i;
-        hr = stacksplice_lua_originate(L, -1);
-        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
-        (void)peek();
-        allowed = i;
-        hr = stacksplice_lua_exception(L, -1, &x);
-        assert_true(hr == S_OK || hr == E_OUTOFMEMORY);
-        assert_int_equal(lua_gettop(L), 1);
-        if (x)
-            x->lpVtbl->Release(x);
-        allowed = -1;
-        lua_close(L);
-        RoClearError();
-    }
-    assert_false(failed);
-}
-
 static int open_and_fail(lua_State *L)
 {
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
@@ -82,7 +46,8 @@ static int open_and_fail(lua_State *L)
     return 0;
 }
 
-/* What could not be completed is not left behind half made. */
+/* Allocation 0, 1, 2, ... fails until everything succeeds: what could not be completed is not left
+   behind half made. */
 STATE_TEST(test_everything_works_once_there_is_memory_again)
 {
     bool failed = true;
@@ -110,28 +75,6 @@ STATE_TEST(test_everything_works_once_there_is_memory_again)
     }
     assert_false(failed);
     RoClearError();
-}
-
-STATE_TEST(test_raise_without_memory_raises_something)
-{
-    bool failed = true;
-
-    for (long i = 0; failed && i < 500; i++) {
-        lua_State *L = new_failing_state();
-        int status;
-
-        RoOriginateErrorW(E_ACCESSDENIED, 0, (PCWSTR)u"no entry");
-        lua_pushinteger(L, E_ACCESSDENIED);
-        lua_pushcclosure(L, raise_slot, 1);
-        allowed = i;
-        status = lua_pcall(L, 0, 0, 0);
-        failed = allowed == 0;
-        allowed = -1;
-        assert_true(status == LUA_ERRRUN || status == LUA_ERRMEM);
-        lua_close(L);
-        RoClearError();
-    }
-    assert_false(failed);
 }
 
 /* A wrapped coroutine that fails: the value goes on its way with its stack or without. */

@@ -2,9 +2,6 @@
 #include "lua_state.h"
 #include "threads.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <stacksplice/script.h>
 
 /* raise(): the thread's error, whatever its HRESULT. */
@@ -179,101 +176,5 @@ TEST(test_exit_from_a_script)
         status = child_status(child);
         if (status != 0)
             fail_msg("%s: status %x", scripts[i], status);
-    }
-}
-
-/* ---- A state with little memory --------------------------------------------------------------*/
-
-typedef struct budget {
-    size_t used, most;
-} budget;
-
-static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
-{
-    budget *b = data;
-    size_t old = block ? old_size : 0;
-
-    if (new_size == 0) {
-        b->used -= old;
-        free(block);
-        return NULL;
-    }
-    if (new_size > old && b->used + new_size - old > b->most)
-        return NULL;
-    block = realloc(block, new_size);
-    if (block)
-        b->used = b->used + new_size - old;
-    return block;
-}
-
-static int open_module(lua_State *L)
-{
-    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    return 0;
-}
-
-TEST(test_a_state_with_little_memory)
-{
-    bool failed = false, opened = false;
-
-    for (size_t room = 0; room < 64 * 1024; room += 512) {
-        budget b = {.most = SIZE_MAX / 2};
-        lua_State *L = NEW_STATE(allocate, &b);
-        int status;
-
-        luaL_openlibs(L);
-        lua_gc(L, LUA_GCCOLLECT, 0);
-        b.most = b.used + room;
-        lua_pushcfunction(L, open_module);
-        status = lua_pcall(L, 0, 0, 0);
-        assert_true(status == LUA_OK || status == LUA_ERRMEM);
-        failed = failed || status != LUA_OK;
-        opened = opened || status == LUA_OK;
-        if (status == LUA_OK &&
-            luaL_loadstring(L,
-                            "local ok, v, e = stacksplice.pcall(error, {cause = {cause = 'x'}})\n"
-                            "error(e)") == LUA_OK)
-            assert_true(FAILED(stacksplice_lua_pcall(L, 0, 0)));
-        b.most = SIZE_MAX / 2;
-        lua_settop(L, 0);
-        (void)open_module(L);
-        assert_int_equal(luaL_dostring(L,
-                                       "local _, _, e = stacksplice.pcall(error, {cause = 'x'})\n"
-                                       "assert(e.cause.message == 'x')"),
-                         LUA_OK);
-        lua_close(L);
-        assert_int_equal(b.used, 0);
-        RoClearError();
-    }
-    assert_true(failed && opened);
-}
-
-/* Memory that runs out at any point of making causes: an error, with them or without. */
-TEST(test_causes_without_memory)
-{
-    uint32_t depth = 0;
-
-    for (size_t room = 0; depth < 3; room += 64) {
-        budget b = {.most = SIZE_MAX / 2};
-        lua_State *L = NEW_STATE(allocate, &b);
-        IRestrictedErrorInfo *error = NULL;
-        HRESULT hr;
-
-        assert_true(room < 512 * 1024);
-        luaL_openlibs(L);
-        (void)open_module(L);
-        lua_settop(L, 0);
-        assert_int_equal(luaL_loadstring(L, "error({cause = {cause = {cause = 'x'}}})"), LUA_OK);
-        lua_gc(L, LUA_GCSTOP, 0);
-        b.most = b.used + room;
-        hr = stacksplice_lua_pcall(L, 0, 0);
-        assert_true(hr == E_FAIL || hr == E_OUTOFMEMORY);
-        assert_int_equal(lua_gettop(L), 0);
-        b.most = SIZE_MAX / 2;
-        assert_int_equal(GetRestrictedErrorInfo(&error), S_OK);
-        assert_int_equal(stacksplice_error_depth((IUnknown *)error, &depth), S_OK);
-        lua_close(L);
-        error->lpVtbl->Release(error);
-        assert_int_equal(b.used, 0);
     }
 }
