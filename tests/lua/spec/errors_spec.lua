@@ -126,56 +126,6 @@ describe("error_info", function()
 end)
 
 describe("traceback", function()
-  local function both(...)
-    return stacksplice.traceback(...), debug.traceback(...)
-  end
-
-  it("is the text of debug.traceback", function()
-    local function deep(n, ...)
-      if n == 0 then
-        local a, b = both(...)
-        return a, b
-      end
-      local a, b = deep(n - 1, ...)
-      return a, b
-    end
-    for _, n in ipairs {0, 1, 9, 10, 11, 12, 20, 21, 22, 40, 100} do
-      local a, b = deep(n)
-      assert.equal(b, a)
-      a, b = deep(n, "message")
-      assert.equal(b, a)
-      a, b = deep(n, "message", 2)
-      assert.equal(b, a)
-      a, b = deep(n, 12, 3)
-      assert.equal(b, a)
-    end
-    assert.equal(debug.traceback("m", 100000), (stacksplice.traceback("m", 100000)))
-    assert.equal(debug.traceback("m", -1), (stacksplice.traceback("m", -1)))
-  end)
-
-  it("names functions as debug.traceback does", function()
-    local function f() local a, b = both() return a, b end
-    local function check(...)
-      local results = table.pack(pcall(f, ...))
-      assert.equal(results[3], results[2])
-      assert.is_true((pcall(string.gsub, "a", ".", function()
-        local a, b = both()
-        assert.equal(b, a)
-      end)))
-    end
-    check()
-    _G.a_global_function = f
-    check()
-    package.loaded["spec.module"] = {field = f, other = f}
-    check()
-    _G.a_global_function = nil
-    check()
-    package.loaded["spec.module"] = f
-    check()
-    package.loaded["spec.module"] = nil
-    check()
-  end)
-
   it("shows the whole of other languages' frames, however long their texts are", function()
     local function raise_long() return (border.among_others(stacksplice.traceback)) end
     local file, name = raise_long():match("\n\t(f+):1: in toy function '(p+)'")
@@ -188,40 +138,6 @@ describe("traceback", function()
     local _, name = pcall(package.loaded.long_names[field])
     package.loaded.long_names = nil
     assert.truthy(name:find("^function <.*errors_spec"), name)
-  end)
-
-  it("gives back what is no message", function()
-    local value = {}
-    assert.equal(value, stacksplice.traceback(value))
-    assert.equal(print, stacksplice.traceback(print))
-    assert.is_true(stacksplice.traceback(true))
-  end)
-
-  it("shows another coroutine", function()
-    local co = coroutine.create(function() local function f() coroutine.yield() end f() end)
-    coroutine.resume(co)
-    assert.equal(debug.traceback(co), stacksplice.traceback(co))
-    assert.equal(debug.traceback(co, "m"), stacksplice.traceback(co, "m"))
-    assert.equal(debug.traceback(co, "m", 1), stacksplice.traceback(co, "m", 1))
-    assert.equal(debug.traceback(co, nil, 0), stacksplice.traceback(co, nil, 0))
-    local function deep(n) if n == 0 then coroutine.yield() end if n > 0 then deep(n - 1) end end
-    co = coroutine.create(deep)
-    coroutine.resume(co, 40)
-    for level = 0, 42 do
-      assert.equal(debug.traceback(co, "m", level), stacksplice.traceback(co, "m", level))
-    end
-  end)
-
-  it("is the same inside a coroutine and as a handler", function()
-    local a, b = coroutine.wrap(function()
-      local x, y = both("in coroutine")
-      return x, y
-    end)()
-    assert.equal(b, a)
-    local function fail() local x = nil + 1 return x end
-    local _, mine = xpcall(fail, function(m) return (both(m)) end)
-    local _, theirs = xpcall(fail, function(m) return select(2, both(m)) end)
-    assert.equal((theirs:gsub(":%d+:", "")), (mine:gsub(":%d+:", "")))
   end)
 end)
 
@@ -263,5 +179,4 @@ describe("the module", function()
   it("says its version", function()
     assert.truthy(stacksplice._VERSION:find("^stacksplice %d+%.%d+%.%d+$"))
   end)
-
 end)
