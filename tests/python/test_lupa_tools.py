@@ -1,18 +1,19 @@
-"""Tools that know nothing of stacksplice show Lua's lines of lupa's exceptions, with install() alone."""
+"""Tools that know nothing of stacksplice show Lua's lines of lupa's exceptions, with install() alone.
+
+What others show of any Lua frame in __traceback__ is in test_foreign_frames_tools.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
 import gc
-import io
 import logging
 import os
 import subprocess
 import sys
 import threading
 import traceback
-import unittest
 
 import lupa_runtimes
 import pytest
@@ -48,15 +49,6 @@ def test_traceback(lua, born: str) -> None:
 
 
 @born
-def test_logging(lua, born: str, caplog: pytest.LogCaptureFixture) -> None:
-    try:
-        failing(lua, born)()
-    except Exception:
-        logging.getLogger("shop").exception("no price")
-    assert line_of(born) in caplog.text
-
-
-@born
 def test_logging_with_our_formatter(lua, born: str) -> None:
     try:
         failing(lua, born)()
@@ -64,23 +56,6 @@ def test_logging_with_our_formatter(lua, born: str) -> None:
         record = logging.LogRecord("shop", 40, "", 0, "", None, (type(exc), exc, exc.__traceback__))
     text = stacksplice.logging.Formatter().format(record)
     assert f'(Lua) File "rules", line {LINES[born]}, in {born}\n' in text and ".pyx" not in text
-
-
-@born
-def test_unittest(lua, born: str) -> None:
-    fail = failing(lua, born)
-
-    class Case(unittest.TestCase):
-        def test(self) -> None:
-            fail()
-
-        def test_parts(self) -> None:
-            with self.subTest("part"):
-                fail()
-
-    shown = io.StringIO()
-    unittest.TextTestRunner(stream=shown).run(unittest.TestSuite([Case("test"), Case("test_parts")]))
-    assert shown.getvalue().count(line_of(born)) == 2
 
 
 @born
@@ -117,55 +92,6 @@ def test_a_thread(lua, born: str, capsys: pytest.CaptureFixture[str], monkeypatc
     thread.join()
     shown = capsys.readouterr().err
     assert shown.count(f"line {LINES[born]}, in {born}") == 1 and "(Lua)" in shown
-
-
-# ---- Packages of others --------------------------------------------------------------------------
-
-
-@born
-def test_sentry(lua, born: str) -> None:
-    sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
-    sent = []
-
-    class Transport(sentry_sdk.transport.Transport):
-        def capture_envelope(self, envelope) -> None:
-            sent.append(envelope.get_event())
-
-    client = sentry_sdk.Client("http://key@localhost/1", transport=Transport, default_integrations=False)
-    exc = caught(failing(lua, born))
-    client.capture_event(*sentry_sdk.utils.event_from_exception(exc, client_options=client.options))
-    frames = sent[0]["exception"]["values"][0]["stacktrace"]["frames"]
-    found = [frame for frame in frames if frame["module"] == "lua"]
-    assert [(frame["function"], frame["lineno"]) for frame in found] == [(born, LINES[born])]
-    names = [frame["function"] for frame in frames]
-    assert names.index(found[0]["function"]) > names.index("caught")
-
-
-@born
-def test_opentelemetry(lua, born: str) -> None:
-    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
-    from opentelemetry.sdk import trace
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter = InMemorySpanExporter()
-    provider = trace.TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with provider.get_tracer("shop").start_as_current_span("order") as span:
-        span.record_exception(caught(failing(lua, born)))
-    (event,) = exporter.get_finished_spans()[0].events
-    assert line_of(born) in event.attributes["exception.stacktrace"]
-
-
-@born
-def test_rich(lua, born: str) -> None:
-    console = pytest.importorskip("rich.console", reason="rich is not installed")
-    shown = console.Console(file=io.StringIO(), width=100)
-    try:
-        failing(lua, born)()
-    except Exception:
-        shown.print_exception(show_locals=True)
-    assert f"in {born}:{LINES[born]} " in shown.file.getvalue()
 
 
 # ---- Programs of others --------------------------------------------------------------------------
