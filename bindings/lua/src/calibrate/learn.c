@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calibrate/sample.h"
 
@@ -99,16 +100,30 @@ static const ss_lua_layout starved = {.failure = "out of memory while locating L
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
-/* Two states see every visit; the second removes what agreed with the first one by accident. */
-static bool run_both(ss_lua_sample *sample)
+static bool are_seen_twice(const ss_lua_sample *sample)
+{
+    for (uint32_t i = 0; i < sample->layout->site_count; i++)
+        if (sample->seen[i] != 3)
+            return false;
+    return true;
+}
+
+/*
+ * Two states see every site; the second removes what agreed with the first one by accident.  They
+ * call the probes in two ways, so a site of one way alone needs another run.
+ */
+static bool run_enough(ss_lua_sample *sample)
 {
     int complete = 0;
 
     while (complete < 2) {
         sample->again = false;
+        memset(sample->seen, 0, sizeof sample->seen);
         if (!ss_lua_sample_run(sample))
             return false;
         complete = sample->again ? 0 : complete + 1; /* ends: the registers of a site fail once */
+        if (complete && are_seen_twice(sample))
+            break;
     }
     return true;
 }
@@ -129,7 +144,7 @@ static bool learn(ss_lua_layout *layout)
         return false;
     sample->layout = layout;
     add_known_apis(layout);
-    learned = run_both(sample);
+    learned = run_enough(sample);
     if (learned) {
         ss_lua_sample_finish(sample);
         settle_all(sample);

@@ -239,53 +239,101 @@ static void open_bodies(lua_State *L)
     }
 }
 
-/* Run the function at 1 with the probes as light functions (UPVALUES 0) or as closures, which some
-   builds call from other instructions. */
-static void run_snippet(lua_State *L, int upvalues)
+/* The probes are light functions, or closures, which some builds call from other instructions. */
+static int open_state(lua_State *L)
 {
-    lua_pushglobaltable(L);
-    if (upvalues)
-        lua_pushboolean(L, 1);
-    luaL_setfuncs(L, probes, upvalues);
-    lua_settop(L, 1);
-    lua_pushvalue(L, 1);
-    (void)lua_pcall(L, 0, 0, 0);
-    lua_settop(L, 1);
-    KEEP_FRAME();
-}
+    int upvalues = lua_toboolean(L, 1);
 
-/* Light functions come last: the sample keeps the tag of one. */
-static void run_snippets(lua_State *L)
-{
-    for (const char *const *each = ss_lua_snippets; *each; each++) {
-        if (luaL_loadbufferx(L, *each, strlen(*each), "=calibration", "t") == LUA_OK) {
-            run_snippet(L, 1);
-            run_snippet(L, 0);
-        }
-        lua_settop(L, 0);
-    }
-    KEEP_FRAME();
-}
-
-static int calibrate(lua_State *L)
-{
     open_libraries(L);
     open_bodies(L);
     lua_pushinteger(L, 1);
     lua_pushcclosure(L, probe_closure, 1);
     lua_setglobal(L, "closure");
-    run_snippets(L);
-    KEEP_FRAME();
+    lua_pushglobaltable(L);
+    if (upvalues)
+        lua_pushboolean(L, 1);
+    luaL_setfuncs(L, probes, upvalues);
     return 0;
 }
 
-static lua_State *new_state(ss_lua_sample *now)
+/* Run the function at INDEX, the top. */
+static void run_snippet(lua_State *L, int index)
+{
+    lua_pushvalue(L, index);
+    (void)lua_pcall(L, 0, 0, 0);
+    lua_settop(L, index);
+    KEEP_FRAME();
+}
+
+static bool load_text(lua_State *L, const char *text)
+{
+    return luaL_loadbufferx(L, text, strlen(text), "=calibration", "t") == LUA_OK;
+}
+
+/* Argument: the text of a snippet.  Result: its code, which loads faster. */
+static int run_text(lua_State *L)
+{
+    if (!load_text(L, (const char *)lua_touserdata(L, 1)))
+        return 0;
+    run_snippet(L, 2);
+    (void)lua_getglobal(L, LUA_STRLIBNAME);
+    (void)lua_getfield(L, -1, "dump");
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+/* Arguments: the text of a snippet; the state in which run_text was called, if it has a result. */
+static int run_code(lua_State *L)
+{
+    const char *text = (const char *)lua_touserdata(L, 1), *code;
+    lua_State *from = (lua_State *)lua_touserdata(L, 2);
+    size_t length = 0;
+
+    code = from ? lua_tolstring(from, -1, &length) : NULL;
+    lua_settop(L, 0);
+    if (code ? luaL_loadbufferx(L, code, length, "=calibration", "b") == LUA_OK
+             : load_text(L, text))
+        run_snippet(L, 1);
+    return 0;
+}
+
+/* Light functions come second: the sample keeps the tag of one. */
+static void run_snippets(lua_State *closures, lua_State *light)
+{
+    for (const char *const *each = ss_lua_snippets; *each; each++) {
+        bool has_code;
+
+        sample->state_bit = 1;
+        lua_pushcfunction(closures, run_text);
+        lua_pushlightuserdata(closures, (void *)(uintptr_t)*each);
+        has_code = lua_pcall(closures, 1, 1, 0) == LUA_OK && lua_isstring(closures, -1);
+        sample->state_bit = 2;
+        lua_pushcfunction(light, run_code);
+        lua_pushlightuserdata(light, (void *)(uintptr_t)*each);
+        lua_pushlightuserdata(light, has_code ? closures : NULL);
+        (void)lua_pcall(light, 2, 0, 0);
+        lua_settop(closures, 0);
+        lua_settop(light, 0);
+    }
+}
+
+/* NULL when memory ran out. */
+static lua_State *new_state(ss_lua_sample *now, bool upvalues)
 {
 #if LUA_VERSION_NUM >= 505
-    return lua_newstate(ss_lua_sample_allocate, now, 1);
+    lua_State *L = lua_newstate(ss_lua_sample_allocate, now, 1);
 #else
-    return lua_newstate(ss_lua_sample_allocate, now);
+    lua_State *L = lua_newstate(ss_lua_sample_allocate, now);
 #endif
+
+    if (!L)
+        return NULL;
+    lua_pushcfunction(L, open_state);
+    lua_pushboolean(L, upvalues);
+    (void)lua_pcall(L, 1, 0, 0);
+    lua_settop(L, 0);
+    return L;
 }
 
 /* Every function of ours that can be the first frame outside of an API function. */
@@ -303,8 +351,8 @@ static const uintptr_t *own_functions(uint32_t *count)
     own[n++] = (uintptr_t)ss_lua_probe_hook;
     own[n++] = (uintptr_t)probe_closure;
     own[n++] = (uintptr_t)run_snippet;
-    own[n++] = (uintptr_t)run_snippets;
-    own[n++] = (uintptr_t)calibrate;
+    own[n++] = (uintptr_t)run_text;
+    own[n++] = (uintptr_t)run_code;
     own[n++] = (uintptr_t)ss_lua_sample_run;
     *count = n;
     return own;
@@ -312,17 +360,20 @@ static const uintptr_t *own_functions(uint32_t *count)
 
 bool ss_lua_sample_run(ss_lua_sample *now)
 {
-    lua_State *L = new_state(now);
+    lua_State *closures = new_state(now, true), *light = NULL;
 
-    if (!L)
-        return false;
     sample = now;
     now->process = getpid();
     now->stack_end = (uintptr_t)__builtin_frame_address(0);
     now->own = own_functions(&now->own_count);
-    lua_pushcfunction(L, calibrate);
-    (void)lua_pcall(L, 0, 0, 0);
-    lua_close(L);
+    if (closures)
+        light = new_state(now, false);
+    if (light) {
+        run_snippets(closures, light);
+        lua_close(light);
+    }
+    if (closures)
+        lua_close(closures);
     sample = NULL;
-    return !now->starved;
+    return light && !now->starved;
 }

@@ -68,10 +68,12 @@ typedef struct ss_lua_sample {
     ss_lua_layout *layout;
     ss_lua_candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
     uint32_t visits[SS_LUA_SITES];
-    bool starved;      /* memory ran out: any part may be missing */
-    bool overflow;     /* a table was too small */
-    bool contradicted; /* the second state disagreed about the CallInfo */
-    bool again;        /* slots came into question after visits at which nobody looked at them */
+    uint8_t seen[SS_LUA_SITES]; /* in this run: one bit a state */
+    uint8_t state_bit;          /* of the state that runs */
+    bool starved;               /* memory ran out: any part may be missing */
+    bool overflow;              /* a table was too small */
+    bool contradicted;          /* the second state disagreed about the CallInfo */
+    bool again; /* slots came into question after visits at which nobody looked at them */
     ss_lua_words words;
     ss_lua_state_words state_words;
     const uintptr_t *own; /* starts of our functions that call Lua, which end an unwinding */
@@ -141,7 +143,7 @@ void *ss_lua_sample_allocate(void *data, void *block, size_t old_size, size_t ne
 /* How many whole words an object of the private state has; 0 if that is unknown. */
 uint32_t ss_lua_sample_object_words(uintptr_t object);
 
-/* Run the scripts in a private state; false when memory ran out. */
+/* Run the scripts in two private states; false when memory ran out. */
 bool ss_lua_sample_run(ss_lua_sample *sample);
 
 #endif

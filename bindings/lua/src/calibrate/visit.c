@@ -204,6 +204,7 @@ static void keep_candidates(ss_lua_sample *sample, int row, uintptr_t end, uintp
     bool first = sample->visits[row]++ == 0;
     uint32_t count;
 
+    sample->seen[row] |= sample->state_bit;
     keep_registers(sample, &sample->state[row], state, first);
     keep_registers(sample, &sample->ci[row], ci, first);
     if (sample->state[row].registers && sample->ci[row].registers)
