@@ -6,7 +6,6 @@
  *                         stacksplice_lua_pcall; args are Lua's `...`
  *   run_plain(chunk, *a)  the same by somebody who knows nothing of stacksplice: a plain lua_pcall
  *                         that turns an error into RuntimeError(text)
- *   sort_with_qsort(list, less)  libc's qsort, which calls a Python function
  *   slot() -> bool        whether the thread's slot holds an error
  *   objects() -> int      Python objects that Lua holds
  *   close()               lua_close; a new state is made by the next run
@@ -215,35 +214,6 @@ static PyObject *run_plain(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
-static PyObject *less_function;
-
-static int compare(const void *a, const void *b)
-{
-    PyObject *left = *(PyObject *const *)a, *right = *(PyObject *const *)b, *less;
-    int result = 0;
-
-    if (PyErr_Occurred())
-        return 0;
-    less = PyObject_CallFunctionObjArgs(less_function, left, right, NULL);
-    if (less)
-        result = PyObject_IsTrue(less) == 1 ? -1 : 1;
-    Py_XDECREF(less);
-    return result;
-}
-
-static PyObject *sort_with_qsort(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *list;
-
-    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &list, &less_function))
-        return NULL;
-    qsort(((PyListObject *)list)->ob_item, (size_t)PyList_GET_SIZE(list), sizeof(PyObject *),
-          compare);
-    if (PyErr_Occurred())
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static PyObject *slot(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
     IRestrictedErrorInfo *error = NULL;
@@ -290,7 +260,6 @@ PyMODINIT_FUNC PyInit_crossing(void)
 {
     static PyMethodDef methods[] = {{"run", run, METH_VARARGS, NULL},
                                     {"run_plain", run_plain, METH_VARARGS, NULL},
-                                    {"sort_with_qsort", sort_with_qsort, METH_VARARGS, NULL},
                                     {"slot", slot, METH_NOARGS, NULL},
                                     {"objects", objects, METH_NOARGS, NULL},
                                     {"close", close_state, METH_NOARGS, NULL},
