@@ -1,12 +1,8 @@
 #include "inspection.h"
 
-#include "errors/token.h"
+#include "errors/errors.h"
 #include "native/native.h"
-#include "report/error.h"
-#include "report/exception.h"
-#include "report/json.h"
-#include "report/python.h"
-#include "report/write.h"
+#include "report/report.h"
 #include "splice/splice.h"
 
 #include <stdio.h>

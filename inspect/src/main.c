@@ -181,6 +181,8 @@ static int inspect_served(ssi_inspection *i)
     const char *why = ssi_served_read(&i->served, &target);
     int status;
 
+    if (!why)
+        why = ssi_served_load();
     if (why)
         status = refuse(why);
     else if (i->served.core)

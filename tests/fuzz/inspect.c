@@ -8,6 +8,7 @@
 #include "input.h"
 
 #include "inspection.h"
+#include "lua/private.h"
 
 #include "inspect_texts.h"
 

@@ -9,7 +9,7 @@ static void forget_texts(void)
     spent = 0;
     for (size_t i = 0; i < ROOM; i++)
         while (table[i]) {
-            text *next = table[i]->next;
+            kept_text *next = table[i]->next;
 
             free(table[i]);
             table[i] = next;

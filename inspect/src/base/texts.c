@@ -1,10 +1,15 @@
-#include "base/texts.h"
+#include "base/base.h"
 
+#include "frames/utf8.h"
+
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Texts ------------------------------------------------------------------------------------*/
 
 enum {
     ROOM = 1 << 16,
@@ -12,13 +17,13 @@ enum {
     EACH = 32
 };
 
-typedef struct text {
-    struct text *next;
+typedef struct kept_text {
+    struct kept_text *next;
     size_t length;
     char bytes[];
-} text;
+} kept_text;
 
-static text *table[ROOM];
+static kept_text *table[ROOM];
 static size_t spent;
 
 static size_t hash_of(const char *bytes, size_t length)
@@ -32,7 +37,7 @@ static size_t hash_of(const char *bytes, size_t length)
 
 const char *ssi_text(const char *bytes, size_t length)
 {
-    text **place, *t;
+    kept_text **place, *t;
 
     if (length > ALL || spent > ALL - length)
         return NULL;
@@ -64,4 +69,94 @@ const char *ssi_text_format(const char *format, ...)
     if (length < 0)
         return NULL;
     return ssi_text(line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------*/
+
+/* Room for LENGTH more bytes; NULL without memory. */
+static char *extend(ssi_written *to, size_t length)
+{
+    size_t room = to->room ? to->room : 256;
+    char *larger;
+
+    while (room - to->length < length)
+        room *= 2;
+    if (room != to->room) {
+        larger = to->failed ? NULL : realloc(to->bytes, room);
+        to->failed |= !larger;
+        if (!larger)
+            return NULL;
+        to->bytes = larger;
+        to->room = room;
+    }
+    to->length += length;
+    return to->bytes + to->length - length;
+}
+
+static void put(ssi_written *to, const char *bytes, size_t length)
+{
+    char *place = extend(to, length);
+
+    if (place)
+        memcpy(place, bytes, length);
+}
+
+void ssi_write(ssi_written *to, const char *text)
+{
+    put(to, text, strlen(text));
+}
+
+void ssi_write_format(ssi_written *to, const char *format, ...)
+{
+    char line[128];
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    ssi_write(to, line);
+}
+
+void ssi_write_character(ssi_written *to, uint32_t character)
+{
+    char bytes[4];
+
+    if (to->length < to->room && character >= 0x20 && character < 0x7F && character != '"' &&
+        character != '\\')
+        to->bytes[to->length++] = (char)character; /* nearly always */
+    else if (character == '"' || character == '\\')
+        put(to, character == '"' ? "\\\"" : "\\\\", 2);
+    else if (character < 0x20 || character == 0x7F ||
+             (character >= 0xD800 && character < 0xE000)) /* a str may have half of a pair */
+        ssi_write_format(to, "\\u%04x", (unsigned)character);
+    else
+        put(to, bytes, sspy_put_utf8(character, bytes));
+}
+
+void ssi_write_hex(ssi_written *to, const void *bytes, size_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *from = bytes;
+    char *place = extend(to, 2 * length + 2);
+
+    if (!place)
+        return;
+    *place++ = '"';
+    for (size_t i = 0; i < length; i++) {
+        *place++ = digits[from[i] >> 4];
+        *place++ = digits[from[i] & 15];
+    }
+    *place = '"';
+}
+
+void ssi_write_other(ssi_written *to, const char *type, uint64_t address)
+{
+    ssi_write(to, "{\"type\":");
+    ssi_write_hex(to, type, strlen(type));
+    ssi_write_format(to, ",\"address\":%" PRIu64 "}", address);
+}
+
+void ssi_write_left_out(ssi_written *to, bool is_pair)
+{
+    ssi_write(to, is_pair ? "[{\"type\":null},{\"type\":null}]" : "{\"type\":null}");
 }

@@ -1,7 +1,6 @@
 #include "core/private.h"
 
-#include "base/list.h"
-#include "base/texts.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "core/private.h"
 
-#include "target/build_id.h"
+#include "target/binary.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* The notes of a core file: a register set for each thread, the process, and the mapped files. */
 #include "core/private.h"
 
-#include "base/list.h"
+#include "base/base.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,32 @@
-/* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 #ifndef SSI_ERRORS_H
 #define SSI_ERRORS_H
 
-#include "errors/block.h"
 #include "native/native.h"
+#include "target/frame.h"
+#include "target/target.h"
+
+#include <stacksplice/debugger.h>
+
+/* The blocks by which copies of stacksplice in a target say where things are. */
+
+enum { SSI_MAX_BLOCKS = 8 };
+
+typedef struct ssi_blocks {
+    uint64_t addresses[SSI_MAX_BLOCKS];
+    size_t count;
+} ssi_blocks;
+
+typedef struct ssi_block {
+    const ssi_memory *memory;
+    stacksplice_inspection_block words;
+} ssi_block;
+
+/* Search the binaries of TARGET, with symbols or without.  A block of another version is noted. */
+void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *scripts);
+/* Read the block at ADDRESS as it is now; false if it is damaged. */
+bool ssi_block_read(const ssi_memory *memory, uint64_t address, ssi_block *block);
+
+/* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 
 /* A part of one of the lists in ssi_errors. */
 typedef struct ssi_part {
@@ -22,7 +45,7 @@ typedef struct ssi_node {
     ssi_error_stack stack;
 } ssi_node;
 
-/* Texts are those of base/texts.h, NULL if there is none. */
+/* Texts are those of base/texts.c, NULL if there is none. */
 typedef struct ssi_error {
     int32_t hresult;
     uint64_t thread_id;
@@ -72,5 +95,13 @@ void ssi_errors_describe(ssi_errors *errors, ssi_native *native);
 /* The error of THREAD, or of the fail fast: 0; NULL if there is none. */
 const ssi_error *ssi_errors_of(const ssi_errors *errors, int thread);
 void ssi_errors_free(ssi_errors *errors);
+
+/* What the tokens of a target stand for. */
+
+/* The frame of ELEMENT of a stack: that of a token, or a native one with its address alone.
+ *LEFT_OUT grows by the frames that it stands for, if it is the gap in a long stack. */
+ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *left_out);
+/* What TOKEN stands for in any copy of stacksplice in TARGET. */
+ssi_frame ssi_token_look_up(const ssi_target *target, const ssi_blocks *blocks, uint64_t token);
 
 #endif

@@ -1,9 +1,7 @@
-#include "errors/object.h"
+#include "errors/private.h"
 
-#include "base/list.h"
-#include "base/texts.h"
-#include "errors/text.h"
-#include "errors/token.h"
+#include "base/base.h"
+#include "errors/errors.h"
 
 #include <stacksplice/script.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The table is read as its users read it: a cell whose state is another one has another row. */
-#include "errors/token.h"
+#include "errors/errors.h"
 
-#include "base/texts.h"
-#include "errors/text.h"
+#include "base/base.h"
+#include "errors/private.h"
 
 #include <stacksplice/source.h>
 #include <string.h>

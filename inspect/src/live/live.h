@@ -4,7 +4,6 @@
 #ifndef SSI_LIVE_H
 #define SSI_LIVE_H
 
-#include "target/pages.h"
 #include "target/target.h"
 
 /* Write why PROCESS cannot be read, with the next step, to OUT; ERROR is that of the kernel. */

@@ -1,4 +1,4 @@
-#include "lua/layout.h"
+#include "lua/private.h"
 
 #include <stddef.h>
 

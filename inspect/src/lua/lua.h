@@ -7,11 +7,12 @@
 #ifndef SSI_LUA_H
 #define SSI_LUA_H
 
-#include "lua/layout.h"
 #include "native/native.h"
 #include "target/frame.h"
-#include "target/symbols.h"
+#include "target/binary.h"
 #include "target/target.h"
+
+typedef struct ssi_lua_layout ssi_lua_layout;
 
 enum { SSI_MAX_LUAS = 8, SSI_MAX_LUA_STATES = 256 };
 

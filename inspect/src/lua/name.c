@@ -1,16 +1,160 @@
+#include "lua/private.h"
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+/* How Lua's versions write their instructions, as far as these tell names. */
+
+enum { NONE = 255 };
+
+/* A row of instructions: from FIRST to LAST.  The first one's metamethod is EVENT, and the next
+   ones' are the same, or follow. */
+typedef struct range {
+    uint8_t first, last;
+} range;
+typedef struct method_range {
+    range of;
+    uint8_t event;
+    bool follow;
+} method_range;
+
+/* The instructions of a version, and where they have their parts. */
+typedef struct instruction_set {
+    uint8_t a, b, c, wide, jump; /* the first bit of each; A has 8 bits, WIDE all that follow */
+    unsigned b_mask, c_mask;
+    int32_t jump_zero;        /* what stands for no jump */
+    unsigned key_constant;    /* 5.3: this bit of a key's C says that it is a constant */
+    unsigned event_prefix;    /* characters of a metamethod's name that are not shown */
+    range setters[8];         /* those that change the register A */
+    method_range methods[14]; /* the rest is empty */
+    uint8_t move, load_constant, load_constant_next, load_nil, get_upvalue, get_in_upvalue;
+    uint8_t get, get_field, get_vararg, self, jmp, call, tail_call, iterate;
+    range failed; /* the operation before it did not happen; C is the event */
+} instruction_set;
+
+/* The names of metamethods, in the order of their numbers in instructions. */
+enum { EVENTS = 25 };
+
+static unsigned operation_of(const instruction_set *set, uint32_t i)
+{
+    return i & ((1u << set->a) - 1);
+}
+
+static unsigned a_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->a & 255;
+}
+
+static unsigned b_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->b & set->b_mask;
+}
+
+static unsigned c_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->c & set->c_mask;
+}
+
+static bool is_in(unsigned operation, range r)
+{
+    return operation >= r.first && operation <= r.last;
+}
+
+static const instruction_set instructions_3 = {
+    .a = 6,
+    .b = 23,
+    .c = 14,
+    .wide = 14,
+    .jump = 14,
+    .b_mask = 511,
+    .c_mask = 511,
+    .jump_zero = (1 << 17) - 1,
+    .key_constant = 256,
+    .setters = {{0, 7}, {11, 29}, {35, 37}, {39, 40}, {42, 42}, {44, 45}, {NONE, 0}, {NONE, 0}},
+    .methods = {{{6, 7}, 0, false},
+                {{12, 12}, 0, false},
+                {{8, 8}, 1, false},
+                {{10, 10}, 1, false},
+                {{13, 24}, 6, true},
+                {{25, 26}, 18, true},
+                {{28, 28}, 4, false},
+                {{29, 29}, 22, false},
+                {{31, 31}, 5, false},
+                {{32, 33}, 20, true},
+                {{NONE, 0}, 0, false}},
+    .move = 0,
+    .load_constant = 1,
+    .load_constant_next = 2,
+    .load_nil = 4,
+    .get_upvalue = 5,
+    .get_in_upvalue = 6,
+    .get = 7,
+    .get_field = NONE,
+    .get_vararg = NONE,
+    .self = 12,
+    .jmp = 30,
+    .call = 36,
+    .tail_call = 37,
+    .iterate = 41,
+    .failed = {NONE, 0}};
+
+/* 5.5 has another instruction 81, which 5.4 uses only where no function comes from. */
+static const instruction_set instructions_4 = {
+    .a = 7,
+    .b = 16,
+    .c = 24,
+    .wide = 15,
+    .jump = 7,
+    .b_mask = 255,
+    .c_mask = 255,
+    .jump_zero = (1 << 24) - 1,
+    .event_prefix = 2,
+    .setters = {{0, 9}, {11, 14}, {19, 45}, {49, 53}, {67, 69}, {73, 74}, {77, 77}, {79, 81}},
+    .methods = {{{11, 14}, 0, false},
+                {{20, 20}, 0, false},
+                {{15, 18}, 1, false},
+                {{49, 50}, 18, true},
+                {{52, 52}, 4, false},
+                {{53, 53}, 22, false},
+                {{54, 54}, 24, false},
+                {{70, 70}, 24, false},
+                {{57, 57}, 5, false},
+                {{58, 59}, 20, true},
+                {{62, 63}, 20, true},
+                {{64, 65}, 20, true},
+                {{NONE, 0}, 0, false}},
+    .move = 0,
+    .load_constant = 3,
+    .load_constant_next = 4,
+    .load_nil = 8,
+    .get_upvalue = 9,
+    .get_in_upvalue = 11,
+    .get = 12,
+    .get_field = 14,
+    .get_vararg = 81,
+    .self = 20,
+    .jmp = 56,
+    .call = 68,
+    .tail_call = 69,
+    .iterate = 76,
+    .failed = {46, 48}};
+
+static const char *const events[EVENTS] = {
+    "__index", "__newindex", "__gc",  "__mode", "__len",    "__eq",   "__add",  "__sub", "__mul",
+    "__mod",   "__pow",      "__div", "__idiv", "__band",   "__bor",  "__bxor", "__shl", "__shr",
+    "__unm",   "__bnot",     "__lt",  "__le",   "__concat", "__call", "__close"};
+
+static const instruction_set *instructions_of(const ssi_lua_layout *layout)
+{
+    return layout->minor == 3 ? &instructions_3 : &instructions_4;
+}
+
 /*
  * A call's instruction says in which register the function is.  The last instruction that set this
  * register says where it came from: a variable, an upvalue, a field.  An instruction that is no
  * call ran a metamethod.
  */
-#include "lua/name.h"
-
-#include "base/texts.h"
-#include "lua/instructions.h"
-#include "lua/read.h"
-#include "lua/variables.h"
-
-#include <stdio.h>
 
 enum {
     MAX_CODE = 1 << 15, /* instructions that are searched */
@@ -22,7 +166,7 @@ enum {
 typedef struct code {
     const ssi_memory *memory;
     const ssi_lua_layout *layout;
-    const ssi_lua_instructions *set;
+    const instruction_set *set;
     uint64_t proto, first; /* FIRST: of the instructions */
     uint32_t block[BLOCK];
     int32_t block_at; /* -1: none */
@@ -48,16 +192,16 @@ static uint32_t at(code *c, int32_t pc)
 
 static bool sets(const code *c, uint32_t i, unsigned reg)
 {
-    unsigned a = ssi_lua_a_of(c->set, i), is = ssi_lua_operation(c->set, i);
+    unsigned a = a_of(c->set, i), is = operation_of(c->set, i);
 
     if (is == c->set->load_nil)
-        return a <= reg && reg <= a + ssi_lua_b_of(c->set, i);
+        return a <= reg && reg <= a + b_of(c->set, i);
     if (is == c->set->iterate)
         return reg >= a + 2;
     if (is == c->set->call || is == c->set->tail_call)
         return reg >= a;
     for (size_t n = 0; n < sizeof c->set->setters / sizeof *c->set->setters; n++)
-        if (ssi_lua_is_in(is, c->set->setters[n]))
+        if (is_in(is, c->set->setters[n]))
             return a == reg;
     return false;
 }
@@ -67,12 +211,12 @@ static int32_t setter_of(code *c, int32_t pc, unsigned reg)
 {
     int32_t found = -1, joined = 0; /* before JOINED, code may have been jumped over */
 
-    if (ssi_lua_is_in(ssi_lua_operation(c->set, at(c, pc)), c->set->failed))
+    if (is_in(operation_of(c->set, at(c, pc)), c->set->failed))
         pc--;
     for (int32_t n = 0; n < pc; n++) {
         uint32_t i = at(c, n);
 
-        if (ssi_lua_operation(c->set, i) == c->set->jmp) {
+        if (operation_of(c->set, i) == c->set->jmp) {
             int32_t target = n + 1 + (int32_t)(i >> c->set->jump) - c->set->jump_zero;
 
             if (target <= pc && target > joined)
@@ -137,16 +281,16 @@ static const char *simple_name(code *c, int32_t *pc, unsigned reg, bool *is_cons
         if (*pc < 0)
             return NULL;
         i = at(c, *pc);
-        is = ssi_lua_operation(c->set, i);
+        is = operation_of(c->set, i);
         if (is == c->set->get_upvalue)
-            return upvalue(c, ssi_lua_b_of(c->set, i));
+            return upvalue(c, b_of(c->set, i));
         *is_constant = is == c->set->load_constant || is == c->set->load_constant_next;
         if (*is_constant)
             return constant(c, is == c->set->load_constant ? i >> c->set->wide
                                                            : at(c, *pc + 1) >> c->set->a);
-        if (is != c->set->move || ssi_lua_b_of(c->set, i) >= ssi_lua_a_of(c->set, i))
+        if (is != c->set->move || b_of(c->set, i) >= a_of(c->set, i))
             return NULL;
-        reg = ssi_lua_b_of(c->set, i);
+        reg = b_of(c->set, i);
     }
     return NULL;
 }
@@ -163,7 +307,7 @@ static const char *name_in_register(code *c, int32_t pc, unsigned reg)
 /* The key in C of the instruction I at PC, which is a constant if IS_CONSTANT. */
 static const char *key_name(code *c, int32_t pc, uint32_t i, bool is_constant)
 {
-    unsigned key = ssi_lua_c_of(c->set, i), bit = c->set->key_constant;
+    unsigned key = c_of(c->set, i), bit = c->set->key_constant;
 
     if (bit)
         is_constant = key & bit;
@@ -172,7 +316,7 @@ static const char *key_name(code *c, int32_t pc, uint32_t i, bool is_constant)
 
 static const char *function_name(code *c, int32_t pc, unsigned reg)
 {
-    const ssi_lua_instructions *set = c->set;
+    const instruction_set *set = c->set;
     bool is_constant;
     const char *name = simple_name(c, &pc, reg, &is_constant);
     unsigned is;
@@ -181,7 +325,7 @@ static const char *function_name(code *c, int32_t pc, unsigned reg)
     if (name || pc < 0)
         return name;
     i = at(c, pc);
-    is = ssi_lua_operation(c->set, i);
+    is = operation_of(c->set, i);
     if (is == set->get_in_upvalue || is == set->get_field)
         return key_name(c, pc, i, true);
     if (is == set->get)
@@ -203,9 +347,9 @@ static const char *metamethod(const char *event)
 /* The metamethod that the operation IS calls. */
 static const char *metamethod_of(const code *c, unsigned is)
 {
-    for (const ssi_lua_metamethod *m = c->set->methods; m->of.first != SSI_LUA_NONE; m++)
-        if (ssi_lua_is_in(is, m->of))
-            return metamethod(ssi_lua_events[m->event + (m->follow ? is - m->of.first : 0)] +
+    for (const method_range *m = c->set->methods; m->of.first != NONE; m++)
+        if (is_in(is, m->of))
+            return metamethod(events[m->event + (m->follow ? is - m->of.first : 0)] +
                               c->set->event_prefix);
     return NULL;
 }
@@ -213,16 +357,15 @@ static const char *metamethod_of(const code *c, unsigned is)
 static const char *name_in_code(code *c, int32_t pc)
 {
     uint32_t i = at(c, pc);
-    unsigned is = ssi_lua_operation(c->set, i);
+    unsigned is = operation_of(c->set, i);
 
     if (is == c->set->call || is == c->set->tail_call)
-        return function_name(c, pc, ssi_lua_a_of(c->set, i));
+        return function_name(c, pc, a_of(c->set, i));
     if (is == c->set->iterate)
         return "for iterator";
-    if (ssi_lua_is_in(is, c->set->failed))
-        return ssi_lua_c_of(c->set, i) < SSI_LUA_EVENTS
-                   ? metamethod(ssi_lua_events[ssi_lua_c_of(c->set, i)] + c->set->event_prefix)
-                   : NULL;
+    if (is_in(is, c->set->failed))
+        return c_of(c->set, i) < EVENTS ? metamethod(events[c_of(c->set, i)] + c->set->event_prefix)
+                                        : NULL;
     return metamethod_of(c, is);
 }
 
@@ -232,7 +375,7 @@ static const char *name_at(const ssi_memory *memory, const ssi_lua_layout *layou
 {
     code c = {.memory = memory, .layout = layout, .block_at = -1};
 
-    c.set = ssi_lua_instructions_of(layout);
+    c.set = instructions_of(layout);
     c.proto = ssi_lua_word(memory, ssi_lua_word(memory, caller->function) + SSI_LUA_CLOSURE_PROTO);
     c.first = ssi_lua_word(memory, c.proto + layout->proto_code);
     if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)

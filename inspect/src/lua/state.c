@@ -1,19 +1,194 @@
+#include "lua/private.h"
+
+#include "base/base.h"
+#include "lua/lua.h"
+#include "target/binary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not.
+ */
+
+static const char mark[] = "$LuaVersion: Lua 5.";
+
+/* The minor version of the Lua in BINARY; -1 if it has none. */
+static int version_in(const ssi_binary *binary)
+{
+    const char *found = memmem(binary->bytes, binary->size, mark, sizeof mark - 1);
+
+    if (!found || found + sizeof mark > (const char *)binary->bytes + binary->size)
+        return -1;
+    return found[sizeof mark - 1] - '0';
+}
+
+void ssi_lua_find(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts)
+{
+    for (size_t i = 0; i < target->mapping_count && luas->copy_count < SSI_MAX_LUAS; i++) {
+        uint64_t end = ssi_target_binary_end(target, i);
+        ssi_binary binary;
+        int minor;
+
+        if (!end || !ssi_binary_open(target, &target->mappings[i], &binary))
+            continue;
+        minor = version_in(&binary);
+        if (ssi_lua_layout_of(minor)) {
+            luas->copies[luas->copy_count++] =
+                (ssi_lua){ssi_lua_layout_of(minor), target->mappings[i].start, end, binary};
+            continue;
+        }
+        ssi_binary_close(&binary);
+        if (minor >= 0 && minor <= 9)
+            ssi_scripts_note(
+                scripts, ssi_text_format("cannot read Lua frames of %.200s: Lua 5.%d is not known",
+                                         target->mappings[i].path, minor));
+    }
+}
+
+enum { MAX_LINES = 1 << 22, INSTRUCTION = 4, STORED_WHOLE = -128 };
+
+/* The name that Lua itself shows for a chunk: of a file, as its host named it, or its first line.
+ */
+static const char *shown_source(const char *source)
+{
+    if (!source)
+        return NULL;
+    if (*source == '@' || *source == '=')
+        return ssi_text(source + 1, strlen(source + 1));
+    return ssi_text_format("[string \"%.*s%s\"]", (int)strcspn(source, "\n"), source,
+                           strchr(source, '\n') ? "..." : "");
+}
+
+/* The last line that is stored whole for an instruction up to PC; *BASE is that instruction. */
+static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
+                          int32_t pc, int32_t *base)
+{
+    int32_t line = ssi_lua_number(memory, proto + layout->proto_line), row[2];
+    int32_t low = 0, high = ssi_lua_number(memory, proto + SSI_LUA_PROTO_KNOWN_COUNT);
+    uint64_t rows = ssi_lua_word(memory, proto + SSI_LUA_PROTO_KNOWN);
+
+    *base = -1;
+    if (high > MAX_LINES)
+        return line;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+
+        if (!ssi_read(memory, rows + (uint64_t)middle * sizeof row, row, sizeof row))
+            return line;
+        if (row[0] <= pc) {
+            *base = row[0];
+            line = row[1];
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return line;
+}
+
+/* The line of instruction PC: each has its line, or the difference to the one before. */
+static uint32_t line_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
+                        int32_t pc)
+{
+    uint64_t lines = ssi_lua_word(memory, proto + layout->proto_lines);
+    int32_t count = ssi_lua_number(memory, proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
+
+    if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
+        return 0;
+    if (layout->whole_lines)
+        return (uint32_t)ssi_lua_number(memory, lines + (uint64_t)pc * sizeof line);
+    line = known_line(memory, layout, proto, pc, &at);
+    while (at++ < pc) {
+        int8_t difference;
+
+        if (!ssi_read(memory, lines + (uint64_t)at, &difference, 1) || difference == STORED_WHOLE)
+            return 0;
+        line += difference;
+    }
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+static ssi_frame frame_of(const ssi_memory *memory, const ssi_lua_layout *layout,
+                          const ssi_lua_call *call, const char *name)
+{
+    uint64_t function = ssi_lua_word(memory, call->function), pc = call->pc;
+    uint64_t proto = ssi_lua_word(memory, function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code);
+    int32_t defined = ssi_lua_number(memory, proto + layout->proto_line);
+    const char *source = shown_source(
+        ssi_lua_text(memory, layout, ssi_lua_word(memory, proto + layout->proto_source)));
+    ssi_frame frame = {.kind = SSI_SCRIPT,
+                       .inferred = true,
+                       .language = "lua",
+                       .address = pc,
+                       .file = source,
+                       .function = name ? name : "main chunk"};
+
+    if (!name && defined)
+        frame.function = ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
+    if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
+        frame.line = line_of(memory, layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
+    return frame;
+}
+
+/*
+ * The interpreter's loop keeps its place in a register, and writes it to memory only before what
+ * may call or fail.  Of the registers that calls keep, some point into the function's code: at the
+ * next instruction, at the one that runs, or where it jumps to.  Often the instruction itself is in
+ * a register, too, and says which.
+ */
+
+enum { OPERATIONS = 128 };
+
+/* Whether a register has the instruction at ADDRESS.  One without operands is any small number. */
+static bool is_held(const ssi_target *target, const ssi_thread *thread, uint64_t address)
+{
+    uint32_t instruction;
+
+    if (!ssi_read(&target->memory, address, &instruction, sizeof instruction) ||
+        instruction < OPERATIONS)
+        return false;
+    for (size_t i = 0; i < target->machine->registers; i++)
+        if ((uint32_t)thread->registers[i] == instruction)
+            return true;
+    return false;
+}
+
+static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
+                    const ssi_thread *thread, ssi_lua_call *call)
+{
+    const ssi_memory *memory = &target->memory;
+    const ssi_machine *machine = target->machine;
+    uint64_t proto =
+        ssi_lua_word(memory, ssi_lua_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code), last = 0;
+    uint64_t size =
+        (uint32_t)ssi_lua_number(memory, proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
+
+    for (size_t i = 0; i < machine->saved_count; i++) {
+        uint64_t value = thread->registers[machine->saved[i]];
+
+        if (!code || value < code || value - code > size || value % INSTRUCTION)
+            continue;
+        if (value > code && is_held(target, thread, value - INSTRUCTION)) {
+            call->pc = value;
+            return;
+        }
+        if (is_held(target, thread, value)) {
+            call->pc = value + INSTRUCTION;
+            return;
+        }
+        if (value > last)
+            last = value;
+    }
+    if (last > code)
+        call->pc = last;
+}
+
 /*
  * A word on a stack is a lua_State only if it has the type of one, and its calls form one chain
  * down to the first, each with a function of the right kind further down its stack.
  */
-#include "lua/lua.h"
-
-#include "base/list.h"
-#include "base/shown.h"
-#include "lua/call.h"
-#include "lua/function.h"
-#include "lua/layout.h"
-#include "lua/locals.h"
-#include "lua/name.h"
-#include "lua/running.h"
-
-#include <stdlib.h>
 
 enum {
     MAX_CALLS = 1 << 16,
@@ -104,11 +279,11 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             continue;
         }
         if (at == innermost && r->layout->pc_in_register) {
-            ssi_lua_find_pc(r->target, r->layout, r->thread, &c);
+            find_pc(r->target, r->layout, r->thread, &c);
             run.is_running = true;
         }
-        frame = ssi_lua_frame(r->memory, r->layout, &c,
-                              ssi_lua_call_name(r->memory, r->layout, &r->names, &c));
+        frame = frame_of(r->memory, r->layout, &c,
+                         ssi_lua_call_name(r->memory, r->layout, &r->names, &c));
         frame.locals = locals_of(r, &c);
         if (!run.call_info)
             run.call_info = at;

@@ -1,15 +1,76 @@
+#include "native/private.h"
+
+#include "base/base.h"
+#include "native/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The native frames of one thread: all, or both ends of a long stack. */
+
+enum {
+    MAX_FRAMES = 1 << 15,
+    END = MAX_FRAMES / 2 /* frames of a longer stack that are kept at each end */
+};
+
+static const ssi_native_frame *last_of(const ssi_native_stack *stack)
+{
+    if (stack->left_out)
+        return &stack->frames[END + (stack->left_out - 1) % END];
+    return stack->count ? &stack->frames[stack->count - 1] : NULL;
+}
+
+/* The outermost frames of a long stack are a ring until it ends. */
+static bool put(ssi_native_stack *stack, const ssi_native_frame *frame)
+{
+    if (stack->count == MAX_FRAMES) {
+        if (!stack->left_out) {
+            stack->cut = END;
+            stack->cut_sp = stack->frames[END].sp;
+        }
+        stack->frames[END + stack->left_out++ % END] = *frame;
+        return true;
+    }
+    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof *frame))
+        return false;
+    stack->frames[stack->count++] = *frame;
+    return true;
+}
+
+static void reverse(ssi_native_frame *first, ssi_native_frame *end)
+{
+    while (first < end && first < --end) {
+        ssi_native_frame frame = *first;
+
+        *first++ = *end;
+        *end = frame;
+    }
+}
+
+/* The ring begins with its oldest frame from here on. */
+static void complete(ssi_native_stack *stack)
+{
+    ssi_native_frame *ring = stack->frames + END;
+    size_t oldest = stack->left_out % END;
+
+    if (!stack->left_out)
+        return;
+    reverse(ring, ring + oldest);
+    reverse(ring + oldest, ring + END);
+    reverse(ring, ring + END);
+}
+
+uint64_t ssi_native_end(const ssi_native_stack *stack, size_t at)
+{
+    if (stack->left_out && at + 1 == stack->cut)
+        return stack->cut_sp;
+    return at + 1 < stack->count ? stack->frames[at + 1].sp : 0;
+}
+
 /*
  * libdw unwinds; registers and memory are ours.  So a living process is unwound when it runs again,
  * from what was copied, and a core file goes the same way.
  */
-#include "native/native.h"
-
-#include "base/texts.h"
-#include "native/modules.h"
-#include "native/stack.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     MAX_VDSO = 1 << 16,
@@ -205,7 +266,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
 {
     ssi_native *native = data;
     ssi_native_stack *stack = native->stack;
-    const ssi_native_frame *last = ssi_native_last(stack);
+    const ssi_native_frame *last = last_of(stack);
     ssi_native_frame frame = {0};
     bool interrupted = false;
     Dwarf_Addr pc;
@@ -230,7 +291,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
         native->goes_on = true;
         return 1;
     }
-    if (!ssi_native_put(stack, &frame))
+    if (!put(stack, &frame))
         return stop(stack, "native part truncated: out of memory");
     native->goes_on = restore_interrupted(native, &frame, pc);
     return native->goes_on;
@@ -250,7 +311,7 @@ static bool step_out_of_no_code(ssi_native *native)
         (!machine->link && !ssi_read_word(&native->target->memory, *sp, &caller)) ||
         !is_code(native, caller))
         return true;
-    if (!ssi_native_put(native->stack, &frame))
+    if (!put(native->stack, &frame))
         return false;
     *pc = caller - 1; /* in the call: libdw takes it for the instruction that was interrupted */
     *sp += machine->link ? 0 : sizeof caller;
@@ -299,7 +360,7 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     do
         walk_on(native);
     while (native->goes_on);
-    ssi_native_complete(stack);
+    complete(stack);
 }
 
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)

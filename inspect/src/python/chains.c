@@ -1,3 +1,76 @@
+#include "python/private.h"
+
+#include "base/base.h"
+#include "python/python.h"
+#include "target/frame.h"
+
+#include <string.h>
+
+/* What an interpreter of a target does: who holds its lock, and whether it collects garbage. */
+
+typedef struct ssi_python_activity {
+    uint64_t interpreter; /* its address */
+    int64_t number;
+    uint64_t lock;                /* address of its GIL; 0: not known */
+    uint64_t holder;              /* the thread state that has it, or 0 */
+    bool collects;                /* garbage */
+    uint64_t frame;               /* that began it; 0: not known */
+    size_t collectors, collector; /* how many threads can be the one that does, and the last */
+} ssi_python_activity;
+
+/* A lock is believed only if it looks like one: 3.11 and 3.12 do not say where it is. */
+static void read_lock(const ssi_memory *memory, uint64_t lock, ssi_python_activity *activity)
+{
+    uint64_t holder;
+    int32_t held;
+
+    if (!ssi_read(memory, lock + SSI_LOCK_HELD, &held, sizeof held) || held < -1 || held > 1 ||
+        !ssi_read_word(memory, lock + SSI_LOCK_HOLDER, &holder))
+        return;
+    activity->lock = lock;
+    if (held == 1)
+        activity->holder = holder;
+}
+
+/* Read what the interpreter says, whose address is there already. */
+static void activity_read(ssi_python_activity *activity, const ssi_memory *memory,
+                          const ssi_python_layout *layout, uint64_t runtime)
+{
+    uint64_t lock = runtime + layout->runtime_lock, at = activity->interpreter;
+    int32_t collects = 0;
+
+    if (layout->interpreter_lock)
+        (void)ssi_read_word(memory, at + layout->interpreter_lock, &lock);
+    read_lock(memory, lock, activity);
+    (void)ssi_read(memory, at + layout->interpreter_collecting, &collects, sizeof collects);
+    activity->collects = collects == 1;
+    if (activity->collects && layout->interpreter_collector)
+        (void)ssi_read_word(memory, at + layout->interpreter_collector, &activity->frame);
+}
+
+/* Add its thread whose state is at ADDRESS, and in which that frame is if it BEGAN
+   the collection. */
+static void attach(ssi_python_activity *activity, ssi_scripts *scripts, uint64_t address,
+                   int thread, const char *name, bool began)
+{
+    if (activity->collects && (began || !activity->frame)) {
+        activity->collectors++;
+        activity->collector = scripts->attached_count;
+    }
+    (void)ssi_scripts_add_attached(scripts, &(ssi_attached){.thread = thread,
+                                                            .interpreter = activity->number,
+                                                            .name = name,
+                                                            .lock = activity->lock,
+                                                            .holds = activity->holder == address});
+}
+
+/* After all of its threads: mark the one that collects garbage, if that is certain. */
+static void mark_collector(ssi_scripts *scripts, const ssi_python_activity *activity)
+{
+    if (activity->collectors == 1 && activity->collector < scripts->attached_count)
+        scripts->attached[activity->collector].collects = true;
+}
+
 /*
  * From the runtime to its interpreters, their threads, and each thread's chain of frames.
  *
@@ -6,16 +79,6 @@
  * was stopped anywhere, so each word that is read may be half made: all reads are checked, all
  * chains bounded, and code objects are recognised before anything of them is believed.
  */
-#include "python/python.h"
-
-#include "base/shown.h"
-#include "base/texts.h"
-#include "python/activity.h"
-#include "python/code.h"
-#include "python/exceptions.h"
-#include "python/locals.h"
-
-#include <string.h>
 
 enum { MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
@@ -157,7 +220,7 @@ static void add_attached(reader *r, uint64_t thread, uint64_t id)
     (void)ssi_read_word(r->memory, thread + r->layout.thread_ident, &ident);
     (void)ssi_read_word(r->memory, thread + r->layout.thread_next, &next);
     name = ssi_python_name_of(r->names, interpreter, ident, id, !next);
-    ssi_python_attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
+    attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
 }
 
 static void read_thread(reader *r, uint64_t thread)
@@ -181,7 +244,7 @@ static void begin_interpreter(reader *r, const ssi_python *python, uint64_t addr
 {
     r->interpreter = number ? ssi_text_format("interpreter %lld", (long long)number) : NULL;
     r->activity = (ssi_python_activity){.interpreter = address, .number = number};
-    ssi_python_activity_read(&r->activity, r->memory, &r->layout, python->runtime);
+    activity_read(&r->activity, r->memory, &r->layout, python->runtime);
     (void)ssi_scripts_add_interpreter(r->scripts,
                                       &(ssi_script_interpreter){.version = python->version,
                                                                 .path = python->path,
@@ -206,7 +269,7 @@ static bool read_threads(reader *r, const ssi_python *python, uint64_t interpret
         if (!ssi_read_word(r->memory, thread + r->layout.thread_next, &thread))
             return false;
     }
-    ssi_python_mark_collector(r->scripts, &r->activity);
+    mark_collector(r->scripts, &r->activity);
     return true;
 }
 

@@ -1,8 +1,7 @@
-#include "python/code.h"
+#include "python/private.h"
 
-#include "base/list.h"
+#include "base/base.h"
 #include "frames/location_table.h"
-#include "python/text.h"
 
 #include <stdlib.h>
 #include <string.h>

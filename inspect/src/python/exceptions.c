@@ -1,10 +1,8 @@
 /* Values are recognised as exceptions by the flags of their types before more of them is believed.
  */
-#include "python/exceptions.h"
+#include "python/private.h"
 
-#include "base/texts.h"
-#include "python/type.h"
-#include "python/value.h"
+#include "base/base.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * the runtime begins with a table of its offsets (_Py_DebugOffsets), and a row has the numbers of
  * that table's words.  Code objects and strings are as the version's headers have them.
  */
-#include "python/layout.h"
+#include "python/private.h"
 
 #include <string.h>
 

@@ -2,12 +2,9 @@
  * Functions keep their variables in their frame, some of them in cells; modules and classes in a
  * dict, of which reports show only what has a value of a plain type.
  */
-#include "python/locals.h"
+#include "python/private.h"
 
-#include "base/shown.h"
-#include "python/items.h"
-#include "python/text.h"
-#include "python/value.h"
+#include "base/base.h"
 
 enum {
     OPTIMIZED = 1, /* a flag of code: its variables are in the frame */

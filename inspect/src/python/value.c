@@ -1,9 +1,6 @@
-#include "python/value.h"
+#include "python/private.h"
 
-#include "base/shown.h"
-#include "python/items.h"
-#include "python/text.h"
-#include "python/type.h"
+#include "base/base.h"
 
 #include <inttypes.h>
 

@@ -1,11 +1,39 @@
-/* What a debugger sends before it answers: one line for each fact, the last is "go". */
 #include "served/served.h"
 
-#include "served/channel.h"
-
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Questions and answers --------------------------------------------------------------------*/
+
+bool ssi_channel_line(char line[SSI_LINE])
+{
+    size_t length;
+
+    if (!fgets(line, SSI_LINE, stdin))
+        return false;
+    length = strcspn(line, "\n");
+    if (!line[length] && !feof(stdin)) /* the rest of a line that is too long */
+        for (int c = getchar(); c != '\n' && c != EOF;)
+            c = getchar();
+    line[length] = '\0';
+    return true;
+}
+
+void ssi_channel_ask(const char *what, uint64_t address, size_t size)
+{
+    printf("\n?%s %" PRIu64 " %zu\n", what, address, size);
+    fflush(stdout);
+}
+
+/* SIZE bytes that follow a line; false if they do not come. */
+static bool read_bytes(void *out, size_t size)
+{
+    return fread(out, 1, size, stdin) == size;
+}
+
+/* What a debugger sends before it answers: one line for each fact, the last is "go". */
 
 typedef struct reader {
     ssi_served *served;
@@ -145,7 +173,7 @@ const char *ssi_served_read(ssi_served *served, ssi_target *target)
     while (ssi_channel_line(line)) {
         if (!strcmp(line, "go")) {
             ssi_target_find_stacks(target);
-            return ssi_served_load();
+            return NULL;
         }
         if (!read_fact(&r, line))
             return "out of memory";
@@ -169,5 +197,5 @@ size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size)
     if (!ssi_channel_line(line))
         return 0;
     had = (size_t)strtoull(line, NULL, 10);
-    return had && had <= size && ssi_channel_bytes(out, had) ? had : 0;
+    return had && had <= size && read_bytes(out, had) ? had : 0;
 }

@@ -1,16 +1,34 @@
-/*
- * A target that a debugger serves: it sends threads, registers and mappings, then answers reads.
- * So the program needs no rights of its own, and a process of gdbserver or of a recording is read
- * as one of this machine.
- */
 #ifndef SSI_SERVED_H
 #define SSI_SERVED_H
 
 #include "errors/errors.h"
 #include "target/frame.h"
-#include "target/pages.h"
+#include "target/target.h"
 
 #include <stacksplice/read.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The pipes to the debugger that serves a target.  What the program asks is a line on standard
+ * output that begins with "?"; the answer comes on standard input.  The document that the program
+ * writes has no such line: its lines begin with punctuation of JSON.
+ */
+
+enum { SSI_LINE = 8192 };
+
+/* The next line from the debugger without its end; false if no more comes. */
+bool ssi_channel_line(char line[SSI_LINE]);
+/* Ask "?WHAT ADDRESS SIZE". */
+void ssi_channel_ask(const char *what, uint64_t address, size_t size);
+
+/*
+ * A target that a debugger serves: it sends threads, registers and mappings, then answers reads.
+ * So the program needs no rights of its own, and a process of gdbserver or of a recording is read
+ * as one of this machine.
+ */
 
 typedef struct ssi_served {
     const ssi_target *target; /* NULL: no debugger asks */
@@ -32,11 +50,6 @@ const char *ssi_served_load(void);
 /* Name the native frames of STACK, among them inlined functions, say which are glue, and write the
    line of text of each. */
 void ssi_served_describe(const ssi_served *served, ssi_frames *stack);
-/* FRAME as the library takes it. */
-stacksplice_frame ssi_served_frame(const ssi_frame *frame);
-/* The text report of TOLD, or of ERROR, in memory that the caller frees; NULL without an error,
-   without memory, or if no debugger asks. */
-char *ssi_served_format(const stacksplice_told *told);
 char *ssi_served_error_text(const ssi_served *served, const ssi_errors *errors,
                             const ssi_error *error);
 

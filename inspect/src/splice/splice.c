@@ -5,7 +5,7 @@
  */
 #include "splice/splice.h"
 
-#include "base/texts.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>

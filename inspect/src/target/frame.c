@@ -1,7 +1,6 @@
 #include "target/frame.h"
 
-#include "base/list.h"
-#include "base/texts.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 

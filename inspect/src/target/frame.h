@@ -3,7 +3,7 @@
 #ifndef SSI_FRAME_H
 #define SSI_FRAME_H
 
-#include "base/written.h"
+#include "base/base.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum { SSI_MAX_FRAMES = 1 << 19, SSI_MAX_RUNS = 1 << 17 };
 
 typedef enum ssi_kind { SSI_NATIVE, SSI_SCRIPT, SSI_GAP } ssi_kind;
 
-/* Texts are those of base/texts.h; NULL and 0: not known. */
+/* Texts are those of base/texts.c; NULL and 0: not known. */
 typedef struct ssi_frame {
     ssi_kind kind;
     bool inferred;     /* not found by exact means */

@@ -1,4 +1,4 @@
-#include "target/machine.h"
+#include "target/target.h"
 
 #include <elf.h>
 

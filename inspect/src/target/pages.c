@@ -2,7 +2,7 @@
  * A cache of whole pages: a hash table from page numbers to copies.  A process that is stopped must
  * not wait for the reader, so each page is asked for once, and neighbours together.
  */
-#include "target/pages.h"
+#include "target/target.h"
 
 #include <stdlib.h>
 #include <string.h>

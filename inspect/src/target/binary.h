@@ -1,8 +1,24 @@
-/* Addresses of names in the binaries of a target, from the files' own tables of symbols. */
-#ifndef SSI_SYMBOLS_H
-#define SSI_SYMBOLS_H
+/* The binaries of a target: build-ids, addresses of names, functions. */
+#ifndef SSI_BINARY_H
+#define SSI_BINARY_H
 
+#include "base/base.h"
 #include "target/target.h"
+
+/* The build-id of a binary, from its file or from where it is mapped. */
+
+enum { SSI_BUILD_ID_ROOM = 129 };
+
+/* Write the build-id of the binary at BASE of MEMORY to OUT in hexadecimal.  False if it has none,
+   or its first page is not there. */
+bool ssi_build_id(const ssi_memory *memory, uint64_t base, char *out);
+/* The same of an open file. */
+bool ssi_build_id_of_file(int fd, char *out);
+/* Whether the open file may be the one that is mapped at BASE: their build-ids are equal, or MEMORY
+   has none, and nobody can say. */
+bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd);
+
+/* Addresses of names in the binaries of a target, from the files' own tables of symbols. */
 
 typedef struct ssi_binary {
     const unsigned char *bytes; /* the file */

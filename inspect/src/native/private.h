@@ -1,14 +1,18 @@
-/*
- * The parts of elfutils' libdw with which stacks are unwound.  The library is opened at run time,
- * and the build needs none of its headers.
- */
-#ifndef SSI_LIBDW_H
-#define SSI_LIBDW_H
+/* What the files of this folder share. */
+#ifndef SSI_NATIVE_PRIVATE_H
+#define SSI_NATIVE_PRIVATE_H
+
+#include "target/target.h"
 
 #include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+/*
+ * The parts of elfutils' libdw with which stacks are unwound.  The library is opened at run time,
+ * and the build needs none of its headers.
+ */
 
 typedef struct Elf Elf;
 typedef struct Dwfl Dwfl;
@@ -69,5 +73,25 @@ typedef struct ssi_libdw {
 
 /* The functions, or NULL: *WHY then says what is missing and what to install. */
 const ssi_libdw *ssi_libdw_load(const char **why);
+
+/* The binaries of a target, as libdw knows them. */
+
+typedef struct ssi_module {
+    uint64_t start, end;
+    const char *path;
+    const char *build_id; /* NULL: none */
+} ssi_module;
+
+typedef struct ssi_modules {
+    ssi_module *items; /* by address */
+    size_t count, room;
+    size_t missing; /* so many have no file that can be used */
+    const char *first_missing;
+} ssi_modules;
+
+/* Report all binaries of TARGET to DWFL, and list them. */
+void ssi_modules_report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target,
+                        ssi_modules *modules);
+const ssi_module *ssi_modules_find(const ssi_modules *modules, uint64_t address);
 
 #endif

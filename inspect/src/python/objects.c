@@ -1,4 +1,151 @@
-#include "python/items.h"
+#include "python/private.h"
+
+#include "base/base.h"
+#include "frames/utf8.h"
+#include "python/python.h"
+
+#include <string.h>
+
+/* ---- Texts ------------------------------------------------------------------------------------*/
+
+enum {
+    KIND_SHIFT = 2, /* of the state: the bytes a character has */
+    KIND_MASK = 7,
+    COMPACT = 0x20,
+    ASCII = 0x40
+};
+
+uint32_t ssi_python_character(const ssi_python_characters *of, size_t at)
+{
+    uint16_t two;
+    uint32_t four;
+
+    if (of->kind == 1)
+        return of->bytes[at];
+    if (of->kind == 2) {
+        memcpy(&two, of->bytes + 2 * at, sizeof two);
+        return two;
+    }
+    memcpy(&four, of->bytes + 4 * at, sizeof four);
+    return four;
+}
+
+bool ssi_python_characters_of(const ssi_memory *memory, const ssi_python_layout *layout,
+                              uint64_t address, ssi_python_characters *out)
+{
+    static unsigned char bytes[4 * SSI_SHOWN_CHARACTERS];
+    uint64_t length;
+    uint32_t state;
+    unsigned kind;
+
+    if (!ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) ||
+        !ssi_read(memory, address + SSI_TEXT_STATE, &state, sizeof state))
+        return false;
+    kind = state >> KIND_SHIFT & KIND_MASK;
+    if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length >> 40)
+        return false;
+    if (length > SSI_SHOWN_CHARACTERS)
+        length = SSI_SHOWN_CHARACTERS;
+    *out = (ssi_python_characters){bytes, kind, (size_t)length};
+    return ssi_read(memory, address + (state & ASCII ? layout->text_ascii : layout->text_compact),
+                    bytes, (size_t)length * kind);
+}
+
+bool ssi_python_text_is(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+                        const char *text)
+{
+    char bytes[32];
+    uint64_t length;
+    uint32_t state;
+
+    return ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) && length == strlen(text) &&
+           length <= sizeof bytes &&
+           ssi_read(memory, address + SSI_TEXT_STATE, &state, sizeof state) && (state & ASCII) &&
+           ssi_read(memory, address + layout->text_ascii, bytes, (size_t)length) &&
+           !memcmp(bytes, text, (size_t)length);
+}
+
+const char *ssi_python_text(const ssi_memory *memory, const ssi_python_layout *layout,
+                            uint64_t address)
+{
+    static char out[4 * SSI_SHOWN_CHARACTERS];
+    ssi_python_characters characters;
+    size_t used = 0;
+
+    if (!ssi_python_characters_of(memory, layout, address, &characters))
+        return NULL;
+    for (size_t i = 0; i < characters.count; i++)
+        used += sspy_put_utf8(ssi_python_character(&characters, i), out + used);
+    return ssi_text(out, used);
+}
+
+/* ---- Types ------------------------------------------------------------------------------------*/
+
+enum {
+    MADE_AT_RUN_TIME = 1 << 9, /* by a class statement, or by an extension */
+    KNOWN = 256
+};
+
+typedef struct known_type {
+    uint64_t address;
+    ssi_python_kind kind;
+    char name[SSI_PYTHON_TYPE_ROOM];
+} known_type;
+
+static const struct {
+    const char *name;
+    ssi_python_kind kind;
+} kinds[] = {
+    {"NoneType", SSI_PYTHON_NONE}, {"bool", SSI_PYTHON_BOOL},   {"int", SSI_PYTHON_INT},
+    {"float", SSI_PYTHON_FLOAT},   {"str", SSI_PYTHON_STR},     {"bytes", SSI_PYTHON_BYTES},
+    {"list", SSI_PYTHON_LIST},     {"tuple", SSI_PYTHON_TUPLE}, {"dict", SSI_PYTHON_DICT},
+    {"set", SSI_PYTHON_SET},       {"cell", SSI_PYTHON_CELL},   {"frozenset", SSI_PYTHON_FROZENSET},
+};
+
+/* Up to its NUL, or cut. */
+static void read_name(const ssi_memory *memory, uint64_t address, char name[SSI_PYTHON_TYPE_ROOM])
+{
+    size_t i = 0;
+
+    while (i < SSI_PYTHON_TYPE_ROOM - 1 && address && ssi_read(memory, address + i, name + i, 1) &&
+           name[i])
+        i++;
+    name[i] = '\0';
+}
+
+static bool read_type(const ssi_memory *memory, uint64_t type, known_type *out)
+{
+    uint64_t text, flags;
+
+    if (!ssi_read_word(memory, type + SSI_TYPE_NAME, &text) ||
+        !ssi_read_word(memory, type + SSI_TYPE_FLAGS, &flags))
+        return false;
+    *out = (known_type){.address = type};
+    read_name(memory, text, out->name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !(flags & MADE_AT_RUN_TIME); i++)
+        if (!strcmp(kinds[i].name, out->name))
+            out->kind = kinds[i].kind;
+    return true;
+}
+
+ssi_python_kind ssi_python_kind_of(const ssi_memory *memory, uint64_t address,
+                                   char name[SSI_PYTHON_TYPE_ROOM])
+{
+    static known_type all[KNOWN]; /* most values are of few types */
+    known_type *known;
+    uint64_t type;
+
+    *name = '\0';
+    if (!address || !ssi_read_word(memory, address + SSI_OBJECT_TYPE, &type))
+        return SSI_PYTHON_OTHER;
+    known = &all[type / 16 % KNOWN];
+    if (known->address != type && !read_type(memory, type, known))
+        return SSI_PYTHON_OTHER;
+    memcpy(name, known->name, SSI_PYTHON_TYPE_ROOM);
+    return known->kind;
+}
+
+/* ---- Items of containers ----------------------------------------------------------------------*/
 
 enum {
     MAX_PLACES = 1 << 16, /* that are searched for items */

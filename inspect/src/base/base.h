@@ -1,0 +1,86 @@
+/* What all folders use: the memory of another process, lists, texts and JSON. */
+#ifndef SSI_BASE_H
+#define SSI_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How much is read in all: what is damaged can lead in circles, or from everywhere to everywhere.
+ */
+
+/* From now on as much as at the start. */
+void ssi_budget_renew(void);
+/* Whether SIZE more bytes may be read, or have to wait for the next renewal. */
+bool ssi_budget_takes(size_t size);
+/* Whether something was refused since the last renewal. */
+bool ssi_budget_is_spent(void);
+
+/*
+ * The memory of another process or of a core file.  Every read is checked: what is not there, or
+ * not readable, gives false, and nothing is ever followed unread.  So does every read when too much
+ * was read already: all that follows what it reads ends then.
+ */
+
+typedef struct ssi_memory {
+    /* All SIZE bytes at ADDRESS to OUT, or false. */
+    bool (*read)(void *data, uint64_t address, void *out, size_t size);
+    void *data;
+} ssi_memory;
+
+static inline bool ssi_read(const ssi_memory *memory, uint64_t address, void *out, size_t size)
+{
+    return address + size >= address && ssi_budget_takes(size) &&
+           memory->read(memory->data, address, out, size);
+}
+
+static inline bool ssi_read_word(const ssi_memory *memory, uint64_t address, uint64_t *out)
+{
+    return address && ssi_read(memory, address, out, sizeof *out);
+}
+
+/* Lists that grow.  A list that cannot grow keeps what it has. */
+
+/* Room for one more element of SIZE bytes in the list of COUNT that the pointer at ITEMS points to,
+ *with CAPACITY; false without memory. */
+bool ssi_grow(void *items, size_t count, size_t *capacity, size_t size);
+
+/* Texts that live until the program ends.  All of the output's names are here, each once. */
+
+/* A copy of LENGTH bytes with a NUL; NULL without memory, and when there are too many. */
+const char *ssi_text(const char *bytes, size_t length);
+const char *ssi_text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* JSON that is written before its time: while a process is stopped. */
+
+typedef struct ssi_written {
+    char *bytes; /* owned */
+    size_t length, room;
+    bool failed; /* without memory; it stays so */
+} ssi_written;
+
+void ssi_write(ssi_written *to, const char *text);
+void ssi_write_format(ssi_written *to, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* One character inside of a text. */
+void ssi_write_character(ssi_written *to, uint32_t character);
+/* Bytes of any kind as a text of hexadecimal digits, in quotes. */
+void ssi_write_hex(ssi_written *to, const void *bytes, size_t length);
+/* A value of which only the type is shown, and what stands for values that were left out. */
+void ssi_write_other(ssi_written *to, const char *type, uint64_t address);
+void ssi_write_left_out(ssi_written *to, bool is_pair);
+
+/* How much of a process's variables is read: what reports show of them, and what tells that there
+ * is more. */
+
+enum {
+    SSI_SHOWN_FRAMES = 32,            /* of a thread, the innermost */
+    SSI_SHOWN_VARIABLES = 20,         /* of a frame */
+    SSI_SHOWN_ITEMS = 10 + 1,         /* of a container; the last one stands for all others */
+    SSI_SHOWN_DEPTH = 3,              /* of containers in containers */
+    SSI_SHOWN_VALUES = 256,           /* in one variable: no text of 500 bytes has more */
+    SSI_SHOWN_CHARACTERS = 16 * 1024, /* of a text, which are searched for secrets */
+    SSI_SHOWN_ALL_CHARACTERS = 4 * SSI_SHOWN_CHARACTERS /* of all texts in one variable */
+};
+
+#endif

@@ -1,0 +1,312 @@
+#include "lua/private.h"
+
+#include "base/base.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Words and strings ------------------------------------------------------------------------*/
+
+enum { MAX_TEXT = 1024 };
+
+uint64_t ssi_lua_word(const ssi_memory *memory, uint64_t address)
+{
+    uint64_t value = 0;
+
+    return ssi_read_word(memory, address, &value) ? value : 0;
+}
+
+int32_t ssi_lua_number(const ssi_memory *memory, uint64_t address)
+{
+    int32_t value = 0;
+
+    return ssi_read(memory, address, &value, sizeof value) ? value : 0;
+}
+
+/* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */
+static int64_t bytes_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address,
+                        char *out, size_t size)
+{
+    uint8_t type = 0, length = 0;
+    uint64_t data = address + SSI_LUA_TEXT_DATA, whole;
+
+    if (!address || !ssi_read(memory, address + SSI_LUA_TYPE, &type, 1) ||
+        !ssi_read(memory, address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
+        return -1;
+    whole = length;
+    if (type != SSI_LUA_TAG_SHORT) {
+        whole = ssi_lua_word(memory, address + SSI_LUA_TEXT_LONG_LENGTH);
+        data = layout->long_text_pointer ? ssi_lua_word(memory, data) : data;
+    }
+    if (whole < size)
+        size = (size_t)whole;
+    return data && ssi_read(memory, data, out, size) ? (int64_t)size : -1;
+}
+
+const char *ssi_lua_text(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address)
+{
+    char bytes[MAX_TEXT];
+    int64_t length = bytes_of(memory, layout, address, bytes, sizeof bytes);
+
+    return length < 0 ? NULL : ssi_text(bytes, (size_t)length);
+}
+
+bool ssi_lua_read_value(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t bits,
+                        uint64_t tag, ssi_lua_value *out)
+{
+    if (!ssi_read(memory, bits, &out->bits, sizeof out->bits) ||
+        !ssi_read(memory, tag, &out->tag, 1))
+        return false;
+    if (layout->old_tags && (out->tag == SSI_LUA_TAG_INTEGER || out->tag == SSI_LUA_TAG_FLOAT))
+        out->tag ^= SSI_LUA_TAG_INTEGER ^ SSI_LUA_TAG_FLOAT;
+    if (layout->old_tags && out->tag == SSI_LUA_TAG_FALSE && (int32_t)out->bits)
+        out->tag = SSI_LUA_TAG_TRUE;
+    return true;
+}
+
+static bool read_status(const ssi_memory *memory, const ssi_lua_layout *layout, ssi_lua_call *c)
+{
+    uint32_t status = 0;
+
+    if (!ssi_read(memory, c->address + layout->call_status, &status, layout->status_size))
+        return false;
+    c->is_c = (status >> layout->status_c & 1) != layout->status_c_is_lua;
+    c->is_fresh = status >> layout->status_fresh & 1;
+    c->is_tail = status >> layout->status_tail & 1;
+    c->runs_hook = status >> layout->status_hook & 1;
+    c->runs_finalizer = status >> layout->status_finalizer & 1;
+    return true;
+}
+
+static bool read_base(const ssi_memory *memory, const ssi_lua_layout *layout, ssi_lua_call *c)
+{
+    c->base = c->function + SSI_LUA_VALUE;
+    return !layout->call_base ||
+           ssi_read(memory, c->address + layout->call_base, &c->base, sizeof c->base);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------*/
+
+bool ssi_lua_read_call(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address,
+                       ssi_lua_call *call)
+{
+    *call = (ssi_lua_call){.address = address};
+    return ssi_read_word(memory, address + SSI_LUA_CALL_FUNCTION, &call->function) &&
+           ssi_read(memory, address + SSI_LUA_CALL_PREVIOUS, &call->previous,
+                    sizeof call->previous) &&
+           ssi_read(memory, address + layout->call_pc, &call->pc, sizeof call->pc) &&
+           read_base(memory, layout, call) && read_status(memory, layout, call) &&
+           ssi_read(memory, call->function + SSI_LUA_VALUE_TAG, &call->tag, 1);
+}
+
+/* ---- Tables -----------------------------------------------------------------------------------*/
+
+enum {
+    MAX_PLACES = 1 << 16, /* that are searched for pairs */
+    FLAGS = 10,
+    NODE_BITS = 11,
+    ARRAY_SIZE = 12,
+    ARRAY = 16,
+    NODES = 24,
+    SIZE_IS_HINT = 0x80, /* 5.4: the array has room up to the next power of two */
+    TAGS = 4             /* 5.5: behind the values, which grow downward */
+};
+
+/* The pairs of a Lua table of a target, in the order of `next`. */
+typedef struct lua_table {
+    const ssi_memory *memory;
+    const ssi_lua_layout *layout;
+    uint64_t array, nodes;
+    uint64_t at, array_size, node_count;
+    bool is_damaged;
+} lua_table;
+
+static uint64_t next_power(uint64_t size)
+{
+    uint64_t power = 1;
+
+    while (power < size)
+        power *= 2;
+    return power;
+}
+
+/* False if the table at ADDRESS cannot be read. */
+static bool table_begin(lua_table *table, const ssi_memory *memory, const ssi_lua_layout *layout,
+                        uint64_t address)
+{
+    uint8_t flags, bits;
+    uint32_t size;
+
+    *table = (lua_table){.memory = memory, .layout = layout};
+    if (!ssi_read(memory, address + FLAGS, &flags, 1) ||
+        !ssi_read(memory, address + NODE_BITS, &bits, 1) || bits > 31 ||
+        !ssi_read(memory, address + ARRAY_SIZE, &size, sizeof size) ||
+        !ssi_read(memory, address + ARRAY, &table->array, sizeof table->array) ||
+        !ssi_read_word(memory, address + NODES, &table->nodes))
+        return false;
+    table->array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
+    table->node_count = (uint64_t)1 << bits;
+    return true;
+}
+
+static bool read_element(const lua_table *t, uint64_t at, ssi_lua_value *value)
+{
+    uint64_t place = t->array + at * SSI_LUA_VALUE;
+
+    if (t->layout->array_of_tags)
+        return ssi_lua_read_value(t->memory, t->layout, t->array - (at + 1) * sizeof value->bits,
+                                  t->array + TAGS + at, value);
+    return ssi_lua_read_value(t->memory, t->layout, place, place + SSI_LUA_VALUE_TAG, value);
+}
+
+static bool read_node(const lua_table *t, uint64_t at, ssi_lua_value *key, ssi_lua_value *value)
+{
+    uint64_t node = t->nodes + at * t->layout->node;
+
+    return ssi_lua_read_value(t->memory, t->layout, node, node + SSI_LUA_VALUE_TAG, value) &&
+           ssi_lua_read_value(t->memory, t->layout, node + t->layout->node_key,
+                              node + t->layout->node_key_tag, key);
+}
+
+/* False after the last pair, and where no more can be read: then IS_DAMAGED. */
+static bool table_next(lua_table *table, ssi_lua_value *key, ssi_lua_value *value)
+{
+    while (table->at < table->array_size + table->node_count) {
+        uint64_t at = table->at++;
+        bool is_read;
+
+        if (at < table->array_size) {
+            *key = (ssi_lua_value){SSI_LUA_TAG_INTEGER, at + 1};
+            is_read = read_element(table, at, value);
+        } else {
+            is_read = read_node(table, at - table->array_size, key, value);
+        }
+        if (!is_read || at == MAX_PLACES) {
+            table->is_damaged = true;
+            return false;
+        }
+        if (value->tag & SSI_LUA_TYPE_BITS)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Values -----------------------------------------------------------------------------------*/
+
+typedef struct writing {
+    const ssi_memory *memory;
+    const ssi_lua_layout *layout;
+    ssi_written *to;
+    size_t values, text; /* so many may follow */
+} writing;
+
+/* By the number of the type. */
+static const char *const names[] = {"nil",   "boolean",  "userdata", "number", "string",
+                                    "table", "function", "userdata", "thread"};
+
+static void put_value(writing *w, ssi_lua_value value, int depth);
+
+static bool put_float(const writing *w, uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    ssi_write_format(w->to, "{\"float\":\"%a\"}", value);
+    return true;
+}
+
+static bool put_string(writing *w, uint64_t address)
+{
+    static char bytes[SSI_SHOWN_CHARACTERS];
+    int64_t length = bytes_of(w->memory, w->layout, address, bytes, sizeof bytes);
+
+    if (length < 0 || (size_t)length > w->text)
+        return false;
+    w->text -= (size_t)length;
+    ssi_write(w->to, "{\"bytes\":");
+    ssi_write_hex(w->to, bytes, (size_t)length);
+    ssi_write(w->to, "}");
+    return true;
+}
+
+static void put_pairs(writing *w, lua_table *table, int depth)
+{
+    ssi_lua_value key, value;
+    int count = 0;
+
+    while (count < SSI_SHOWN_ITEMS && table_next(table, &key, &value)) {
+        ssi_write(w->to, count++ ? "," : "");
+        if (depth > SSI_SHOWN_DEPTH) {
+            ssi_write_left_out(w->to, true);
+            return;
+        }
+        ssi_write(w->to, "[");
+        put_value(w, key, depth);
+        ssi_write(w->to, ",");
+        put_value(w, value, depth);
+        ssi_write(w->to, "]");
+    }
+    if (table->is_damaged) {
+        ssi_write(w->to, count ? "," : "");
+        ssi_write_left_out(w->to, true);
+    }
+}
+
+static bool put_table(writing *w, uint64_t address, int depth)
+{
+    lua_table table;
+
+    if (!table_begin(&table, w->memory, w->layout, address))
+        return false;
+    ssi_write(w->to, "{\"table\":[");
+    put_pairs(w, &table, depth + 1);
+    ssi_write(w->to, "]}");
+    return true;
+}
+
+/* False if nothing was written. */
+static bool put_plain(writing *w, ssi_lua_value value, int depth)
+{
+    switch (value.tag & ~SSI_LUA_COLLECTED) {
+    case SSI_LUA_TAG_INTEGER:
+        ssi_write_format(w->to, "%" PRId64, (int64_t)value.bits);
+        return true;
+    case SSI_LUA_TAG_FLOAT:
+        return put_float(w, value.bits);
+    case SSI_LUA_TAG_FALSE:
+    case SSI_LUA_TAG_TRUE:
+        ssi_write(w->to, value.tag == SSI_LUA_TAG_TRUE ? "true" : "false");
+        return true;
+    case SSI_LUA_TAG_SHORT:
+    case SSI_LUA_TAG_LONG:
+        return put_string(w, value.bits);
+    case SSI_LUA_TAG_TABLE:
+        return put_table(w, value.bits, depth);
+    default:
+        if (value.tag & SSI_LUA_TYPE_BITS)
+            return false;
+        ssi_write(w->to, "null");
+        return true;
+    }
+}
+
+static void put_value(writing *w, ssi_lua_value value, int depth)
+{
+    size_t type = value.tag & SSI_LUA_TYPE_BITS;
+
+    if (!w->values) {
+        ssi_write_left_out(w->to, false);
+        return;
+    }
+    w->values--;
+    if (!put_plain(w, value, depth))
+        ssi_write_other(w->to, type < sizeof names / sizeof *names ? names[type] : "", value.bits);
+}
+
+void ssi_lua_value_write(const ssi_memory *memory, const ssi_lua_layout *layout,
+                         ssi_lua_value value, ssi_written *to)
+{
+    writing w = {memory, layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
+
+    put_value(&w, value, 0);
+}

@@ -1,0 +1,299 @@
+#include "target/binary.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Build-ids --------------------------------------------------------------------------------*/
+
+enum { MAX_NOTES = 4096, MAX_PROGRAMS = 64 };
+
+static void put_hexadecimal(const unsigned char *bytes, size_t size, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < size; i++) {
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 15];
+    }
+    *out = '\0';
+}
+
+static size_t padded(size_t size)
+{
+    return (size + 3) & ~(size_t)3;
+}
+
+static bool find_note(const unsigned char *notes, size_t size, char *out)
+{
+    Elf64_Nhdr note;
+
+    for (size_t at = 0; at + sizeof note <= size;) {
+        size_t name = at + sizeof note, data;
+
+        memcpy(&note, notes + at, sizeof note);
+        data = name + padded(note.n_namesz);
+        if (note.n_namesz > size || note.n_descsz > size || data + note.n_descsz > size)
+            return false;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof ELF_NOTE_GNU &&
+            !memcmp(notes + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) && note.n_descsz &&
+            note.n_descsz * 2 < SSI_BUILD_ID_ROOM) {
+            put_hexadecimal(notes + data, note.n_descsz, out);
+            return true;
+        }
+        at = data + padded(note.n_descsz);
+    }
+    return false;
+}
+
+/* The notes lie in the first segment, whose offsets count from BASE in the file and in memory. */
+bool ssi_build_id(const ssi_memory *memory, uint64_t base, char *out)
+{
+    unsigned char notes[MAX_NOTES];
+    Elf64_Ehdr header;
+    Elf64_Phdr program;
+
+    if (!ssi_read(memory, base, &header, sizeof header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum && i < MAX_PROGRAMS; i++) {
+        if (!ssi_read(memory, base + header.e_phoff + i * sizeof program, &program, sizeof program))
+            return false;
+        if (program.p_type == PT_NOTE && program.p_filesz <= sizeof notes &&
+            ssi_read(memory, base + program.p_offset, notes, (size_t)program.p_filesz) &&
+            find_note(notes, (size_t)program.p_filesz, out))
+            return true;
+    }
+    return false;
+}
+
+static bool read_file(void *data, uint64_t address, void *out, size_t size)
+{
+    return address <= INT64_MAX && pread(*(int *)data, out, size, (off_t)address) == (ssize_t)size;
+}
+
+bool ssi_build_id_of_file(int fd, char *out)
+{
+    return ssi_build_id(&(ssi_memory){read_file, &fd}, 0, out);
+}
+
+/* What else a core file may name holds no code, but perhaps secrets. */
+static bool is_binary(int fd)
+{
+    Elf64_Ehdr header;
+
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+           (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+}
+
+bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
+{
+    char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
+
+    return is_binary(fd) && (!ssi_build_id(memory, base, there) ||
+                             (ssi_build_id_of_file(fd, here) && !strcmp(there, here)));
+}
+
+/* ---- Symbols and sections ---------------------------------------------------------------------*/
+
+/* SIZE bytes at OFFSET of the file, or NULL. */
+static const void *part(const ssi_binary *binary, uint64_t offset, uint64_t size)
+{
+    return offset <= binary->size && size <= binary->size - offset ? binary->bytes + offset : NULL;
+}
+
+static const Elf64_Ehdr *header(const ssi_binary *binary)
+{
+    const Elf64_Ehdr *h = part(binary, 0, sizeof *h);
+
+    return h && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
+                   h->e_ident[EI_DATA] == ELFDATA2LSB
+               ? h
+               : NULL;
+}
+
+/* The address at which the file asks to be mapped. */
+static uint64_t wanted_address(const ssi_binary *binary)
+{
+    const Elf64_Ehdr *h = header(binary);
+    Elf64_Phdr program;
+
+    for (unsigned i = 0; i < h->e_phnum; i++) {
+        const void *at = part(binary, h->e_phoff + i * sizeof program, sizeof program);
+
+        if (!at)
+            break;
+        memcpy(&program, at, sizeof program);
+        if (program.p_type == PT_LOAD)
+            return program.p_vaddr - program.p_offset;
+    }
+    return 0;
+}
+
+bool ssi_binary_open(const ssi_target *target, const ssi_mapping *mapping, ssi_binary *binary)
+{
+    struct stat status;
+    int fd = ssi_target_open(target, mapping);
+    void *bytes = MAP_FAILED;
+
+    if (fd < 0)
+        return false;
+    if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size > 0 &&
+        ssi_build_id_fits(&target->memory, mapping->start, fd))
+        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return false;
+    *binary = (ssi_binary){bytes, (size_t)status.st_size, 0};
+    if (!header(binary)) {
+        ssi_binary_close(binary);
+        return false;
+    }
+    binary->bias = mapping->start - wanted_address(binary);
+    return true;
+}
+
+void ssi_binary_close(ssi_binary *binary)
+{
+    munmap((void *)binary->bytes, binary->size);
+}
+
+/* Copy the section header NUMBER; false if there is none. */
+static bool section(const ssi_binary *binary, unsigned number, Elf64_Shdr *out)
+{
+    const Elf64_Ehdr *h = header(binary);
+    const void *at =
+        number < h->e_shnum ? part(binary, h->e_shoff + number * sizeof *out, sizeof *out) : NULL;
+
+    if (at)
+        memcpy(out, at, sizeof *out);
+    return at != NULL;
+}
+
+/* The text at OFFSET of a table of texts is NAME. */
+static bool is_named(const ssi_binary *binary, const Elf64_Shdr *texts, uint64_t offset,
+                     const char *name)
+{
+    size_t length = strlen(name) + 1;
+    const char *text = offset < texts->sh_size && length <= texts->sh_size - offset
+                           ? part(binary, texts->sh_offset + offset, length)
+                           : NULL;
+
+    return text && !memcmp(text, name, length);
+}
+
+static uint64_t find_in(const ssi_binary *binary, const Elf64_Shdr *symbols, const char *name)
+{
+    Elf64_Shdr texts;
+    Elf64_Sym symbol;
+    const unsigned char *all = part(binary, symbols->sh_offset, symbols->sh_size);
+
+    if (!all || !section(binary, symbols->sh_link, &texts))
+        return 0;
+    for (size_t i = 0; i < symbols->sh_size / sizeof symbol; i++) {
+        memcpy(&symbol, all + i * sizeof symbol, sizeof symbol);
+        if (symbol.st_shndx != SHN_UNDEF && symbol.st_value &&
+            is_named(binary, &texts, symbol.st_name, name))
+            return symbol.st_value + binary->bias;
+    }
+    return 0;
+}
+
+uint64_t ssi_binary_symbol(const ssi_binary *binary, const char *name)
+{
+    static const uint32_t kinds[] = {SHT_DYNSYM, SHT_SYMTAB};
+    Elf64_Shdr s;
+
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+        for (unsigned i = 0; section(binary, i, &s); i++) {
+            uint64_t found = s.sh_type == kinds[kind] ? find_in(binary, &s, name) : 0;
+
+            if (found)
+                return found;
+        }
+    return 0;
+}
+
+uint64_t ssi_binary_section(const ssi_binary *binary, const char *name)
+{
+    Elf64_Shdr names, s;
+
+    if (!section(binary, header(binary)->e_shstrndx, &names))
+        return 0;
+    for (unsigned i = 0; section(binary, i, &s); i++)
+        if (s.sh_addr && is_named(binary, &names, s.sh_name, name))
+            return s.sh_addr + binary->bias;
+    return 0;
+}
+
+/* The functions of a binary, stripped or not, by the sorted table of their unwind data. */
+
+/* What every linker writes: version 1, the pointer of 4 bytes from here, a count of 4 bytes, rows
+   of two differences of 4 bytes to the table's own start. */
+static const unsigned char usual[] = {1, 0x1B, 3, 0x3B};
+enum { HEAD = 12, ROW = 8 };
+
+typedef struct table {
+    const unsigned char *rows;
+    uint32_t count;
+    uint64_t address; /* of the table, in the target */
+} table;
+
+static bool find_table(const ssi_binary *binary, table *out)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr program;
+
+    memcpy(&header, binary->bytes, sizeof header);
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        uint64_t at = header.e_phoff + i * sizeof program;
+
+        if (at > binary->size || binary->size - at < sizeof program)
+            return false;
+        memcpy(&program, binary->bytes + at, sizeof program);
+        if (program.p_type != PT_GNU_EH_FRAME || program.p_offset > binary->size ||
+            binary->size - program.p_offset < HEAD)
+            continue;
+        out->address = program.p_vaddr + binary->bias;
+        out->rows = binary->bytes + program.p_offset + HEAD;
+        memcpy(&out->count, out->rows - 4, sizeof out->count);
+        return !memcmp(out->rows - HEAD, usual, sizeof usual) &&
+               out->count <= (binary->size - program.p_offset - HEAD) / ROW;
+    }
+    return false;
+}
+
+static uint64_t start_of(const table *t, uint32_t row)
+{
+    int32_t difference;
+
+    memcpy(&difference, t->rows + (size_t)row * ROW, sizeof difference);
+    return t->address + (uint64_t)(int64_t)difference;
+}
+
+uint64_t ssi_binary_function(const ssi_binary *binary, uint64_t address, uint64_t *size)
+{
+    table t;
+    uint32_t low = 0, high;
+
+    *size = 0;
+    if (!find_table(binary, &t))
+        return 0;
+    high = t.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (start_of(&t, middle) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low)
+        return 0;
+    if (low < t.count)
+        *size = start_of(&t, low) - start_of(&t, low - 1);
+    return start_of(&t, low - 1);
+}
