@@ -137,24 +137,8 @@ def _mappings():
 
 def _facts():
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
-    inferior = gdb.selected_inferior()
-    if not inferior.pid:
-        raise served.Refused(NO_PROCESS)
-    program = gdb.current_progspace().filename
-    yield served.fact("process", inferior.pid)
-    core = _core_file()
-    if core:
-        yield served.fact("root", _root())
-        yield served.fact("core", core)
-        if program:
-            yield served.fact("program", program)
-        return
-    yield served.fact("root", _root())
-    if program:
-        yield served.fact("executable", program)
+    inferior, (_, registers) = gdb.selected_inferior(), _machine()
     yield from _mappings()
-    machine, registers = _machine()
-    yield served.fact("machine", machine)
     with Selection():
         for thread in _wanted(True):
             yield _thread_fact(thread, registers)
@@ -220,8 +204,15 @@ def _stack():
 # ---- All -----------------------------------------------------------------------------------------
 
 
-def _inspect(stacks, *options):
-    return served.inspect(_facts(), _read, served.Names(stacks, _by_symbols), *options)
+def _inspect(stacks, *wanted):
+    process, program = gdb.selected_inferior().pid, gdb.current_progspace().filename
+    if not process:
+        raise served.Refused(NO_PROCESS)
+    core = _core_file()
+    options = ["--pid", process, "--root", _root(), *(("--exe", program) if program else ())]
+    options += ["--core", core] if core else ["--machine", _machine()[0]]
+    names = served.Names(stacks, _by_symbols)
+    return served.inspect(() if core else _facts(), _read, names, *options, *wanted)
 
 
 def stacks(all_threads, with_locals=False):

@@ -104,22 +104,22 @@ def _is_here(process):
     return is_of_host and process.GetPluginName() != "elf-core" and _is_traced(process)
 
 
+def _root(process):
+    """What is before the paths of its files: it may see other ones than lldb."""
+    own = "/proc/{}/root".format(process.GetProcessID())
+    return own if _is_here(process) and os.path.exists(own) else ""
+
+
 def _facts(process):
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
-    target = process.GetTarget()
-    own = "/proc/{}/root".format(process.GetProcessID())
-    machine, registers = _machine(target)
-    yield served.fact("process", process.GetProcessID())
-    yield served.fact("executable", target.GetExecutable())
-    yield served.fact("machine", machine)
-    is_here = _is_here(process)
-    if is_here and os.path.exists(own):
-        yield served.fact("root", own)  # it may see other files than lldb
+    target, is_here = process.GetTarget(), _is_here(process)
+    if _root(process):
         yield from served.mapping_facts(process.GetProcessID())
     else:
         yield from _mappings(process, target)
     for thread in _wanted(process, True):
-        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), _registers(thread, registers))
+        registers = _registers(thread, _machine(target)[1])
+        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), registers)
         if is_here:
             yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
 
@@ -147,7 +147,7 @@ def stacks(process, all_threads, with_locals):
     """The document with the stack of the selected thread, or of all."""
     threads = _wanted(process, all_threads)
     options = served.stack_options(all_threads, threads[0].GetThreadID(), with_locals)
-    document = _inspect(process, _facts(process), map(_stack, threads), *options)
+    document = _inspect(process, map(_stack, threads), *options)
     if not _is_here(process) and not process.GetMemoryRegions().GetSize():
         document["notes"].append(NO_REGIONS)
     return document
@@ -163,19 +163,20 @@ def files(process):
 
 def errors(process):
     """The document with the errors of all threads."""
-    return _inspect(process, _facts(process), (), "--errors")
+    return _inspect(process, (), "--errors")
 
 
 def frames(process, element):
     """What ELEMENT of a captured stack, an expression, stands for."""
-    facts = list(_facts(process))
+    _wanted(process, False)
     value = process.GetTarget().EvaluateExpression(element)
     if value.GetError().Fail():
         raise served.Refused("{!r} has no value: give a number, or an expression".format(element))
-    return _inspect(process, facts, (), "--token", value.GetValueAsSigned() & (1 << 64) - 1)
+    return _inspect(process, (), "--token", value.GetValueAsSigned() & (1 << 64) - 1)
 
 
-def _inspect(process, facts, stacks, *options):
+def _inspect(process, stacks, *wanted):
+    _wanted(process, False)  # or say why not
     target = process.GetTarget()
 
     def read(address, size):
@@ -187,4 +188,6 @@ def _inspect(process, facts, stacks, *options):
         place = target.ResolveLoadAddress(address)
         return [_row(place.GetFunction().GetName() or place.GetSymbol().GetName(), place.GetLineEntry())]
 
-    return served.inspect(facts, read, served.Names(stacks, by_symbols), *options)
+    options = ["--pid", process.GetProcessID(), "--exe", target.GetExecutable(), "--root", _root(process)]
+    options += ["--machine", _machine(target)[0]]
+    return served.inspect(_facts(process), read, served.Names(stacks, by_symbols), *options, *wanted)

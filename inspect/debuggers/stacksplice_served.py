@@ -154,13 +154,14 @@ def _answers(child, read, name):
 def _started(options):
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     try:
-        return subprocess.Popen([_program(), "--served", *map(str, options)], **pipes)
+        given = [str(option).encode(errors="surrogateescape") for option in options]
+        return subprocess.Popen([_program(), "--served", *given], **pipes)
     except OSError as exc:
         raise Refused("cannot run stacksplice-inspect: " + str(exc.strerror)) from None
 
 
 def inspect(facts, read, name, *options):
-    """The document of stacksplice-inspect with OPTIONS about the target that FACTS tell of.
+    """The document of stacksplice-inspect about the target that OPTIONS and FACTS tell of.
 
     read(address, size) gives memory, or None; name(address) gives (function, file, line) of each
     function at an address, the innermost inlined one first.

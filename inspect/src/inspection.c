@@ -108,15 +108,15 @@ static void write_threads(ssi_inspection *i, const ssi_target *target)
         write_error(i, "error", thread->own_id);
         ssi_put_exceptions(&i->scripts, thread->own_id);
         ssi_put_attached(&i->scripts, target->machine, thread);
-        ssi_write_thread_end();
+        putchar('}');
         is_first = false;
     }
-    ssi_write_threads_end();
+    putchar(']');
     ssi_put_interpreters(&i->errors);
     write_error(i, "failed", 0);
     free(stack.items);
     ssi_native_free(native);
-    ssi_write_end();
+    putchar('}');
 }
 
 bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
@@ -137,5 +137,4 @@ void ssi_inspection_free(ssi_inspection *i)
     ssi_lua_free(&i->luas);
     ssi_errors_free(&i->errors);
     ssi_scripts_free(&i->scripts);
-    ssi_served_free(&i->served);
 }

@@ -142,16 +142,23 @@ static int inspect_core(ssi_target *target, const char *path, const char *execut
     return status;
 }
 
+static const char *set_root(ssi_target *target, const char *root)
+{
+    size_t length = root ? strlen(root) : 0;
+
+    if (length >= sizeof target->root)
+        return "the path of --root is too long";
+    memcpy(target->root, root ? root : "", length);
+    return NULL;
+}
+
 static int inspect_file(const char *path, const char *executable, const char *root,
                         ssi_inspection *i)
 {
     ssi_target target = {0};
-    int status;
+    const char *why = set_root(&target, root);
+    int status = why ? refuse(why) : inspect_core(&target, path, executable, i);
 
-    if (strlen(root) >= sizeof target.root)
-        return refuse("the path of --root is too long");
-    memcpy(target.root, root, strlen(root) + 1);
-    status = inspect_core(&target, path, executable, i);
     ssi_target_free(&target);
     return status;
 }
@@ -175,18 +182,43 @@ static int inspect_memory(ssi_target *target, ssi_inspection *i)
     return status;
 }
 
-static int inspect_served(ssi_inspection *i)
+/* The value behind the option NAME, or NULL. */
+static const char *option(char **arguments, const char *name)
 {
-    ssi_target target = {.machine = ssi_machine_own()};
-    const char *why = ssi_served_read(&i->served, &target);
+    for (; arguments[0]; arguments++)
+        if (!strcmp(arguments[0], name))
+            return arguments[1];
+    return NULL;
+}
+
+static bool has_option(char **arguments, const char *name)
+{
+    while (*arguments && strcmp(*arguments, name) != 0)
+        arguments++;
+    return *arguments != NULL;
+}
+
+static int inspect_served(char **arguments, int process, ssi_inspection *i)
+{
+    const char *machine = option(arguments, "--machine"), *core = option(arguments, "--core");
+    const char *executable = option(arguments, "--exe");
+    ssi_target target = {.process = process,
+                         .machine = machine ? ssi_machine_find((unsigned)atoi(machine)) : NULL};
+    const char *why = set_root(&target, option(arguments, "--root"));
     int status;
 
+    if (!target.machine)
+        target.machine = ssi_machine_own();
+    if (!why)
+        why = ssi_served_read(&i->served, &target);
     if (!why)
         why = ssi_served_load();
     if (why)
         status = refuse(why);
-    else if (i->served.core)
-        status = inspect_core(&target, i->served.core, i->served.executable, i);
+    else if (core)
+        status = inspect_core(&target, core, executable, i);
+    else if (executable && !(target.executable = strdup(executable)))
+        status = refuse("out of memory");
     else
         status = inspect_memory(&target, i);
     ssi_target_free(&target);
@@ -204,27 +236,10 @@ static void allow_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* The value behind the option NAME, or NULL. */
-static const char *option(char **arguments, const char *name)
-{
-    for (; arguments[0]; arguments++)
-        if (!strcmp(arguments[0], name))
-            return arguments[1];
-    return NULL;
-}
-
-static bool has_option(char **arguments, const char *name)
-{
-    while (*arguments && strcmp(*arguments, name) != 0)
-        arguments++;
-    return *arguments != NULL;
-}
-
 int main(int unused, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
-    const char *root = option(arguments, "--root"), *token = option(arguments, "--token");
-    const char *thread = option(arguments, "--thread");
+    const char *token = option(arguments, "--token"), *thread = option(arguments, "--thread");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
     ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
@@ -237,12 +252,14 @@ int main(int unused, char **arguments)
     allow_files();
     i.has_token = token != NULL;
     i.token = token ? strtoull(token, NULL, 0) : 0;
-    if (process > 0 && process <= INT_MAX && !*end)
+    if (process <= 0 || process > INT_MAX || *end)
+        process = 0;
+    if (has_option(arguments, "--served"))
+        status = inspect_served(arguments, (int)process, &i);
+    else if (process)
         status = inspect_process((int)process, &i);
     else if (core)
-        status = inspect_file(core, option(arguments, "--exe"), root ? root : "", &i);
-    else if (has_option(arguments, "--served"))
-        status = inspect_served(&i);
+        status = inspect_file(core, option(arguments, "--exe"), option(arguments, "--root"), &i);
     ssi_inspection_free(&i);
     return status >= 0
                ? status

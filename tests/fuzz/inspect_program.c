@@ -46,13 +46,20 @@ static int read_core(input *in, bool with_locals)
     return status;
 }
 
+/* The first line has the options, with blanks between. */
 static int read_served(input *in)
 {
-    char *arguments[] = {"inspect", "--served", NULL}, path[32];
-    int file = file_of(in->at, in->left, path), status = 2;
+    char line[256] = "", *arguments[16] = {"inspect", "--served"}, path[32], *rest = line;
+    int count = 2, status = 2, file;
 
+    for (size_t at = 0; in->left && *in->at != '\n' && at < sizeof line - 1; at++)
+        input_bytes(in, &line[at], 1);
+    while (count < 15 && (arguments[count] = strtok_r(rest, " ", &rest)))
+        count++;
+    arguments[count] = NULL;
+    file = file_of(in->at, in->left, path);
     if (freopen(path, "r", stdin))
-        status = ssi_main(2, arguments);
+        status = ssi_main(count, arguments);
     (void)close(file);
     return status;
 }

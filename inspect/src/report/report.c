@@ -215,21 +215,6 @@ void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is
     ssi_write_frames(stack->items, stack->count);
 }
 
-void ssi_write_thread_end(void)
-{
-    fputs("}", stdout);
-}
-
-void ssi_write_threads_end(void)
-{
-    fputs("]", stdout);
-}
-
-void ssi_write_end(void)
-{
-    putchar('}');
-}
-
 static void put_exception(const ssi_scripts *scripts, const ssi_exception *e)
 {
     fputs("{\"language\":", stdout);

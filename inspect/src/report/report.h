@@ -10,13 +10,10 @@
 /* A comma, NAME and the value; nothing if TEXT is NULL. */
 void ssi_put_member(const char *name, const char *text);
 
-/* The beginning with all that is known of the process, each thread with its stack, the end.  What
-   belongs to a thread, or to the process, is written before the end of it. */
+/* The beginning with all that is known of the process, and of a thread with its stack.  What else
+   belongs to a thread, or to the process, follows, then the end of it. */
 void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts);
 void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is_first);
-void ssi_write_thread_end(void);
-void ssi_write_threads_end(void);
-void ssi_write_end(void);
 /* One frame, and several as an array. */
 void ssi_write_frame(const ssi_frame *frame);
 void ssi_write_frames(const ssi_frame *frames, size_t count);

@@ -33,87 +33,33 @@ static bool read_bytes(void *out, size_t size)
     return fread(out, 1, size, stdin) == size;
 }
 
-/* What a debugger sends before it answers: one line for each fact, the last is "go". */
+/* ---- What a debugger sends before it answers --------------------------------------------------*/
 
-typedef struct reader {
-    ssi_served *served;
-    ssi_target *target;
-} reader;
-
-/* Each takes the rest of its line; false without memory. */
-
-static bool read_process(reader *r, char *rest)
-{
-    r->target->process = (int)strtol(rest, NULL, 10);
-    return true;
-}
-
-/* Its number in the headers of ELF files. */
-static bool read_machine(reader *r, char *rest)
-{
-    const ssi_machine *machine = ssi_machine_find((unsigned)strtoul(rest, NULL, 10));
-
-    if (machine)
-        r->target->machine = machine;
-    return true;
-}
-
-static bool keep(char **out, const char *text)
-{
-    free(*out);
-    *out = strdup(text);
-    return *out != NULL;
-}
-
-static bool read_executable(reader *r, char *rest)
-{
-    return keep(&r->target->executable, rest);
-}
-
-static bool read_program(reader *r, char *rest)
-{
-    return keep(&r->served->executable, rest);
-}
-
-static bool read_core(reader *r, char *rest)
-{
-    return keep(&r->served->core, rest);
-}
-
-static bool read_root(reader *r, char *rest)
-{
-    snprintf(r->target->root, sizeof r->target->root, "%s", rest);
-    return true;
-}
-
-/* A line of /proc/PID/maps; a debugger sends them by address. */
-static bool read_mapping(reader *r, char *rest)
-{
-    return ssi_target_add_line(r->target, rest);
-}
+/* One line for each fact, the last is "go".  Each takes the rest of its line; false without
+   memory. */
 
 /* NUMBER NAME */
-static bool read_thread(reader *r, char *rest)
+static bool read_thread(ssi_target *target, char *rest)
 {
-    ssi_thread *thread = ssi_target_add_thread(r->target, (int)strtol(rest, &rest, 10));
+    ssi_thread *thread = ssi_target_add_thread(target, (int)strtol(rest, &rest, 10));
 
     if (thread && *rest == ' ')
         snprintf(thread->name, sizeof thread->name, "%.31s", rest + 1);
     return thread != NULL;
 }
 
-static ssi_thread *last_thread(const reader *r)
+static ssi_thread *last_thread(const ssi_target *target)
 {
-    return r->target->thread_count ? &r->target->threads[r->target->thread_count - 1] : NULL;
+    return target->thread_count ? &target->threads[target->thread_count - 1] : NULL;
 }
 
 /* Of the last thread, in DWARF's order. */
-static bool read_registers(reader *r, char *rest)
+static bool read_registers(ssi_target *target, char *rest)
 {
-    ssi_thread *thread = last_thread(r);
+    ssi_thread *thread = last_thread(target);
     char *end = rest;
 
-    for (int i = 0; thread && i < r->target->machine->registers; i++, rest = end) {
+    for (int i = 0; thread && i < target->machine->registers; i++, rest = end) {
         thread->registers[i] = strtoull(rest, &end, 16);
         if (end == rest)
             return true;
@@ -123,18 +69,18 @@ static bool read_registers(reader *r, char *rest)
     return true;
 }
 
-static bool read_own(reader *r, char *rest)
+static bool read_own(ssi_target *target, char *rest)
 {
-    ssi_thread *thread = last_thread(r);
+    ssi_thread *thread = last_thread(target);
 
     if (thread)
         thread->own_id = (int)strtol(rest, NULL, 10);
     return true;
 }
 
-static bool read_why(reader *r, char *rest)
+static bool read_why(ssi_target *target, char *rest)
 {
-    ssi_thread *thread = last_thread(r);
+    ssi_thread *thread = last_thread(target);
 
     if (thread)
         snprintf(thread->why, sizeof thread->why, "%.95s", rest);
@@ -143,16 +89,17 @@ static bool read_why(reader *r, char *rest)
 
 static const struct row {
     const char *word;
-    bool (*read)(reader *r, char *rest);
+    bool (*read)(ssi_target *target, char *rest);
 } rows[] = {
-    {"process", read_process}, {"machine", read_machine}, {"executable", read_executable},
-    {"core", read_core},       {"program", read_program}, {"root", read_root},
-    {"mapping", read_mapping}, {"thread", read_thread},   {"registers", read_registers},
-    {"why", read_why},         {"own", read_own},
+    {"mapping", ssi_target_add_line},
+    {"thread", read_thread},
+    {"registers", read_registers},
+    {"why", read_why},
+    {"own", read_own},
 };
 
 /* False without memory; a line that is not known is of a newer debugger's script. */
-static bool read_fact(reader *r, char *line)
+static bool read_fact(ssi_target *target, char *line)
 {
     size_t word = strcspn(line, " ");
     char *rest = line[word] ? line + word + 1 : line + word;
@@ -160,13 +107,12 @@ static bool read_fact(reader *r, char *line)
     line[word] = '\0';
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].word, line))
-            return rows[i].read(r, rest);
+            return rows[i].read(target, rest);
     return true;
 }
 
 const char *ssi_served_read(ssi_served *served, ssi_target *target)
 {
-    reader r = {served, target};
     char line[SSI_LINE];
 
     served->target = target;
@@ -175,16 +121,10 @@ const char *ssi_served_read(ssi_served *served, ssi_target *target)
             ssi_target_find_stacks(target);
             return NULL;
         }
-        if (!read_fact(&r, line))
+        if (!read_fact(target, line))
             return "out of memory";
     }
     return "--served is for debuggers: it reads from one what a process consists of, up to \"go\"";
-}
-
-void ssi_served_free(ssi_served *served)
-{
-    free(served->core);
-    free(served->executable);
 }
 
 size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size)

@@ -32,7 +32,6 @@ void ssi_channel_ask(const char *what, uint64_t address, size_t size);
 
 typedef struct ssi_served {
     const ssi_target *target; /* NULL: no debugger asks */
-    char *core, *executable;  /* owned; the debugger reads this core file.  NULL: a process */
     int thread;               /* whose stack alone is wanted; 0: of all */
     bool errors;              /* errors are wanted, and no stacks of threads */
     bool scripts;             /* only the stacks of threads in which scripts may run are wanted */
@@ -40,7 +39,6 @@ typedef struct ssi_served {
 
 /* Fill SERVED and TARGET from what the debugger sends; NULL, or why that cannot be. */
 const char *ssi_served_read(ssi_served *served, ssi_target *target);
-void ssi_served_free(ssi_served *served);
 
 /* What ssi_pages_new needs to read memory. */
 size_t ssi_served_fetch(void *unused, uint64_t address, void *out, size_t size);
