@@ -26,7 +26,6 @@ BINDING = ROOT / "bindings" / "lua"
 OUT = ROOT / "build" / "luas"
 BUILD = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ROOT / "build" / "dev"))
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wshadow", "-Werror"]
-NO_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,6 @@ def crosses(path, value):
     return load(path).call(innermost, value)
 
 
-def crosses_twice(path, value):
-    border = load(path)
-    return border.call(border.call, innermost, value)
-
-
 def native(path, message):
     return load(path).fail(0x80070002, message)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import subprocess
-import sys
 import traceback
 
 import pytest
@@ -162,16 +160,6 @@ def test_with_frames_of_lua(crossing):
     live = assert_the_same(exc)
     assert 'error("no count")' in live[0]  # the source line, which the saved report brings along
     assert "received by python at " in live[0]
-
-
-def test_show_prints_it(border, tmp_path):
-    info = stacksplice.error_info(caught(border.call, group))
-    file = tmp_path / "report.json"
-    file.write_text(info.to_json(), encoding="utf-8")
-    show = [sys.executable, "-m", "stacksplice", "show"]
-    for options, arguments in (({}, []), ({"all_frames": True}, ["--all-frames"])):
-        done = subprocess.run([*show, *arguments, str(file)], capture_output=True, check=True)
-        assert done.stdout.decode("utf-8") == info.format(**options)
 
 
 def test_a_frame_is_the_line_of_the_report(border):
