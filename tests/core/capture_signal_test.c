@@ -1,6 +1,6 @@
 /*
  * Captures in a signal handler that interrupts a capture at every single instruction: while rules
- * are learned, while the tree grows, and when all is known.
+ * are learned, while the table grows, and when all is known.
  */
 #include "frames.h"
 #include "steps.h"
@@ -168,7 +168,7 @@ TEST(test_signals_while_a_capture_learns)
     assert_int_equal(atomic_load(&allocations), before);
 }
 
-TEST(test_signals_while_the_tree_grows)
+TEST(test_signals_while_the_table_grows)
 {
     unsigned before = atomic_load(&allocations);
 

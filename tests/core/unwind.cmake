@@ -76,7 +76,7 @@ add_without_data(without_frame_pointer -fomit-frame-pointer)
 stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
   $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
 
-foreach(part tree memory unloads)
+foreach(part table memory unloads)
   stacksplice_add_inside_test(unwind_${part}_test unwind_${part}_test.c)
 endforeach()
 target_compile_definitions(unwind_unloads_test PRIVATE

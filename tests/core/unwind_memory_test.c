@@ -1,5 +1,5 @@
 /* Walks without memory: they say what is missing, and the next one has it. */
-#include "unwind/tree.h"
+#include "unwind/table.h"
 #include "unwind/walk.h"
 #include "frames.h"
 #include "instruments.h"
@@ -21,7 +21,7 @@ TEST(test_first_walk_without_memory_fails)
     child = fork();
     if (child == 0) {
         struct rlimit none = {0, 0}, was;
-        ss_unwind fresh = {.tree = NULL};
+        ss_unwind fresh = {.table = NULL};
         bool failed;
 
         if (getrlimit(RLIMIT_AS, &was) != 0)
@@ -30,7 +30,7 @@ TEST(test_first_walk_without_memory_fails)
         (void)setrlimit(RLIMIT_AS, &none);
         if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
             _exit(CHILD_SKIPS); /* an emulator that knows of limits and does not keep them */
-        failed = !ss_unwind_walk(&fresh, SS_HERE(), 100) && !fresh.tree;
+        failed = !ss_unwind_walk(&fresh, SS_HERE(), 100) && !fresh.table;
         (void)setrlimit(RLIMIT_AS, &was);
         _exit(failed && ss_unwind_walk(&fresh, SS_HERE(), 100) && fresh.count > 1 ? 0 : 1);
     }
@@ -73,13 +73,38 @@ TEST(test_deep_walk_without_memory_says_so)
     assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
     child = fork();
     if (child == 0) {
-        uint32_t room = walk.tree->room.frames;
+        uint32_t room = walk.table->room.frames;
 
         if (getrlimit(RLIMIT_AS, &as_limit) != 0)
             _exit(2);
         (void)deep(30000, walk_without_memory);
         _exit(walked_without == room && left_without > 20000 * SS_WORD && walk.count > 30000 &&
                       !walk.bytes_left
+                  ? 0
+                  : 1);
+    }
+    child_check_unless(child, NO_LIMITS);
+}
+
+TEST(test_full_table_without_memory_begins_anew)
+{
+    const ss_rule rule = ss_rule_frame_pointer();
+    pid_t child;
+
+    if (SANITIZED)
+        SKIP("sanitizers have mapped the whole address space");
+    ss_unwind_trim(&walk, true);
+    assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
+    child = fork();
+    if (child == 0) {
+        ss_table_forget(walk.table);
+        for (uintptr_t ip = 1; ss_table_add(walk.table, ip, &rule, 0);)
+            ip++;
+        if (getrlimit(RLIMIT_AS, &as_limit) != 0)
+            _exit(2);
+        walk_without_memory();
+        _exit(walked_without == walk.count && !left_without && !walk.end_reason &&
+                      walk.table->size == SS_TABLE_SMALL && ss_table_count(walk.table) < 1000
                   ? 0
                   : 1);
     }
@@ -93,7 +118,7 @@ TEST(test_walk_in_locked_memory_takes_little)
 
     if (child == 0) {
         struct rlimit limit = {0, 0};
-        ss_unwind fresh = {.tree = NULL};
+        ss_unwind fresh = {.table = NULL};
 
         if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_FUTURE) != 0)
             _exit(CHILD_SKIPS);
@@ -101,7 +126,7 @@ TEST(test_walk_in_locked_memory_takes_little)
         if (limit.rlim_cur > limit.rlim_max || setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
             _exit(CHILD_SKIPS);
         _exit(ss_unwind_walk(&fresh, SS_HERE(), SS_UNWIND_MAX_FRAMES) && fresh.count > 1 &&
-                      fresh.tree->bytes < 512 << 10
+                      fresh.table->bytes < 512 << 10
                   ? 0
                   : 1);
     }

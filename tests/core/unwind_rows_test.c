@@ -41,14 +41,14 @@ static void make_fake(void)
 
     for (size_t i = 0; i < STACK_WORDS; i++)
         fake_stack[i] = (uintptr_t)&fake_stack[STACK_WORDS * 3 / 4 + i % 1000];
-    fake.tree = ss_tree_new(SS_TREE_SMALL);
-    assert_non_null(fake.tree);
-    fake.frames = fake.tree->frames;
+    fake.table = ss_table_new(SS_TABLE_SMALL);
+    assert_non_null(fake.table);
+    fake.frames = fake.table->frames;
     fake.stacks[0] = (ss_range){(uintptr_t)fake_stack, (uintptr_t)(fake_stack + STACK_WORDS)};
     fake.stack_count = 1;
-    fake.tree->rules[FULL] = (ss_rule){.cfa = SS_RULE_FULL};
-    fake.tree->file_count = 1;
-    file = &fake.tree->files[0];
+    fake.table->rules[FULL] = (ss_rule){.cfa = SS_RULE_FULL};
+    fake.table->file_count = 1;
+    file = &fake.table->files[0];
     file->frame = 0;
     file->known = UINT32_MAX;
     for (size_t i = 0; i < SS_REGISTER_COUNT; i++)
@@ -84,10 +84,10 @@ static bool same_caller(const ss_rule *rule, const ss_fde *fde, const ss_cfi_row
         return false;
     if (rule_verdict != SS_STEP_ON)
         return true;
-    fake.tree->rules[COMPACT] = *rule;
+    fake.table->rules[COMPACT] = *rule;
     take_on(&by_rule, COMPACT, rule_values, rule_known);
     take_on(&by_row, FULL, row_values, row_known);
-    fake.tree->file_count = 1;
+    fake.table->file_count = 1;
     return by_rule.ip == by_row.ip && by_rule.sp == by_row.sp &&
            memcmp(rule_values, row_values, sizeof row_values) == 0 &&
            memcmp(rule_known, row_known, sizeof row_known) == 0;

@@ -270,7 +270,7 @@ static SS_COLD ss_scratch *get_scratch(void)
     if (!scratch)
         return NULL;
     atomic_store(&scratch->in_use, true);
-    ss_unwind_trim(&scratch->unwind, true); /* its last owner may have been adding to the tree */
+    ss_unwind_trim(&scratch->unwind, true); /* its last owner may have been adding to the table */
     ss_plans_clear(&scratch->plans);
     if (have_key)
         (void)pthread_setspecific(key, scratch); /* else claim(true) finds it later */

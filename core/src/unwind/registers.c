@@ -31,25 +31,25 @@ __attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_un
 }
 
 /* The file of FRAME or of the nearest frame further in; NULL without any. */
-static const ss_register_file *file_within(const ss_tree *tree, uint32_t frame)
+static const ss_register_file *file_within(const ss_table *table, uint32_t frame)
 {
-    uint32_t low = 0, high = tree->file_count;
+    uint32_t low = 0, high = table->file_count;
 
     while (low < high) { /* they are in frame order */
         uint32_t middle = (low + high) / 2;
 
-        if (tree->files[middle].frame <= frame)
+        if (table->files[middle].frame <= frame)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? &tree->files[low - 1] : NULL;
+    return low ? &table->files[low - 1] : NULL;
 }
 
 /* The file with the registers of FRAME's caller; FRAME has a full rule. */
-static const ss_register_file *file_of(const ss_tree *tree, uint32_t frame)
+static const ss_register_file *file_of(const ss_table *table, uint32_t frame)
 {
-    const ss_register_file *file = file_within(tree, frame);
+    const ss_register_file *file = file_within(table, frame);
 
     return file && file->frame == frame ? file : NULL;
 }
@@ -64,13 +64,13 @@ static bool from_file(const ss_register_file *file, uint64_t number, uintptr_t *
 
 static const ss_rule *rule_of(const ss_unwind *walk, uint32_t frame)
 {
-    return &walk->tree->rules[walk->frames[frame].rule];
+    return &walk->table->rules[walk->frames[frame].rule];
 }
 
 /* Code without unwind data gets the frame pointer rule, unless a file holds more. */
 static bool has_own_file(const ss_unwind *walk, uint32_t frame)
 {
-    return walk->frames[frame].rule == 0 && file_of(walk->tree, frame);
+    return walk->frames[frame].rule == 0 && file_of(walk->table, frame);
 }
 
 /* A callee-saved register. */
@@ -82,7 +82,7 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
         unsigned slot;
 
         if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL || has_own_file(walk, frame)))
-            return from_file(file_of(walk->tree, frame), ss_saved_registers[saved], value);
+            return from_file(file_of(walk->table, frame), ss_saved_registers[saved], value);
         slot = ss_rule_slot(rule->slots, saved);
         if (slot == SS_SLOT_UNCHANGED)
             continue;
@@ -93,7 +93,7 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
             return false;
         return ss_read_word(walk, base - SS_WORD * slot, value);
     }
-    *value = walk->tree->entry[saved];
+    *value = walk->table->entry[saved];
     return true;
 }
 
@@ -105,7 +105,7 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
 static bool changeable_register(const ss_unwind *walk, uint32_t frame, uint64_t number,
                                 uintptr_t *value)
 {
-    const ss_register_file *file = frame ? file_within(walk->tree, frame - 1) : NULL;
+    const ss_register_file *file = frame ? file_within(walk->table, frame - 1) : NULL;
 
     for (uint32_t i = file ? file->frame + 1 : frame; i < frame; i++)
         if (!walk->frames[i].rule)

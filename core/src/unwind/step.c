@@ -54,9 +54,9 @@ ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller
 /* An empty file for the caller; incrementing file_count commits it.  NULL without room. */
 static ss_register_file *new_file(ss_unwind *walk)
 {
-    ss_register_file *file = &walk->tree->files[walk->tree->file_count];
+    ss_register_file *file = &walk->table->files[walk->table->file_count];
 
-    if (walk->tree->file_count == walk->tree->room.files)
+    if (walk->table->file_count == walk->table->room.files)
         return NULL;
     file->frame = walk->count - 1;
     file->known = 0;
@@ -93,7 +93,7 @@ static SS_COLD ss_verdict step_signal(ss_unwind *walk, ss_caller *next)
     next->ip++;
     next->sp = file->value[SS_REGISTER_SP];
     file->known = UINT32_MAX;
-    walk->tree->file_count++;
+    walk->table->file_count++;
     return SS_STEP_ON;
 }
 
@@ -183,7 +183,7 @@ ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row
         next->ip++;
         next->flags = STACKSPLICE_NATIVE_SIGNAL;
     }
-    walk->tree->file_count++;
+    walk->table->file_count++;
     return SS_STEP_ON;
 }
 
@@ -291,7 +291,7 @@ static ss_verdict step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
     if (found != SS_STEP_ON)
         return found;
     file->known = UINT32_C(1) << SS_REGISTER_FP;
-    walk->tree->file_count++;
+    walk->table->file_count++;
     return SS_STEP_ON;
 }
 
@@ -310,7 +310,7 @@ static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
         return SS_STEP_NO_DATA;
     if (!SS_RECORD_IS_TOP)
         return step_record(walk, fp, next);
-    if (ss_step_compact(walk, &walk->tree->rules[0], next) != SS_STEP_ON)
+    if (ss_step_compact(walk, &walk->table->rules[0], next) != SS_STEP_ON)
         return SS_STEP_NO_DATA;
     return check_return_address(next->ip);
 }
@@ -319,7 +319,7 @@ SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 {
     uint32_t rule = walk->frames[walk->count - 1].rule; /* of a forwarder, or 0 */
     ss_verdict found =
-        rule ? ss_step_compact(walk, &walk->tree->rules[rule], next) : step_signal(walk, next);
+        rule ? ss_step_compact(walk, &walk->table->rules[rule], next) : step_signal(walk, next);
 
     if (found != SS_STEP_NO_DATA || rule)
         return found;

@@ -43,7 +43,7 @@ typedef struct ss_range {
     X(NO_ROOM, "too many functions here have a rare kind of unwind data")                      \
     X(NO_WALK, SS_UNWIND_NO_WALK)
 
-struct ss_tree;
+struct ss_table;
 
 /*
  * One walk.  A thread keeps it between captures for its memory; all zero is a valid empty walk.
@@ -60,8 +60,8 @@ typedef struct ss_unwind {
     bool inferred;                         /* a frame was found by its frame pointer */
     bool forwards;                         /* a frame is of a forwarder */
     const char *end_reason;                /* why outer frames are missing; NULL: none are */
-    size_t bytes_left;    /* of stack beyond the last frame, when the frame limit was met */
-    struct ss_tree *tree; /* owned: all memory of the walk; NULL before the first */
+    size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
+    struct ss_table *table; /* owned: all memory of the walk; NULL before the first */
 } ss_unwind;
 
 /*
@@ -79,8 +79,8 @@ bool ss_unwind_continue(ss_unwind *walk, uint32_t max);
 
 /*
  * The return addresses alone, at most MAX, without the SKIP innermost.  They are those of the
- * callers of the function whose frame address is ABOVE, which must be exact.  False when the tree
- * lacks one of them: then walk, and call ss_unwind_recurs to add this stack.
+ * callers of the function whose frame address is ABOVE, which must be exact.  False when the table
+ * lacks one of them: then walk, and call ss_unwind_recurs to tell of that walk.
  */
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count);

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define CREDIT_LEAST (-4096)
 #define KEPT_FRAMES 2048
 
 #define NAME_OF(name, text) name,
@@ -38,42 +37,36 @@ static uint32_t ask(uintptr_t ip, uintptr_t function)
     return flags ? flags(ip, function) : 0;
 }
 
-static void take(ss_trail *t, const ss_tree_facts *facts)
+/* Take the next frame, whose code FOUND no description. */
+static SS_COLD void take_undescribed(ss_trail *t, ss_verdict found)
 {
-    t->marked = ss_put_frame(t->frame++, t->marked, t->ip, t->sp, facts);
+    ss_frame_facts facts = {.flags = ask(t->ip, 0)};
+
+    if (found == SS_STEP_NO_DATA)
+        facts.rule = (uint32_t)ss_arch_forwarder((const uint8_t *)t->ip);
+    if (facts.rule) {
+        facts.flags |= SS_UNWIND_FORWARDER;
+        t->walk->forwards = true;
+    }
+    ss_put_frame(t, &facts);
 }
 
-/* Take the next frame, whose ip is new to this thread. */
-static SS_COLD ss_verdict take_unknown(ss_trail *t)
+/* Add the next frame's ip to the table; where nothing describes its code, take the frame. */
+static SS_COLD ss_verdict learn(ss_trail *t)
 {
     uintptr_t pc = t->ip - 1;
-    const ss_tree_node *node;
-    ss_tree_facts none = {.function = 0};
     ss_rule rule;
-    ss_verdict found;
+    ss_verdict found = ss_find_rule(pc, t->table->generation, &rule);
 
-    found = ss_find_rule(pc, t->tree->generation, &rule);
+    if (found == SS_STEP_ON)
+        return ss_table_add(t->table, t->ip, &rule,
+                            ask(t->ip, rule.start == UINT32_MAX ? 0 : pc - rule.start))
+                   ? SS_STEP_ON
+                   : SS_STEP_NO_ROOM;
     if (found == SS_STEP_NO_DATA && ss_ends_stack(t->ip))
         found = SS_STEP_END;
-    if (found != SS_STEP_ON) {
-        none.flags = ask(t->ip, 0);
-        if (found == SS_STEP_NO_DATA)
-            none.rule = (uint32_t)ss_arch_forwarder((const uint8_t *)t->ip);
-        if (none.rule) {
-            none.flags |= SS_UNWIND_FORWARDER;
-            t->walk->forwards = true;
-        }
-        take(t, &none);
-        t->node = t->tree->nodes;
-        return found;
-    }
-    node = ss_tree_add(t->tree, t->node, t->ip, &rule,
-                       ask(t->ip, rule.start == UINT32_MAX ? 0 : pc - rule.start));
-    if (!node)
-        return SS_STEP_NO_ROOM;
-    t->node = node;
-    take(t, ss_tree_facts_of(t->tree, node));
-    return SS_STEP_ON;
+    take_undescribed(t, found);
+    return found;
 }
 
 /* Whether the caller lies further out on the same stack, or on another known stack. */
@@ -105,7 +98,7 @@ static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
 
     walk->count = (uint32_t)(t->frame - walk->frames);
     if (found == SS_STEP_ON)
-        found = ss_step(walk, &t->tree->rules[t->frame[-1].rule], &next);
+        found = ss_step(walk, &t->table->rules[t->frame[-1].rule], &next);
     if (found == SS_STEP_NO_DATA)
         found = ss_step_without_data(walk, &next);
     if (found != SS_STEP_ON)
@@ -114,34 +107,38 @@ static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
         return SS_STEP_OFF_STACK;
     t->ip = next.ip;
     t->sp = next.sp;
+    t->saved = 0;
     *flags = next.flags;
     walk->inferred |= next.flags & STACKSPLICE_NATIVE_INFERRED;
     return SS_STEP_ON;
 }
 
+static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_frames(ss_trail *t)
+{
+    return ss_follow(t, true);
+}
+
 /* Take the next frame and those that the hot part can follow; then step_on may help. */
 static ss_verdict take_frames(ss_trail *t)
 {
-    ss_stop why;
+    ss_verdict found = SS_STEP_ON;
 
-    do {
-        why = ss_follow_tree(t);
-        if (why == SS_STOP_UNKNOWN) {
-            t->missed |= t->ip != 0;
-            why = ss_follow_table(t);
+    while (found == SS_STEP_ON) {
+        switch (follow_frames(t)) {
+        case SS_STOP_END:
+            return SS_STEP_END;
+        case SS_STOP_SPECIAL:
+            return SS_STEP_ON;
+        case SS_STOP_OFF_STACK:
+            return SS_STEP_OFF_STACK;
+        case SS_STOP_LIMIT:
+            t->walk->bytes_left = t->high - t->sp;
+            return SS_STEP_LIMIT;
+        default:
+            found = learn(t);
         }
-    } while (why == SS_STOP_HOME);
-    if (why == SS_STOP_OFF_STACK)
-        return SS_STEP_OFF_STACK;
-    if (why == SS_STOP_SPECIAL)
-        return SS_STEP_ON;
-    if (!t->ip)
-        return SS_STEP_END;
-    if (t->frame == t->end) {
-        t->walk->bytes_left = t->high - t->sp;
-        return SS_STEP_LIMIT;
     }
-    return take_unknown(t);
+    return found;
 }
 
 static const char *reason_of(ss_verdict found)
@@ -184,42 +181,35 @@ static ss_verdict walk_on(ss_trail *t)
     return found;
 }
 
-/* Switch to an empty tree with more room; false when there is no memory. */
-static SS_COLD bool enlarge(ss_unwind *walk, ss_tree_size more)
+/* Switch to an empty table with more room; false when there is no memory. */
+static SS_COLD bool enlarge(ss_unwind *walk, ss_table_size more)
 {
-    ss_tree *was = walk->tree, *tree = ss_tree_new(was ? was->size | more : SS_TREE_SMALL);
+    ss_table *was = walk->table, *table = ss_table_new(was ? was->size | more : SS_TABLE_SMALL);
 
-    if (!tree)
+    if (!table)
         return false;
-    tree->credit = SS_TREE_FIRST_CREDIT;
     if (was) {
-        tree->generation = was->generation;
-        tree->epoch = was->epoch;
-        tree->stack = was->stack;
+        table->generation = was->generation;
+        table->epoch = was->epoch;
+        table->stack = was->stack;
     }
-    ss_tree_free(was);
-    walk->tree = tree;
-    walk->frames = tree->frames;
-    walk->marked = tree->marked;
+    ss_table_free(was);
+    walk->table = table;
+    walk->frames = table->frames;
+    walk->marked = table->marked;
     return true;
 }
 
-/* Cached nodes are valid only while the modules and the classifier stay the same. */
-static void refresh(ss_unwind *walk)
+/* What is known is valid only while the modules and the classifier stay the same. */
+static void refresh(ss_table *table)
 {
-    ss_tree *tree = walk->tree;
-    uint64_t generation = ss_modules_generation(tree->node_count == 1);
-    uint32_t asked = atomic_load_explicit(&ss_walk_epoch, memory_order_acquire);
+    uint64_t generation = ss_modules_generation(!ss_table_count(table));
+    uint32_t epoch = ss_unwind_epoch();
 
-    if (SS_UNLIKELY(ss_tree_is_full(tree)) && !(tree->size & SS_TREE_WIDE) &&
-        enlarge(walk, SS_TREE_WIDE))
-        tree = walk->tree;
-    else if (SS_UNLIKELY(generation != tree->generation || asked != tree->epoch ||
-                         ss_tree_is_full(tree)))
-        ss_tree_forget(tree);
-    tree->generation = generation;
-    tree->epoch = asked;
-    ss_tree_earn(tree);
+    if (SS_UNLIKELY(generation != table->generation || epoch != table->epoch))
+        ss_table_forget(table);
+    table->generation = generation;
+    table->epoch = epoch;
 }
 
 /* Whether ABOVE is the frame of a signal handler. */
@@ -236,7 +226,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     walk->end_reason = NULL;
     walk->inferred = walk->forwards = false;
     walk->bytes_left = 0;
-    if (!ss_stack_find_cached(&walk->tree->stack, sp, stack) &&
+    if (!ss_stack_find_cached(&walk->table->stack, sp, stack) &&
         !(is_in_handler(above) && ss_stack_find_readable(sp, stack))) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
         walk->end_reason = reasons[UNKNOWN_STACK];
@@ -264,52 +254,54 @@ static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
 
 static void begin_trail(ss_trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
 {
-    ss_tree *tree = walk->tree;
+    ss_table *table = walk->table;
 
-    tree->file_count = 0;
-    memcpy(tree->entry, entry->saved, sizeof entry->saved);
+    table->file_count = 0;
+    memcpy(table->entry, entry->saved, sizeof entry->saved);
     *t = (ss_trail){.walk = walk,
-                    .tree = tree,
-                    .node = tree->nodes,
+                    .table = table,
                     .ip = entry->ip,
                     .sp = entry->sp,
+                    .saved = (uintptr_t)&table->entry[SS_SAVED_FP],
                     .high = walk->stacks[0].high,
                     .frame = walk->frames,
-                    .end = walk->frames + (max < tree->room.frames ? max : tree->room.frames),
-                    .marked = walk->marked};
+                    .marked = walk->marked,
+                    .end = walk->frames + (max < table->room.frames ? max : table->room.frames)};
 }
 
-/* Whether the walk, which ended with FOUND, got the room that it lacked. */
-static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max)
+/* Whether the walk, which began with EMPTY table and ended with FOUND, got the room it lacked. */
+static bool gets_room(ss_unwind *walk, ss_verdict found, uint32_t max, bool empty)
 {
-    const ss_tree *tree = walk->tree;
+    ss_table *table = walk->table;
 
-    if (SS_UNLIKELY(found == SS_STEP_LIMIT && max > tree->room.frames))
-        return !(tree->size & SS_TREE_DEEP) && enlarge(walk, SS_TREE_DEEP);
-    if (SS_UNLIKELY(found == SS_STEP_NO_ROOM))
-        return !(tree->size & SS_TREE_WIDE) && enlarge(walk, SS_TREE_WIDE);
-    return false;
+    if (SS_UNLIKELY(found == SS_STEP_LIMIT && max > table->room.frames))
+        return !(table->size & SS_TABLE_DEEP) && enlarge(walk, SS_TABLE_DEEP);
+    if (SS_LIKELY(found != SS_STEP_NO_ROOM))
+        return false;
+    if (!(table->size & SS_TABLE_WIDE) && enlarge(walk, SS_TABLE_WIDE))
+        return true;
+    if (empty || !ss_table_is_full(table))
+        return false;
+    ss_table_forget(table);
+    return true;
 }
 
 bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *above, uint32_t max)
 {
-    uint32_t nodes;
     ss_verdict found;
+    bool empty;
     ss_trail t;
 
-    if (SS_UNLIKELY(!walk->tree) && !enlarge(walk, SS_TREE_SMALL))
+    if (SS_UNLIKELY(!walk->table) && !enlarge(walk, SS_TABLE_SMALL))
         return false;
-    refresh(walk);
+    refresh(walk->table);
     do {
         begin_stack(walk, entry->sp, above);
         begin_trail(&t, walk, entry, max);
-        nodes = walk->tree->node_count;
+        empty = !ss_table_count(walk->table);
         found = walk_on(&t);
-    } while (gets_room(walk, found, max));
+    } while (gets_room(walk, found, max, empty));
     end_walk(walk, (uintptr_t)above, t.marked);
-    ss_end_sample(&t, nodes);
-    if (SS_UNLIKELY(walk->tree->credit < CREDIT_LEAST))
-        walk->tree->credit = CREDIT_LEAST;
     return true;
 }
 
@@ -328,9 +320,9 @@ SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max
 void ss_unwind_trim(ss_unwind *walk, bool all)
 {
     if (all) {
-        ss_tree_free(walk->tree);
+        ss_table_free(walk->table);
         memset(walk, 0, sizeof *walk);
     } else if (SS_UNLIKELY(walk->count > KEPT_FRAMES)) {
-        ss_tree_trim(walk->tree, KEPT_FRAMES);
+        ss_table_trim(walk->table, KEPT_FRAMES);
     }
 }

@@ -16,7 +16,7 @@
 #ifndef SS_WALK_H
 #define SS_WALK_H
 
-#include "unwind/tree.h"
+#include "unwind/table.h"
 #include "unwind/unwind.h"
 
 #include <stdatomic.h>
@@ -25,7 +25,7 @@
 
 /* A frame beyond the outermost so far, before it is trusted. */
 typedef struct ss_caller {
-    uintptr_t ip; /* as in ss_tree_node */
+    uintptr_t ip; /* as in ss_known */
     uintptr_t sp;
     uint32_t flags;
     bool may_jump; /* after a signal or a switch: the caller may be on another stack */
@@ -79,14 +79,14 @@ bool ss_is_sigreturn(uintptr_t address);
 /* Step by RULE, which is neither full nor an end. */
 ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
-/* Step by ROW; the registers that it gives become a file of the tree. */
+/* Step by ROW; the registers that it gives become a file of the walk. */
 ss_verdict ss_step_row(ss_unwind *walk, const ss_fde *fde, const ss_cfi_row *row, ss_caller *next);
 
 /* Step by RULE of any kind. */
 ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 
 /*
- * Step without unwind data; what is known of the caller's registers may become a file of the tree.
+ * Step without unwind data; what is known of the caller's registers may become a file of the walk.
  */
 ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 

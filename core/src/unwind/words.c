@@ -11,7 +11,7 @@
 static uintptr_t slot_of(const ss_unwind *walk, uint32_t frame, int saved)
 {
     while (frame-- > 0) {
-        const ss_rule *rule = &walk->tree->rules[walk->frames[frame].rule];
+        const ss_rule *rule = &walk->table->rules[walk->frames[frame].rule];
         unsigned slot = ss_rule_slot(rule->slots, saved);
 
         if (ss_rule_kind_of(rule->cfa) > SS_RULE_SAVED || slot == SS_SLOT_LOST)
@@ -37,7 +37,7 @@ static bool report_saved(const ss_unwind *walk, uint32_t frame, int saved, ss_wo
 static bool report_rule(const ss_unwind *walk, uint32_t frame, bool *last, ss_word_report report,
                         void *data)
 {
-    const ss_rule *rule = &walk->tree->rules[walk->frames[frame].rule];
+    const ss_rule *rule = &walk->table->rules[walk->frames[frame].rule];
     ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
 
     *last = kind == SS_RULE_END;
@@ -50,7 +50,7 @@ static bool report_rule(const ss_unwind *walk, uint32_t frame, bool *last, ss_wo
 /* Report the return address of 0 at which the walk ended. */
 static bool report_end(const ss_unwind *walk, ss_word_report report, void *data)
 {
-    const ss_rule *rule = &walk->tree->rules[walk->frames[walk->count - 1].rule];
+    const ss_rule *rule = &walk->table->rules[walk->frames[walk->count - 1].rule];
     ss_caller next;
 
     if (ss_step_compact(walk, rule, &next) != SS_STEP_ON || next.ip)
@@ -62,8 +62,8 @@ static bool report_end(const ss_unwind *walk, ss_word_report report, void *data)
 /* Whether the walk used nothing but the rules and one stack. */
 static bool is_plain(const ss_unwind *walk)
 {
-    return SS_RETURN_SAVED < 0 && walk->tree && walk->stack_count == 1 && !walk->inferred &&
-           !walk->forwards && !walk->end_reason && !walk->tree->file_count;
+    return SS_RETURN_SAVED < 0 && walk->table && walk->stack_count == 1 && !walk->inferred &&
+           !walk->forwards && !walk->end_reason && !walk->table->file_count;
 }
 
 bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_word_report report,
