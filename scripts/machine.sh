@@ -94,6 +94,7 @@ need_for_tests() {
     if wants ctest valgrind pytest pythons busted property suites luas all-luas clang asan tsan none iterate long; then
         need libcmocka-dev has_header cmocka.h
         need lua5.4 command -v lua5.4
+        need libfmt-dev sh -c 'echo "#include <fmt/core.h>" | c++ -E -x c++ -'
         need libpcsclite-dev pkg-config --exists libpcsclite
         need unixodbc-dev has_header sql.h
         need valgrind has_header valgrind/callgrind.h

@@ -9,9 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
-#include <mutex>
 #include <new>
+#include <pthread.h>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -135,7 +134,7 @@ inline std::string system_text(HRESULT hr)
     return number;
 }
 
-class [[gnu::visibility("default")]] hresult_category_type final
+class [[gnu::visibility("default")]] hresult_category_type
     : public std::
       error_category{public : const char * name() const noexcept override{return "HRESULT";
 } // namespace detail
@@ -195,20 +194,76 @@ inline HRESULT to_hresult(const std::error_code &code) noexcept
 
 // ---- The exception ----------------------------------------------------------------------------
 
+} // namespace v1
+
+// What any version of this header knows of an error of any other, which came from another binary: this
+// class never changes.
+class [[gnu::visibility("default")]] any_error : public std::runtime_error
+{
+  public:
+    HRESULT hresult() const noexcept
+    {
+        return hresult_;
+    }
+    // For guard(): put the error object of this error, which is being handled, into the slot.  Its
+    // border is at the frame ABOVE, and it is the cause of DEPTH others.  False: it has none.
+    virtual bool leave(const void *above, unsigned depth) const = 0;
+
+  protected:
+    any_error(HRESULT hr, const std::string &message) : std::runtime_error(message), hresult_(hr)
+    {
+    }
+
+  private:
+    HRESULT hresult_;
+};
+
+inline namespace v1
+{
+
 namespace detail
 {
 
 struct error_maker;
 
-// What all copies of an error share.  An error that C++ threw is held from inside (see script.h):
+// <mutex> would be a third of what this header includes.
+class locked
+{
+  public:
+    explicit locked(pthread_mutex_t &mutex) noexcept : mutex_(mutex)
+    {
+        (void)pthread_mutex_lock(&mutex_);
+    }
+    ~locked()
+    {
+        (void)pthread_mutex_unlock(&mutex_);
+    }
+    locked(const locked &) = delete;
+    locked &operator=(const locked &) = delete;
+
+  private:
+    pthread_mutex_t &mutex_;
+};
+
+// What all copies of an error share, by a com_ptr.  An error that C++ threw is held from inside (see script.h):
 // its error object holds the exception, so the exception may not hold it from outside.
 struct error_state {
     com_ptr<IRestrictedErrorInfo> arrived; // of an error that was born elsewhere
     std::vector<std::uintptr_t> frames;    // else: the stack where it was constructed
     std::uint64_t epoch = 0;               // of their code: see stacksplice_settle
-    std::mutex lock;
-    ties own; // (lock) has the error object, once it is needed
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    ties own;                // (lock) has the error object, once it is needed
+    unsigned references = 1; // (ATOMIC)
 
+    void AddRef() noexcept
+    {
+        __atomic_add_fetch(&references, 1, __ATOMIC_RELAXED);
+    }
+    void Release() noexcept
+    {
+        if (__atomic_sub_fetch(&references, 1, __ATOMIC_ACQ_REL) == 0)
+            delete this;
+    }
     std::vector<std::uintptr_t> settled() const
     {
         std::vector<std::uintptr_t> now = frames;
@@ -224,7 +279,7 @@ struct error_state {
 // and propagation chain.  Throw it, or a class derived from it, for errors of your own: the stack
 // is that of its construction.  check() throws it for errors of other languages.  Copies share the
 // error object and do not throw.
-class [[gnu::visibility("default")]] error : public std::runtime_error
+class [[gnu::visibility("default")]] error : public any_error
 {
   public:
     // An error that is born here.  Without a MESSAGE what() is the system's text.  A success code
@@ -242,19 +297,15 @@ class [[gnu::visibility("default")]] error : public std::runtime_error
     // An error that was born elsewhere.  INFO may be empty: reporting can be switched off, and
     // memory can run out.
     error(HRESULT hr, const std::string &message, com_ptr<IRestrictedErrorInfo> info)
-        : std::runtime_error(message), hresult_(failing(hr)),
-          state_(std::make_shared<detail::error_state>())
+        : any_error(failing(hr), message),
+          state_(com_ptr<detail::error_state>::attach(new detail::error_state))
     {
         state_->arrived = std::move(info);
     }
 
-    HRESULT hresult() const noexcept
-    {
-        return hresult_;
-    }
     std::error_code code() const noexcept
     {
-        return to_error_code(hresult_);
+        return to_error_code(hresult());
     }
 
     // The error object, created on first use.  May be empty for the same reasons.
@@ -277,14 +328,16 @@ class [[gnu::visibility("default")]] error : public std::runtime_error
         return detail::format(info(), STACKSPLICE_FORMAT_JSON);
     }
 
+    bool leave(const void *above, unsigned depth) const override;
+
   private:
     friend struct detail::error_maker;
     struct born {
     };
 
     error(born, HRESULT hr, const std::string &message, const void *above)
-        : std::runtime_error(message.empty() ? detail::system_text(hr) : message), hresult_(hr),
-          state_(std::make_shared<detail::error_state>())
+        : any_error(hr, message.empty() ? detail::system_text(hr) : message),
+          state_(com_ptr<detail::error_state>::attach(new detail::error_state))
     {
         state_->frames = detail::stack_above(above);
         state_->epoch = stacksplice_code_epoch();
@@ -295,8 +348,7 @@ class [[gnu::visibility("default")]] error : public std::runtime_error
         return FAILED(hr) ? hr : E_UNEXPECTED;
     }
 
-    HRESULT hresult_;
-    std::shared_ptr<detail::error_state> state_;
+    com_ptr<detail::error_state> state_;
 };
 
 } // namespace v1

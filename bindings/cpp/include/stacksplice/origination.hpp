@@ -6,7 +6,6 @@
 #include <stacksplice/throw_site.hpp>
 
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 #include <typeinfo>
 
@@ -37,12 +36,19 @@ struct origin {
 inline std::string readable(const char *type)
 {
     int status = 0;
-    std::unique_ptr<char, void (*)(void *)> name(
-        abi::__cxa_demangle(type, nullptr, nullptr, &status), std::free);
+    struct owned {
+        ~owned()
+        {
+            std::free(text);
+        }
+        char *const text;
+    } const name{abi::__cxa_demangle(type, nullptr, nullptr, &status)};
 
-    std::string text = name ? name.get() : type;
-    for (std::size_t at; (at = text.find("stacksplice::v1::")) != std::string::npos;)
-        text.erase(at + 13, 4);
+    std::string text = name.text ? name.text : type;
+    // Not the version, which is at most one digit.
+    for (std::size_t at = 0; (at = text.find("stacksplice::v", at)) != std::string::npos; at += 13)
+        if (text.compare(at + 15, 2, "::") == 0)
+            text.erase(at + 13, 4);
     return text;
 }
 
@@ -70,20 +76,20 @@ inline const std::type_info *base_of(const std::type_info *type) noexcept
     return base;
 }
 
-// The stacksplice::error that is being handled, or NULL.  Another binary's class can be another one
-// to the handlers of libc++, which compares addresses; it has the same name then.
-inline const error *current_error() noexcept
+// The error of this or another version that is being handled, or NULL.  Another binary's class can be
+// another one to the handlers of libc++, which compares addresses; it has the same name then.
+inline const any_error *current_error() noexcept
 {
     try {
         throw;
-    } catch (const error &e) {
+    } catch (const any_error &e) {
         return &e;
     } catch (...) {
         const std::type_info *type = abi::__cxa_current_exception_type();
 
-        while (type && std::strcmp(type->name(), "N11stacksplice2v15errorE") != 0)
+        while (type && std::strcmp(type->name(), "N11stacksplice9any_errorE") != 0)
             type = base_of(type);
-        return type ? static_cast<const error *>(object_of(std::current_exception())) : nullptr;
+        return type ? static_cast<const any_error *>(object_of(std::current_exception())) : nullptr;
     }
 }
 
@@ -108,7 +114,9 @@ inline HRESULT hresult_of_type(const char *name) noexcept
 {
     if (std::strstr(name, "17bad_function_call"))
         return E_POINTER;
-    return std::strstr(name, "18bad_variant_access") ? E_INVALIDARG : E_FAIL;
+    return std::strstr(name, "18bad_variant_access") || std::strstr(name, "19bad_optional_access")
+               ? E_INVALIDARG
+               : E_FAIL;
 }
 
 // HRESULT and message of the exception that is being handled, by catch clauses: they need no RTTI.
@@ -122,7 +130,7 @@ inline void describe_standard(description &what)
             what.message = text;
     };
 
-    if (const error *const e = current_error())
+    if (const any_error *const e = current_error())
         return say(e->hresult(), *e);
     try {
         throw;
@@ -137,8 +145,6 @@ inline void describe_standard(description &what)
     } catch (const std::domain_error &e) {
         say(E_INVALIDARG, e);
     } catch (const std::length_error &e) {
-        say(E_INVALIDARG, e);
-    } catch (const std::bad_optional_access &e) {
         say(E_INVALIDARG, e);
     } catch (const std::overflow_error &e) {
         say(static_cast<HRESULT>(0x80070216), e); // ERROR_ARITHMETIC_OVERFLOW
@@ -218,12 +224,12 @@ struct error_maker {
     // The existing error object, or empty.
     static com_ptr<IRestrictedErrorInfo> known(const error &e)
     {
-        error_state &state = *e.state_;
+        error_state &state = *e.state_.get();
         void *out = nullptr;
 
         if (state.arrived)
             return state.arrived;
-        const std::lock_guard<std::mutex> guard(state.lock);
+        const locked guard(state.lock);
         IScriptErrorInfo *const own = state.own.error();
         if (!own || FAILED(own->lpVtbl->QueryInterface(own, IID_IRestrictedErrorInfo, &out)))
             return {};
@@ -234,7 +240,7 @@ struct error_maker {
     static com_ptr<IRestrictedErrorInfo> make(const error &e, const std::exception_ptr &exception,
                                               const description &what)
     {
-        error_state &state = *e.state_;
+        error_state &state = *e.state_.get();
         IScriptErrorInfo *made = nullptr;
         ties fresh;
 
@@ -242,7 +248,7 @@ struct error_maker {
         if (stacksplice_make_error(fresh.get(), &made) != S_OK)
             return {};
         {
-            const std::lock_guard<std::mutex> guard(state.lock);
+            const locked guard(state.lock);
 
             if (!state.own.error())
                 state.own.swap(fresh);
@@ -288,8 +294,8 @@ inline HRESULT originate_from(const origin &from) noexcept
     try {
         if (!std::current_exception()) // not a C++ exception: nothing is known of it
             return originate_new(nullptr, foreign_description(), stack_of(from));
-        if (const error *const e = current_error()) {
-            if (put_error(*e, from))
+        if (const any_error *const e = current_error()) {
+            if (e->leave(from.above, from.depth))
                 return e->hresult();
         } else if (stacksplice_thrown_leave(object_of(std::current_exception()), &cpp_library(),
                                             &hr) == S_OK) {
@@ -337,6 +343,11 @@ inline com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception
 
 } // namespace detail
 
+inline bool error::leave(const void *above, unsigned depth) const
+{
+    return detail::put_error(*this, {nullptr, above, depth});
+}
+
 inline com_ptr<IRestrictedErrorInfo> error::info() const noexcept
 {
     try {
@@ -345,7 +356,7 @@ inline com_ptr<IRestrictedErrorInfo> error::info() const noexcept
         if (info)
             return info;
         detail::description about;
-        about.hresult = hresult_;
+        about.hresult = hresult();
         about.message = what();
 #if defined(__cpp_rtti)
         about.type = detail::readable(typeid(*this).name());

@@ -97,7 +97,7 @@ template <typename Function> HRESULT call_guarded(void *data)
 // In guard's handler, whose registers nothing else needs.
 [[gnu::noinline]] inline HRESULT originate_guarded(const throw_site &site)
 {
-    const std::unique_ptr<std::uintptr_t[]> frames{site.frames};
+    const caught_site owner(site);
 
     if (!std::current_exception())
         throw;
@@ -118,7 +118,7 @@ template <typename Function> [[nodiscard]] HRESULT guard(Function &&function)
     try {
         // A cast in the style of C, as FUNCTION may be constant, or no object.
         return stacksplice_cpp_call(&site, detail::call_guarded<type>,
-                                    (void *)std::addressof(function));
+                                    (void *)__builtin_addressof(function));
     } catch (...) {
         return detail::originate_guarded(site);
     }

@@ -38,6 +38,21 @@ struct throw_site {
     std::uint32_t count;              // of FRAMES
 };
 
+// In the handler: deletes them.
+struct caught_site {
+    explicit caught_site(const throw_site &site) noexcept : frames(site.frames)
+    {
+    }
+    ~caught_site()
+    {
+        delete[] frames;
+    }
+    caught_site(const caught_site &) = delete;
+    caught_site &operator=(const caught_site &) = delete;
+
+    std::uintptr_t *const frames;
+};
+
 // The gap for the frames between a throw and the place where the stack was captured.
 inline std::uintptr_t unwound_gap() noexcept
 {

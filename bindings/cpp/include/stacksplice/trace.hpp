@@ -3,6 +3,7 @@
 #define STACKSPLICE_TRACE_HPP
 
 #include <stacksplice/origination.hpp>
+#include <stacksplice/read.h>
 
 #include <type_traits>
 
@@ -17,7 +18,15 @@ struct frame {
     std::string function;
     std::string file;
     std::uint32_t line = 0;
-    std::string gap; // not empty: frames are missing here, for this reason
+    std::string gap;  // not empty: frames are missing here, for this reason
+    std::string text; // its line in a report of all frames
+
+    template <typename Traits>
+    friend std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &out,
+                                                        const frame &f)
+    {
+        return out << f.text;
+    }
 };
 
 namespace detail
@@ -26,10 +35,12 @@ namespace detail
 inline int add_frame(const stacksplice_frame *f, void *data) noexcept
 {
     const auto text = [](const char *p) { return std::string(p ? p : ""); };
+    auto &frames = *static_cast<std::vector<frame> *>(data);
 
     try {
-        static_cast<std::vector<frame> *>(data)->push_back(
-            {text(f->language), text(f->function), text(f->file), f->line, text(f->reason)});
+        frames.push_back(
+            {text(f->language), text(f->function), text(f->file), f->line, text(f->reason), {}});
+        (void)stacksplice_format_frame(f, append, &frames.back().text);
         return 0;
     } catch (...) {
         return 1;
@@ -110,11 +121,80 @@ class trace
     mutable std::vector<frame> frames_;
 };
 
+namespace detail
+{
+
+// Of std::format and fmt: see format.hpp and fmt.hpp.  There are no options.
+struct text_formatter {
+    template <typename Context> constexpr auto parse(Context &context)
+    {
+        return context.begin();
+    }
+    template <typename Context> auto format(const frame &f, Context &context) const
+    {
+        return write(f.text, context);
+    }
+    template <typename Context> auto format(const trace &t, Context &context) const
+    {
+        return write(t.text(), context);
+    }
+
+  private:
+    template <typename Context> static auto write(const std::string &text, Context &context)
+    {
+        auto out = context.out();
+
+        for (const char c : text)
+            *out++ = c;
+        return out;
+    }
+};
+
+// Where a call leaves its result.
+template <typename Result> class place
+{
+  public:
+    place() noexcept
+    {
+    }
+    ~place()
+    {
+    }
+    place(const place &) = delete;
+    place &operator=(const place &) = delete;
+
+    template <typename Function> void make(Function &function)
+    {
+        const volatile void *const at = __builtin_addressof(value_);
+
+        new (const_cast<void *>(at)) Result(function());
+    }
+    Result take()
+    {
+        struct end {
+            ~end()
+            {
+                value.~Result();
+            }
+            Result &value;
+        } const last{value_};
+
+        return std::move(value_);
+    }
+
+  private:
+    union {
+        Result value_;
+    };
+};
+
+} // namespace detail
+
 // Call FUNCTION and return what it returns.  An exception that leaves it is the same object as
 // without traced(), and has the stack of its throw: see trace.
-template <typename Function> auto traced(Function &&function) -> decltype(function())
+template <typename Function> std::invoke_result_t<Function &> traced(Function &&function)
 {
-    using result = decltype(function());
+    using result = std::invoke_result_t<Function &>;
     detail::throw_site site;
     const auto call = [](auto &work, detail::throw_site &s) {
         using type = std::remove_reference_t<decltype(work)>;
@@ -125,9 +205,9 @@ template <typename Function> auto traced(Function &&function) -> decltype(functi
                     (*static_cast<type *>(data))();
                     return S_OK;
                 },
-                std::addressof(work));
+                __builtin_addressof(work));
         } catch (...) {
-            const std::unique_ptr<std::uintptr_t[]> frames{s.frames};
+            const detail::caught_site owner(s);
 
             if (std::current_exception())
                 detail::attach({&s, __builtin_frame_address(0), 0});
@@ -140,14 +220,14 @@ template <typename Function> auto traced(Function &&function) -> decltype(functi
         call(work, site);
     } else if constexpr (std::is_reference_v<result>) {
         std::remove_reference_t<result> *value = nullptr;
-        auto work = [&] { value = std::addressof(function()); };
+        auto work = [&] { value = __builtin_addressof(function()); };
         call(work, site);
         return static_cast<result>(*value);
     } else {
-        std::optional<result> value;
-        auto work = [&] { value.emplace(function()); };
+        detail::place<result> place;
+        auto work = [&] { place.make(function); };
         call(work, site);
-        return std::move(*value);
+        return place.take();
     }
 }
 
