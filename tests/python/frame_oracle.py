@@ -22,10 +22,10 @@ def is_token(address: int) -> bool:
     return address & (0xFFFF << 48) == TOKEN
 
 
-def chain(frame) -> list[tuple[str, str, int]]:
+def chain(frame) -> list[tuple[str, str, int | None]]:
     result = []
     while frame is not None:
-        result.append((frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno))
+        result.append((frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno or None))
         frame = frame.f_back
     return result
 

@@ -5,25 +5,13 @@ Each scenario compares with the chain of sys._getframe() and with the one-functi
 
 from __future__ import annotations
 
-import bisect
-import collections
-import contextlib
-import copyreg
-import functools
-import heapq
-import io
-import itertools
-import json
 import os
-import pickle
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import sysconfig
 import time
-import xml.parsers.expat
 from pathlib import Path
 
 import pytest
@@ -31,120 +19,7 @@ from building import HERE, PACKAGE
 from frame_oracle import Checker
 from racing import race
 
-# ---- The standard library's C code calls back ----------------------------------------------------
-
-
-def test_sqlite_functions(check):
-    class Sum:
-        def __init__(self):
-            check()
-
-        def step(self, value):
-            check()
-
-        def finalize(self):
-            check()
-            return 0
-
-    connection = sqlite3.connect(":memory:")
-    connection.create_function("checked", 1, lambda value: int(check()))
-    connection.create_aggregate("total", 1, Sum)
-    connection.create_collation("order", lambda a, b: int(check()) and (a > b) - (a < b))
-    connection.execute("create table t (x text)")
-    connection.executemany("insert into t values (?)", [("b",), ("a",)])
-    connection.execute("select checked(x), total(x) from t order by x collate 'order'").fetchall()
-    connection.set_trace_callback(check)
-    connection.execute("select 1")
-    connection.close()
-    assert check.count >= 6
-
-
-def test_parsers_and_pickles(check):
-    parser = xml.parsers.expat.ParserCreate()
-    parser.StartElementHandler = check
-    parser.CharacterDataHandler = lambda text: check()
-    parser.Parse("<a>text</a>", True)
-    json.loads('{"a": {"b": 1}}', object_hook=check)
-    json.dumps(object(), default=lambda value: check() and "")
-
-    class Reduced:
-        def __reduce__(self):
-            check()
-            return (int, ())
-
-    pickle.dumps(Reduced())
-    copyreg.pickle(Sub := type("Sub", (), {}), lambda value: (int, (int(check()),)))
-    pickle.dumps(Sub())
-    assert check.count >= 7
-
-
-def test_iterators_and_keys(check):
-    list(itertools.accumulate([1, 2, 3], lambda a, b: check()))
-    list(itertools.groupby([1, 2], key=check))
-    list(filter(check, zip([1], map(check, [1]))))
-    sorted([2, 1, 3], key=functools.cmp_to_key(lambda a, b: int(check()) and a - b))
-    bisect.insort([1, 2, 3], 2, key=lambda x: int(check()) and x)
-    heapq.nsmallest(2, [3, 1, 2], key=lambda x: int(check()) and x)
-    max([1, 2], key=check)
-    functools.partial(check, 1)()
-    functools.lru_cache(check)(1)
-    collections.defaultdict(check)["missing"]
-    "".join(str(check()) for _ in range(2))
-    dict.fromkeys(check() for _ in range(2))
-    next(iter(check, False))
-    assert check.count >= 20
-
-
-def test_files_contexts_and_descriptors(check):
-    class Raw(io.RawIOBase):
-        def readable(self):
-            return True
-
-        def readinto(self, buffer):
-            check()
-            return 0
-
-    class Named:
-        def __set_name__(self, owner, name):
-            check()
-
-        def __get__(self, instance, owner):
-            return check()
-
-        def __set__(self, instance, value):
-            check()
-
-    class Owner:
-        value = Named()
-
-        def __init_subclass__(cls):
-            check()
-
-        def __class_getitem__(cls, item):
-            return check()
-
-        def __del__(self):
-            check()
-
-    class Sub(Owner):
-        pass
-
-    @contextlib.contextmanager
-    def manager():
-        check()
-        yield
-        check()
-
-    io.BufferedReader(Raw()).read(10)
-    item = Sub()
-    item.value = item.value
-    _ = Sub[int]
-    with manager():
-        del item
-    format(type("F", (), {"__format__": lambda self, spec: str(check())})(), "x")
-    meta = type("Meta", (type,), {"__instancecheck__": lambda cls, x: check()})
-    assert isinstance(1, meta("Checked", (), {}))
-    assert check.count >= 11
+# ---- The interpreter calls back ---------------------------------------------------------------------
 
 
 def test_import_and_warnings(check, tmp_path, monkeypatch):
@@ -162,22 +37,6 @@ def test_import_and_warnings(check, tmp_path, monkeypatch):
 
     Bad()
     assert check.count == 3
-
-
-def test_profile_function(check):
-    def profile(frame, event, argument):
-        if frame.f_code.co_name == "profiled":
-            check()
-
-    def profiled():
-        return len([])
-
-    sys.setprofile(profile)
-    try:
-        profiled()
-    finally:
-        sys.setprofile(None)
-    assert check.count >= 2
 
 
 def test_trace_of_every_opcode(check):
