@@ -7,8 +7,7 @@ import gdb
 import stacksplice_gdb_target as target
 from gdb.FrameDecorator import FrameDecorator
 from stacksplice_plain import plain
-from stacksplice_served import Refused, script_runs
-from stacksplice_values import plain_locals_of
+from stacksplice_served import Refused, plain_locals_of, script_runs
 
 # After these, what was read of a process may have changed.
 CHANGES = "before_prompt cont exited inferior_call memory_changed register_changed new_objfile".split()

@@ -1,15 +1,331 @@
-#include "core/private.h"
+#include "core/core.h"
 
 #include "base/base.h"
+#include "target/binary.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/procfs.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MAX_THREADS = 1 << 16 };
+
+typedef struct segment_of_core {
+    uint64_t in_file; /* so many of its first bytes are in the core, at OFFSET */
+    uint64_t offset;
+    int fd; /* of the mapped file; -1: not open, -2: cannot be used */
+} segment_of_core;
+
+struct ssi_core {
+    const unsigned char *bytes;
+    size_t size;
+    unsigned owner; /* of the file */
+    ssi_target *target;
+    segment_of_core *segments;
+    size_t segment_count, segment_room;
+    ssi_mapping *files; /* what was mapped there has no segment */
+    size_t file_count, file_room;
+    uint64_t noted; /* bytes of notes that were read */
+};
+
+/* SIZE bytes of the file at OFFSET, or NULL. */
+static const void *part_of(const ssi_core *core, uint64_t offset, uint64_t size)
+{
+    return offset <= core->size && size <= core->size - offset ? core->bytes + offset : NULL;
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------*/
+
+/*
+ * Memory of a process that is gone.  What the system left out of the core because a file has it is
+ * read from that file, if it is the one that was mapped.
+ */
+
+enum { CLOSED = -1, UNUSABLE = -2 };
+
+/* The mapping with which the binary of mapping AT begins. */
+static size_t first_of(const ssi_core *core, size_t at)
+{
+    const ssi_mapping *mappings = core->target->mappings;
+
+    while (at && mappings[at].offset && mappings[at].path && mappings[at - 1].path &&
+           !strcmp(mappings[at - 1].path, mappings[at].path))
+        at--;
+    return at;
+}
+
+static int file_of(ssi_core *core, size_t at)
+{
+    const ssi_mapping *mapping = &core->target->mappings[at];
+    segment_of_core *segment = &core->segments[mapping->segment];
+
+    if (segment->fd != CLOSED)
+        return segment->fd;
+    segment->fd = UNUSABLE;
+    /* What was writable may have been changed before the process died. */
+    if (mapping->path && mapping->path[0] == '/' && !mapping->writable) {
+        int fd = ssi_target_open(core->target, mapping);
+
+        if (fd >= 0 && ssi_build_id_fits(&core->target->memory,
+                                         core->target->mappings[first_of(core, at)].start, fd))
+            segment->fd = fd;
+        else if (fd >= 0)
+            close(fd);
+    }
+    return segment->fd;
+}
+
+static bool read_piece(ssi_core *core, size_t at, uint64_t within, void *out, size_t size)
+{
+    const segment_of_core *segment = &core->segments[core->target->mappings[at].segment];
+    const void *bytes = NULL;
+    int fd;
+
+    if (within < segment->in_file && size <= segment->in_file - within)
+        bytes = part_of(core, segment->offset + within, size);
+    if (bytes) {
+        memcpy(out, bytes, size);
+        return true;
+    }
+    fd = within >= segment->in_file ? file_of(core, at) : UNUSABLE;
+    return fd >= 0 && pread(fd, out, size, (off_t)(core->target->mappings[at].offset + within)) ==
+                          (ssize_t)size;
+}
+
+static bool read_core(void *data, uint64_t address, void *out, size_t size)
+{
+    ssi_core *core = data;
+    char *to = out;
+
+    while (size) {
+        const ssi_mapping *mapping = ssi_target_mapping(core->target, address);
+        size_t now = size;
+
+        if (!mapping)
+            return false;
+        if (now > mapping->end - address)
+            now = (size_t)(mapping->end - address);
+        if (!read_piece(core, (size_t)(mapping - core->target->mappings), address - mapping->start,
+                        to, now))
+            return false;
+        to += now;
+        address += now;
+        size -= now;
+    }
+    return true;
+}
+
+static ssi_memory memory_of(ssi_core *core)
+{
+    return (ssi_memory){read_core, core};
+}
+
+/* ---- Notes ------------------------------------------------------------------------------------*/
+
+/* The notes of a core file: a register set for each thread, the process, and the mapped files. */
+
+enum { MAX_FILES = 1 << 16 };
+
+static const unsigned nobody = ~0u; /* owns no file */
+
+/* Where struct elf_prstatus has its members on each machine with 64 bits. */
+enum { STATUS_SIGNAL = 12, STATUS_THREAD = 32, STATUS_REGISTERS = 112 };
+
+static void read_thread(ssi_core *core, const unsigned char *data, size_t size)
+{
+    const ssi_machine *machine = core->target->machine;
+    uint64_t words[SSI_MAX_KERNEL_WORDS];
+    size_t length = machine->kernel_words * sizeof *words;
+    ssi_thread *thread;
+    int16_t signal;
+    int32_t id;
+
+    if (size < STATUS_REGISTERS + length || core->target->thread_count == MAX_THREADS)
+        return;
+    memcpy(&signal, data + STATUS_SIGNAL, sizeof signal);
+    memcpy(&id, data + STATUS_THREAD, sizeof id);
+    memcpy(words, data + STATUS_REGISTERS, length);
+    thread = ssi_target_add_thread(core->target, id);
+    if (!thread)
+        return;
+    ssi_thread_set_registers(thread, machine, words);
+    if (core->target->thread_count == 1)
+        core->target->signal = signal;
+}
+
+/* A core file can be forged, and in a user namespace anybody is root.  So a user is believed only
+   who owns the file as well.  Of root's, only files are read that everybody may read. */
+static void read_user(ssi_core *core, const struct elf_prpsinfo *info)
+{
+    char group[16];
+
+    if (info->pr_uid != core->owner || core->target->user.is_known)
+        return;
+    snprintf(group, sizeof group, "%u", (unsigned)info->pr_gid);
+    core->target->user = (ssi_user){.is_known = true,
+                                    .enters_all = !info->pr_uid,
+                                    .id = info->pr_uid ? info->pr_uid : nobody,
+                                    .groups = info->pr_uid ? strdup(group) : NULL};
+}
+
+static void read_process(ssi_core *core, const void *data, size_t size)
+{
+    struct elf_prpsinfo info;
+    size_t length;
+
+    if (size < sizeof info)
+        return;
+    memcpy(&info, data, sizeof info);
+    info.pr_psargs[sizeof info.pr_psargs - 1] = '\0';
+    core->target->process = info.pr_pid;
+    read_user(core, &info);
+    if (!core->target->executable)
+        core->target->executable = strndup(info.pr_fname, sizeof info.pr_fname);
+    /* The kernel put spaces between arguments, so what is behind a line's end can be all one. */
+    length = strcspn(info.pr_psargs, "\n");
+    ssi_target_set_command(core->target, info.pr_psargs, length,
+                           length == sizeof info.pr_psargs - 1 || info.pr_psargs[length]);
+}
+
+static bool is_fault(int signal)
+{
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
+}
+
+/* From where the signal came that ended the process.  Others' are behind it, if there are any. */
+static void read_signal(ssi_target *target, const void *data, size_t size)
+{
+    siginfo_t info;
+
+    if (size < sizeof info || target->has_fault || target->has_sender)
+        return;
+    memcpy(&info, data, sizeof info);
+    if (!target->signal || info.si_signo != target->signal)
+        return;
+    if (info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE) {
+        target->has_sender = true;
+        target->sender = info.si_pid;
+        target->sender_user = (int)info.si_uid;
+    } else if (info.si_code > 0 && info.si_code != SI_KERNEL && is_fault(info.si_signo)) {
+        target->has_fault = true;
+        target->fault = (uint64_t)(uintptr_t)info.si_addr;
+    }
+}
+
+/* The program's own file, and the code that the kernel gave the process. */
+static void read_auxiliary(ssi_core *core, const unsigned char *data, size_t size)
+{
+    Elf64_auxv_t entry;
+
+    for (size_t at = 0; at + sizeof entry <= size; at += sizeof entry) {
+        memcpy(&entry, data + at, sizeof entry);
+        if (entry.a_type == AT_PHDR)
+            core->target->program = entry.a_un.a_val;
+        else if (entry.a_type == AT_SYSINFO_EHDR)
+            (void)ssi_target_name(core->target, entry.a_un.a_val, "[vdso]", 0);
+    }
+}
+
+/* The kernel writes a segment for all that is mapped; debuggers leave out what the file has. */
+static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t end,
+                     uint64_t offset)
+{
+    if (ssi_target_mapping(core->target, start)) {
+        (void)ssi_target_name(core->target, start, name, offset);
+        return;
+    }
+    if (ssi_target_can_map(start, end) &&
+        ssi_grow(&core->files, core->file_count, &core->file_room, sizeof *core->files))
+        core->files[core->file_count++] = (ssi_mapping){.start = start,
+                                                        .end = end,
+                                                        .offset = offset,
+                                                        .readable = true,
+                                                        .executable = true,
+                                                        .path = (char *)name};
+}
+
+/* A count, the size of a page, START END OFFSET of each file, then their names. */
+static void read_files(ssi_core *core, const unsigned char *data, size_t size)
+{
+    uint64_t head[2], row[3];
+    const char *name;
+
+    if (size < sizeof head)
+        return;
+    memcpy(head, data, sizeof head);
+    if (head[0] > MAX_FILES || head[1] > (1 << 24) ||
+        size - sizeof head < (size_t)head[0] * sizeof row)
+        return;
+    name = (const char *)data + sizeof head + (size_t)head[0] * sizeof row;
+    for (size_t i = 0; i < head[0]; i++) {
+        size_t left = size - (size_t)(name - (const char *)data);
+
+        if (!memchr(name, '\0', left))
+            return;
+        memcpy(row, data + sizeof head + i * sizeof row, sizeof row);
+        add_file(core, name, row[0], row[1], row[2] * head[1]);
+        name += strlen(name) + 1;
+    }
+}
+
+static void read_note(ssi_core *core, uint32_t type, const void *data, size_t size)
+{
+    switch (type) {
+    case NT_PRSTATUS:
+        read_thread(core, data, size);
+        break;
+    case NT_PRPSINFO:
+        read_process(core, data, size);
+        break;
+    case NT_SIGINFO:
+        read_signal(core->target, data, size);
+        break;
+    case NT_AUXV:
+        read_auxiliary(core, data, size);
+        break;
+    case NT_FILE:
+        read_files(core, data, size);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t padded(uint64_t size)
+{
+    return (size + 3) & ~(uint64_t)3;
+}
+
+static void read_notes(ssi_core *core, uint64_t offset, uint64_t size)
+{
+    Elf64_Nhdr note;
+
+    for (uint64_t at = 0; at + sizeof note <= size;) {
+        const void *head = part_of(core, offset + at, sizeof note), *data;
+        uint64_t begin;
+
+        if (!head)
+            return;
+        memcpy(&note, head, sizeof note);
+        begin = at + sizeof note + padded(note.n_namesz);
+        data = part_of(core, offset + begin, note.n_descsz);
+        if (!data || begin + note.n_descsz > size)
+            return;
+        /* Segments of a damaged file can have the same notes, again and again. */
+        core->noted += sizeof note + note.n_descsz;
+        if (core->noted > core->size)
+            return;
+        read_note(core, note.n_type, data, note.n_descsz);
+        at = begin + padded(note.n_descsz);
+    }
+}
 
 /* ---- The file ---------------------------------------------------------------------------------*/
 
@@ -38,8 +354,8 @@ static const char *map_file(ssi_core *core, const char *path)
 static const char *check_header(const ssi_core *core, const char *path, Elf64_Ehdr *header)
 {
     static const unsigned char zstd[] = {0x28, 0xB5, 0x2F, 0xFD}, gzip[] = {0x1F, 0x8B};
-    const void *at = ssi_core_part(core, 0, sizeof *header);
-    const unsigned char *magic = ssi_core_part(core, 0, sizeof zstd);
+    const void *at = part_of(core, 0, sizeof *header);
+    const unsigned char *magic = part_of(core, 0, sizeof zstd);
 
     if (magic && (!memcmp(magic, zstd, sizeof zstd) || !memcmp(magic, gzip, sizeof gzip) ||
                   !memcmp(magic,
@@ -70,7 +386,7 @@ static const char *check_header(const ssi_core *core, const char *path, Elf64_Eh
 static uint64_t program_count(const ssi_core *core, const Elf64_Ehdr *header)
 {
     Elf64_Shdr section;
-    const void *at = ssi_core_part(core, header->e_shoff, sizeof section);
+    const void *at = part_of(core, header->e_shoff, sizeof section);
 
     if (header->e_phnum != PN_XNUM || !at)
         return header->e_phnum;
@@ -82,14 +398,14 @@ static uint64_t program_count(const ssi_core *core, const Elf64_Ehdr *header)
 static bool program_at(const ssi_core *core, const Elf64_Ehdr *header, uint64_t number,
                        Elf64_Phdr *out)
 {
-    const void *at = ssi_core_part(core, header->e_phoff + number * sizeof *out, sizeof *out);
+    const void *at = part_of(core, header->e_phoff + number * sizeof *out, sizeof *out);
 
     if (at)
         memcpy(out, at, sizeof *out);
     return at != NULL;
 }
 
-static bool add_mapping(ssi_core *core, ssi_mapping *mapping, const ssi_segment *segment)
+static bool add_mapping(ssi_core *core, ssi_mapping *mapping, const segment_of_core *segment)
 {
     if (!ssi_grow(&core->segments, core->segment_count, &core->segment_room, sizeof *segment))
         return false;
@@ -119,8 +435,9 @@ static bool add_segment(ssi_core *core, const Elf64_Phdr *program, uint64_t *cut
         have = core->size - program->p_offset;
     *cut += program->p_filesz - have;
     /* What the cut took away is not to be had from a file either. */
-    return add_mapping(core, &mapping,
-                       &(ssi_segment){have, program->p_offset, have < program->p_filesz ? -2 : -1});
+    return add_mapping(
+        core, &mapping,
+        &(segment_of_core){have, program->p_offset, have < program->p_filesz ? -2 : -1});
 }
 
 static int compare_mappings(const void *left, const void *right)
@@ -134,7 +451,7 @@ static int compare_mappings(const void *left, const void *right)
 static bool add_files(ssi_core *core)
 {
     for (size_t i = 0; i < core->file_count; i++)
-        if (!add_mapping(core, &core->files[i], &(ssi_segment){.fd = -1}))
+        if (!add_mapping(core, &core->files[i], &(segment_of_core){.fd = -1}))
             return false;
     if (core->file_count)
         qsort(core->target->mappings, core->target->mapping_count, sizeof *core->target->mappings,
@@ -157,8 +474,8 @@ static const char *read_segments(ssi_core *core, const Elf64_Ehdr *header, ssi_s
     /* Notes name what is mapped, so they come after all that is. */
     for (uint64_t i = 0; i < count && program_at(core, header, i, &program); i++)
         if (program.p_type == PT_NOTE)
-            ssi_core_read_notes(core, program.p_offset, program.p_filesz);
-    if (core->target->thread_count == SSI_MAX_THREADS)
+            read_notes(core, program.p_offset, program.p_filesz);
+    if (core->target->thread_count == MAX_THREADS)
         ssi_scripts_note(scripts, "of more than 65,535 threads the rest is not shown");
     return add_files(core) ? NULL : "out of memory";
 }
@@ -188,7 +505,7 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
     if (!core)
         return NULL;
     core->target = target;
-    target->memory = ssi_core_memory(core);
+    target->memory = memory_of(core);
     *why = map_file(core, path);
     if (!*why)
         *why = check_header(core, path, &header);
