@@ -37,20 +37,13 @@ const ssi_libdw *ssi_libdw_load(const char **why)
 
 /* ---- Binaries ---------------------------------------------------------------------------------*/
 
-static bool is_elf(int fd)
-{
-    char magic[SELFMAG];
-
-    return pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic &&
-           !memcmp(magic, ELFMAG, SELFMAG);
-}
-
 /* Whether the file of MAPPING can be read and is no binary: debuggers do not say what was
  * executable. */
 static bool is_data(const ssi_target *target, const ssi_mapping *mapping)
 {
     int fd = ssi_target_open(target, mapping);
-    bool data = fd >= 0 && !is_elf(fd);
+    Elf64_Ehdr header;
+    bool data = fd >= 0 && !ssi_elf_header(fd, &header);
 
     if (fd >= 0)
         close(fd);

@@ -84,9 +84,7 @@ static bool is_binary(int fd)
 {
     Elf64_Ehdr header;
 
-    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
-           !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
-           (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+    return ssi_elf_header(fd, &header) && (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
 
 bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
@@ -115,21 +113,26 @@ static const Elf64_Ehdr *header(const ssi_binary *binary)
                : NULL;
 }
 
+/* Copy the program header NUMBER; false if there is none. */
+static bool program_at(const ssi_binary *binary, unsigned number, Elf64_Phdr *out)
+{
+    const Elf64_Ehdr *h = header(binary);
+    const void *at =
+        number < h->e_phnum ? part(binary, h->e_phoff + number * sizeof *out, sizeof *out) : NULL;
+
+    if (at)
+        memcpy(out, at, sizeof *out);
+    return at != NULL;
+}
+
 /* The address at which the file asks to be mapped. */
 static uint64_t wanted_address(const ssi_binary *binary)
 {
-    const Elf64_Ehdr *h = header(binary);
     Elf64_Phdr program;
 
-    for (unsigned i = 0; i < h->e_phnum; i++) {
-        const void *at = part(binary, h->e_phoff + i * sizeof program, sizeof program);
-
-        if (!at)
-            break;
-        memcpy(&program, at, sizeof program);
+    for (unsigned i = 0; program_at(binary, i, &program); i++)
         if (program.p_type == PT_LOAD)
             return program.p_vaddr - program.p_offset;
-    }
     return 0;
 }
 
@@ -244,16 +247,9 @@ typedef struct table {
 
 static bool find_table(const ssi_binary *binary, table *out)
 {
-    Elf64_Ehdr header;
     Elf64_Phdr program;
 
-    memcpy(&header, binary->bytes, sizeof header);
-    for (unsigned i = 0; i < header.e_phnum; i++) {
-        uint64_t at = header.e_phoff + i * sizeof program;
-
-        if (at > binary->size || binary->size - at < sizeof program)
-            return false;
-        memcpy(&program, binary->bytes + at, sizeof program);
+    for (unsigned i = 0; program_at(binary, i, &program); i++) {
         if (program.p_type != PT_GNU_EH_FRAME || program.p_offset > binary->size ||
             binary->size - program.p_offset < HEAD)
             continue;

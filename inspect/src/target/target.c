@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -200,12 +199,10 @@ static bool may_read(const ssi_target *target, int fd)
                                    (target->user.is_known && status.st_uid == target->user.id));
 }
 
-static bool is_of_another_machine(const ssi_target *target, int fd)
+bool ssi_elf_header(int fd, Elf64_Ehdr *header)
 {
-    Elf64_Ehdr header;
-
-    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
-           !memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_machine != target->machine->number;
+    return pread(fd, header, sizeof *header, 0) == (ssize_t)sizeof *header &&
+           !memcmp(header->e_ident, ELFMAG, SELFMAG);
 }
 
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
@@ -213,8 +210,9 @@ int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping)
     bool is_given = target->program_file && !strcmp(mapping->path, target->program_path);
     int fd = is_given ? open_path(target->program_file) : open_file(target, mapping);
     int error = 0;
+    Elf64_Ehdr header;
 
-    if (fd >= 0 && is_of_another_machine(target, fd))
+    if (fd >= 0 && ssi_elf_header(fd, &header) && header.e_machine != target->machine->number)
         error = ENOEXEC;
     else if (fd >= 0 && !is_given && !ssi_target_number_here(target) && !may_read(target, fd))
         error = EACCES;

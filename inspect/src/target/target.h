@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 
+#include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -143,6 +144,8 @@ void ssi_target_find_stacks(ssi_target *target);
 /* Where the binary that begins with the mapping FIRST ends.  0 if none begins there: a process may
    also map a binary to read it, as debuggers do. */
 uint64_t ssi_target_binary_end(const ssi_target *target, size_t first);
+/* Reads the header of an open file; false if it is no ELF file. */
+bool ssi_elf_header(int fd, Elf64_Ehdr *header);
 /* Opens the file of MAPPING as the process sees it; -1 with errno.  A binary of another machine is
    not the process's. */
 int ssi_target_open(const ssi_target *target, const ssi_mapping *mapping);
