@@ -1,4 +1,4 @@
-"""install() beside asyncio, the interactive prompt, IPython, Sentry's SDK and rich, for real."""
+"""install() beside asyncio, the interactive prompt, IPython, Sentry's SDK, rich and pytest, for real."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import time
 
 import pytest
 from building import HERE, compile_c, core_library
+from gap_reasons import RETURNED
 from test_hooks import COMBINED, PROLOGUE
+from test_pytest_plugin import SUITE, run, sections  # noqa: F401
 
 # ---- asyncio -------------------------------------------------------------------------------------
 
@@ -291,8 +293,8 @@ def test_sentry(child, order):
 @pytest.mark.parametrize("order", ["init(); stacksplice.install()", "stacksplice.install(); init()"])
 def test_sentry_and_threads(child, order):
     pytest.importorskip("sentry_sdk")
-    run = "thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()"
-    done = child(SENTRY + f"{order}\n{run}\nstacksplice.uninstall()\n")
+    thread = "thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()"
+    done = child(SENTRY + f"{order}\n{thread}\nstacksplice.uninstall()\n")
     assert done.stdout == "['ValueError']\n"
     assert done.stderr.count(COMBINED) == 1
 
@@ -303,3 +305,36 @@ def test_rich(child):
     done = child(PROLOGUE + source, status=1)
     assert done.stderr.count(COMBINED) == 1
     assert "╭─" in done.stderr.partition(COMBINED)[2]  # what was found draws its own behind it
+
+
+def test_pytest_with_its_plugin(run):  # noqa: F811
+    """Hooks that pytest sets itself are called, and ours are gone where it puts back its own."""
+    source = (
+        SUITE.partition("def test_call")[0]
+        + """
+import sys
+import threading
+
+import stacksplice
+
+
+def test_threads(recwarn):
+    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
+    thread = threading.Thread(target=crosses)
+    thread.start()
+    thread.join()
+    stacksplice.uninstall()
+
+
+def test_stack_at_the_raise():
+    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
+    try:
+        crosses()
+    finally:
+        stacksplice.uninstall()
+"""
+    )
+    output = run(source, "-W", "ignore")
+    assert "1 failed, 1 passed" in output
+    (found,) = sections(output)
+    assert RETURNED not in found

@@ -8,11 +8,9 @@ import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 from building import ROOT
-from gap_reasons import RETURNED
 
 pytestmark = pytest.mark.any_python
 
@@ -238,39 +236,6 @@ def test_a_report_that_fails_is_said(run, tmp_path):
     assert "no combined report: LookupError: no report" in output and "assert 0" in output
 
 
-def test_beside_install(run):
-    """Hooks that pytest sets itself are called, and ours are gone where it puts back its own."""
-    source = (
-        SUITE.partition("def test_call")[0]
-        + """
-import sys
-import threading
-
-import stacksplice
-
-
-def test_threads(recwarn):
-    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
-    thread = threading.Thread(target=crosses)
-    thread.start()
-    thread.join()
-    stacksplice.uninstall()
-
-
-def test_stack_at_the_raise():
-    stacksplice.install(capture_at_raise=sys.version_info >= (3, 12))
-    try:
-        crosses()
-    finally:
-        stacksplice.uninstall()
-"""
-    )
-    output = run(source, "-W", "ignore")
-    assert "1 failed, 1 passed" in output
-    (found,) = sections(output)
-    assert RETURNED not in found
-
-
 def test_entry_point():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     points = project["entry-points"]["pytest11"]
@@ -285,12 +250,6 @@ def test_loaded_when_it_is_installed(run):
     assert len(sections(output)) == 5
     (point,) = {point.value for point in installed}
     assert point == "stacksplice.pytest_plugin"
-
-
-def test_path_of_the_plugin_is_that_of_the_package():
-    import stacksplice.pytest_plugin
-
-    assert Path(stacksplice.pytest_plugin.__file__).parent == Path(stacksplice.__file__).parent
 
 
 def test_properties_for_junit(run, tmp_path):
