@@ -34,19 +34,28 @@ def machine_of(program):
 class Ended:
     """One run of the program: its status, what it wrote, its report files."""
 
-    def __init__(self, how, directory_of=None, **environment):
+    def __init__(
+        self,
+        how,
+        environment_of=lambda directory: {"STACKSPLICE_REPORT_DIR": directory},
+        before=lambda directory: None,
+        stderr=subprocess.PIPE,
+        **environment,
+    ):
         with tempfile.TemporaryDirectory() as directory:
-            wanted = directory_of(directory) if directory_of else directory
+            kept = {name: value for name, value in os.environ.items() if name != "STACKSPLICE_REPORT_DIR"}
             run = subprocess.run(
                 [*COMMAND, how],
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
                 timeout=120,
                 check=False,
-                env={**os.environ, "STACKSPLICE_REPORT_DIR": wanted, **environment},
+                env={**kept, **environment_of(directory), **environment},
+                preexec_fn=lambda: before(directory),
             )
             self.status = run.returncode
             self.out = run.stdout.decode("utf-8")
-            self.err = run.stderr.decode("utf-8")
+            self.err = (run.stderr or b"").decode("utf-8")
             self.names = sorted(os.listdir(directory))
             self.raw = []
             for name in self.names:
@@ -263,7 +272,7 @@ class CrashTest(unittest.TestCase):
         self.assertEqual([strict(text)["error"]["hresult"] for text in run.raw].count("0x8000000b"), 1)
 
     def test_directory_that_is_not_there(self):
-        run = Ended("full", lambda directory: directory + "/none")
+        run = Ended("full", lambda directory: {"STACKSPLICE_REPORT_DIR": directory + "/none"})
         self.assertEqual(run.status, -signal.SIGABRT)
         self.assertEqual(run.names, [])
         self.assertIn(
@@ -273,73 +282,41 @@ class CrashTest(unittest.TestCase):
         self.assertEqual([s[3] for s in run.stowed], FULL_CODES)
 
     def test_empty_directory_is_no_file(self):
-        run = Ended("full", lambda directory: "", TMPDIR="/none")
+        run = Ended("full", lambda _: {"STACKSPLICE_REPORT_DIR": "", "TMPDIR": "/none"})
         self.assertEqual(run.status, -signal.SIGABRT)
         self.assertIn("no report file: STACKSPLICE_REPORT_DIR is empty\n", run.err)
 
     def test_stderr_that_nobody_reads(self):
-        with tempfile.TemporaryDirectory() as directory:
-            reader, writer = os.pipe()
-            os.close(reader)
-            run = subprocess.run(
-                [*COMMAND, "full"],
-                stdout=subprocess.PIPE,
-                stderr=writer,
-                timeout=120,
-                check=False,
-                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
-            )
-            os.close(writer)
-            self.assertEqual(run.returncode, -signal.SIGABRT)
-            (name,) = os.listdir(directory)
-            with open(os.path.join(directory, name), "rb") as file:
-                self.assertEqual(strict(file.read())["schema"], "stacksplice-report/1")
+        reader, writer = os.pipe()
+        os.close(reader)
+        run = Ended("full", stderr=writer)
+        os.close(writer)
+        self.assertEqual((run.status, run.report["schema"]), (-signal.SIGABRT, "stacksplice-report/1"))
 
     def test_limit_on_files(self):
         self.needs_limits()
-        with tempfile.TemporaryDirectory() as directory:
-            run = subprocess.run(
-                [*COMMAND, "full"],
-                capture_output=True,
-                timeout=120,
-                check=False,
-                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
-            )
-            self.assertEqual(run.returncode, -signal.SIGABRT)
-            self.assertIn(b"stacksplice: incomplete report file ", run.stderr)
+        run = Ended("full", before=lambda _: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertIn("stacksplice: incomplete report file ", run.err)
 
     def test_default_directory(self):
-        with tempfile.TemporaryDirectory() as directory:
-            environment = {**os.environ, "TMPDIR": directory}
-            environment.pop("STACKSPLICE_REPORT_DIR", None)
-            run = subprocess.run(
-                [*COMMAND, "full"], capture_output=True, timeout=120, check=False, env=environment
-            )
-            self.assertEqual(run.returncode, -signal.SIGABRT)
-            (name,) = os.listdir(directory)
-            self.assertRegex(name, NAME)
+        run = Ended("full", lambda directory: {"TMPDIR": directory})
+        self.assertEqual(run.status, -signal.SIGABRT)
+        (name,) = run.names
+        self.assertRegex(name, NAME)
 
     def test_nobody_can_make_the_names_first(self):
         """Neither those of one second, one process and a count, nor those of an earlier run."""
 
-        def make_names():
+        def make_names(directory):
             for second in range(10):
                 stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() + second))
                 for name in (stamp, *(f"{stamp}-{count}" for count in range(1, 100))):
                     open(f"{directory}/stacksplice-{os.getpid()}-{name}.json", "x").close()
 
-        with tempfile.TemporaryDirectory() as directory:
-            run = subprocess.run(
-                [*COMMAND, "full"],
-                capture_output=True,
-                timeout=120,
-                check=False,
-                env={**os.environ, "STACKSPLICE_REPORT_DIR": directory},
-                preexec_fn=make_names,
-            )
-            self.assertEqual(run.returncode, -signal.SIGABRT)
-            self.assertIn(b"stacksplice: report file ", run.stderr)
+        run = Ended("full", before=make_names)
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertIn("stacksplice: report file ", run.err)
         suffixes = {re.match(NAME, Ended("full").names[0])[1] for _ in range(3)}
         self.assertEqual(len(suffixes), 3)
 
