@@ -200,15 +200,14 @@ static bool has_option(char **arguments, const char *name)
 
 static int inspect_served(char **arguments, int process, ssi_inspection *i)
 {
-    const char *machine = option(arguments, "--machine"), *core = option(arguments, "--core");
+    const char *number = option(arguments, "--machine"), *core = option(arguments, "--core");
     const char *executable = option(arguments, "--exe");
-    ssi_target target = {.process = process,
-                         .machine = machine ? ssi_machine_find((unsigned)atoi(machine)) : NULL};
+    const ssi_machine *machine =
+        number ? ssi_machine_find((unsigned)strtoul(number, NULL, 10)) : NULL;
+    ssi_target target = {.process = process, .machine = machine ? machine : ssi_machine_own()};
     const char *why = set_root(&target, option(arguments, "--root"));
     int status;
 
-    if (!target.machine)
-        target.machine = ssi_machine_own();
     if (!why)
         why = ssi_served_read(&i->served, &target);
     if (!why)

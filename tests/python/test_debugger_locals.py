@@ -58,6 +58,30 @@ def test_lua(debugger: Callable[..., str]):
         assert of_scripts(debugger(process, "stacksplice bt -locals")) == told
 
 
+RECURSION = """local function rest(n)
+    local long = {}
+    for i = 1, 9 do long[i] = string.rep("x", 80) end
+    if n > 0 then rest(n - 1) else print() io.stdout:flush() io.read() end
+    return n
+end
+rest(9)
+"""
+
+
+@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+def test_long_tables_and_frames_that_repeat(debugger: Callable[..., str], tmp_path):
+    program = tmp_path / "program.lua"
+    program.write_text(RECURSION)
+    with resting(*next(luas()), str(program)) as process:
+        told = of_scripts(command("dump", "--locals", str(process)).stdout)
+        repeated = command("dump", str(process)).stdout
+        seen = debugger(process, "stacksplice bt -locals", "stacksplice bt")
+    stacks = of_scripts(seen)
+    assert any(line.endswith(", ...}") for line in told) and stacks[: len(told)] == told
+    lines = [line for line in repeated.splitlines() if "frame repeated" in line]
+    assert len(lines) == 1 and [line for line in seen.splitlines() if "frame repeated" in line] == lines
+
+
 def test_a_core_file(tmp_path):
     needs_known_program()
     with resting(sys.executable, PYTHON) as process:
