@@ -40,6 +40,12 @@ def caught(lua, source):
 # lupa loads its Lua where C modules do not find it, unless it is told to.
 VISIBLE = "ctypes.CDLL(lua54.__file__, mode=os.RTLD_NOW | os.RTLD_GLOBAL)\n"
 INSTALL = "lua.execute('stacksplice = require \"stacksplice\"; uninstall = stacksplice.install()')\n"
+READ = VISIBLE + "lua = make()\n" + INSTALL
+
+
+@pytest.fixture
+def run(run: Run) -> Run:
+    return lambda source: run(BEGIN + source, str(LUA_MODULES))
 
 
 def check_module() -> None:
@@ -51,8 +57,7 @@ def test_the_module_needs_visible_symbols(run: Run) -> None:
     """Without them Lua says which symbol is missing, as for every C module."""
     check_module()
     run(
-        BEGIN
-        + """
+        """
 lua = make()
 try:
     lua.execute('require "stacksplice"')
@@ -64,8 +69,7 @@ else:
         + VISIBLE
         + """
 assert make().execute('return require("stacksplice")._VERSION').startswith("stacksplice ")
-""",
-        str(LUA_MODULES),
+"""
     )
 
 
@@ -73,8 +77,7 @@ def test_what_lupa_does_stays(run: Run) -> None:
     """Types, identity, first line, cause, and results, with and without the module and the hooks."""
     check_module()
     run(
-        BEGIN
-        + VISIBLE
+        VISIBLE
         + """
 def facts(lua):
     lua.globals().pyfail = fail
@@ -107,8 +110,7 @@ if sys.version_info >= (3, 12):
 assert stacksplice.peek_error() is None
 lua.execute("uninstall()")
 assert facts(lua) == before
-""",
-        str(LUA_MODULES),
+"""
     )
 
 
@@ -116,12 +118,7 @@ def test_a_lua_error_is_complete_with_our_traceback(run: Run) -> None:
     """lupa's message handler is debug.traceback: the text has all frames of both languages."""
     check_module()
     run(
-        BEGIN
-        + VISIBLE
-        + """
-lua = make()
-"""
-        + INSTALL
+        READ
         + """
 def python_between(function):
     return function()
@@ -137,15 +134,12 @@ for word in ("'error'", "]:1: in function <", "python function 'python_between'"
     found = text.find(word, at + 1)
     assert found > at, f"no {word} behind {at} in {text}"
     at = found
-""",
-        str(LUA_MODULES),
+"""
     )
 
 
 def test_a_lua_error_without_it_has_the_text_and_a_gap(run: Run) -> None:
-    run(
-        BEGIN
-        + """
+    run("""
 lua = make()
 def run_it():
     return caught(lua, IN_LUA)
@@ -154,16 +148,12 @@ info = stacksplice.originate(exc)
 told = scripts(info.stack)
 in_order(told, "python caught", GAP_RETURNED, "python <module>")
 assert "born in Lua" in info.message and "'inner'" in info.message, info.message
-""",
-        str(LUA_MODULES),
-    )
+""")
 
 
 def test_a_lua_that_nobody_reads_is_said_to_be_there(run: Run) -> None:
     """Only the Python package is loaded: Lua's frames are not known, and its file is named."""
-    run(
-        BEGIN
-        + """
+    run("""
 lua, told, info = make(), [], None
 def look():
     global info
@@ -184,61 +174,43 @@ for each in (told, scripts(info.stack)):
     assert each.count(gap) == 1, each
 assert info.format().count(gap.replace("[", "[gap: ")) == 1, info.format()
 assert info.to_json().count("Lua frames unknown") == 1
-""",
-        str(LUA_MODULES),
-    )
+""")
 
 
 def test_a_lua_that_is_read_is_not_said_to_be_unknown(run: Run) -> None:
     check_module()
     run(
-        BEGIN
-        + VISIBLE
-        + """
-lua = make()
-"""
-        + INSTALL
+        READ
         + """
 told = []
 lua.globals().look = lambda: told.extend(scripts(stacksplice.capture()))
 lua.execute("local function f() look() return 1 end local x = f() return x")
 in_order(told, "lua f", "lua main chunk", "python <module>")
 assert not any("unknown" in line for line in told), told
-""",
-        str(LUA_MODULES),
+"""
     )
 
 
 def test_a_python_error_has_its_traceback_and_a_gap(run: Run) -> None:
     """Without captures at the raise (all there is on 3.11), what lay between is said to be unknown."""
-    run(
-        BEGIN
-        + """
+    run("""
 lua = make()
 lua.globals().pyfail = fail
 told = story(caught(lua, IN_PYTHON))
 in_order(told, "python fail", "python caught", GAP_RETURNED, "python <module>")
 assert not any(line.startswith("lua ") for line in told), told
-""",
-        str(LUA_MODULES),
-    )
+""")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
 def test_a_python_error_is_complete_when_captured_at_its_raise(run: Run) -> None:
     check_module()
     run(
-        BEGIN
-        + VISIBLE
-        + """
-lua = make()
-"""
-        + INSTALL
+        READ
         + """
 stacksplice.install(capture_at_raise=True)
 lua.globals().pyfail = fail
 told = story(caught(lua, IN_PYTHON))
 in_order(told, "python fail", "lua inner", "lua outer", "python caught", "python <module>")
-""",
-        str(LUA_MODULES),
+"""
     )
