@@ -1,6 +1,6 @@
 /* Names of tokens for debuggers: the list that a debugger reads, and the ELF file in it. */
 #include "failing_allocator.h"
-#include "splice/token_private.h"
+#include "splice/pool.h"
 
 #include <stacksplice/debugger.h>
 

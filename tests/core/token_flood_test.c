@@ -4,7 +4,6 @@
  */
 #include "base/thread.h"
 #include "splice/pool.h"
-#include "splice/token_private.h"
 #include "instruments.h"
 #include "frames.h"
 #include "support.h"
@@ -214,7 +213,7 @@ TEST(test_epoch_voids_caches_before_anything_is_dropped)
     }
 }
 
-/* ---- Threads, forks, signals, memory ----------------------------------------------------------*/
+/* ---- Threads, forks, signals, memory ---------------------------------------------------------*/
 
 enum { WRITERS = 3, READERS = 2, SHARED = 512 };
 

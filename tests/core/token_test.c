@@ -1,6 +1,5 @@
 /* Tokens and function names. */
 #include "splice/pool.h"
-#include "splice/token_private.h"
 #include "frames.h"
 #include "support.h"
 #include "threads.h"
@@ -142,7 +141,7 @@ TEST(test_token_gaps_say_why)
     }
 }
 
-/* ---- Cut --------------------------------------------------------------------------------------*/
+/* ---- Cut -------------------------------------------------------------------------------------*/
 
 TEST(test_cut_strings_are_whole_characters)
 {
@@ -202,7 +201,7 @@ TEST(test_read_cuts_to_any_room)
     }
 }
 
-/* ---- Threads and forks ------------------------------------------------------------------------*/
+/* ---- Threads and forks -----------------------------------------------------------------------*/
 
 #define RACERS 4
 #define CONTENTS 20000
@@ -284,7 +283,7 @@ TEST(test_token_survives_fork)
     (void)thread_end(thread);
 }
 
-/* ---- Names of functions -----------------------------------------------------------------------*/
+/* ---- Names of functions ----------------------------------------------------------------------*/
 
 static void *name_many(void *data)
 {

@@ -219,7 +219,7 @@ typedef struct stacksplice_inspection_block {
 
 extern STACKSPLICE_API const stacksplice_inspection_block stacksplice_inspection;
 
-/* ---- Names for debuggers ----------------------------------------------------------------------*/
+/* ---- Names for debuggers ---------------------------------------------------------------------*/
 
 /*
  * Give all script frames and gaps that stacks have had so far a name in gdb without our commands:

@@ -260,7 +260,7 @@ STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
 
 #ifndef STACKSPLICE_NO_WINRT
 
-/* ---- Errors and their interfaces --------------------------------------------------------------*/
+/* ---- Errors and their interfaces -------------------------------------------------------------*/
 
 /*
  * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts

@@ -6,7 +6,7 @@
 #ifndef SS_CRASH_H
 #define SS_CRASH_H
 
-#include "report/emit.h"
+#include "report/json.h"
 #include "report/report.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "crash/handler.h"
 #include "crash/reporter.h"
 #include "crash/thread_stacks.h"
-#include "report/emit.h"
+#include "report/json.h"
 #include "splice/token.h"
 
 #include <string.h>

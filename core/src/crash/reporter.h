@@ -10,9 +10,6 @@ typedef enum ss_reporter {
     SS_REPORTER_OTHER  /* another thread */
 } ss_reporter;
 
-/* Become the reporter if there is none. */
-ss_reporter ss_reporter_become(void);
-
 /*
  * The same, but wait while there is another.  One whose report ends nothing may wait for this very
  * thread, which crashed with a lock of the loader: it is waited for 15 seconds.

@@ -27,7 +27,8 @@ static __attribute__((constructor)) void watch_forks(void)
     ss_fork_child(&forget_reporter_in_child);
 }
 
-ss_reporter ss_reporter_become(void)
+/* Become the reporter if there is none. */
+static ss_reporter ss_reporter_become(void)
 {
     uint64_t now = 0, me = ss_thread_id();
 

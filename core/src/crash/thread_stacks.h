@@ -3,7 +3,7 @@
 #define SS_THREAD_STACKS_H
 
 #include "crash/threads.h"
-#include "report/emit.h"
+#include "report/json.h"
 #include "report/report.h"
 
 /* As text; EXCEPT is a thread's id, or 0. */

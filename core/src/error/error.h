@@ -23,4 +23,18 @@ void ss_error_init(ss_error *error, HRESULT hr);
 /* The static error object for E_OUTOFMEMORY. */
 ss_error *ss_error_out_of_memory(void);
 
+/* ---- Node ------------------------------------------------------------------------------------*/
+
+/* Propagation: the languages and threads that received an error after its origin. */
+
+/* The parts of a new node, all borrowed. */
+typedef struct ss_arrival {
+    IUnknown *language_exception; /* the receiver's, or NULL */
+    const char *receiver;         /* the language; NULL: the exception's language, or "native" */
+    const void *above;            /* SS_HERE() of the public function */
+} ss_arrival;
+
+/* Add a node with this thread's stack to ERROR; S_OK also when it has too many already. */
+HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival);
+
 #endif

@@ -1,8 +1,7 @@
 /* Errors and nodes as COM sees them; a node is a record copied from its error. */
 #include "error/error.h"
 #include "error/flags.h"
-#include "error/lifetime.h"
-#include "error/node.h"
+#include "error/record.h"
 #include "error/registry.h"
 
 #define RECORD_OF(iface, type) SS_CONTAINER(iface, ss_record, type##_iface)

@@ -1,9 +1,8 @@
 /* Each node is one block of memory. */
-#include "error/node.h"
+#include "error/error.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "error/lifetime.h"
 #include "error/registry.h"
 #include "error/stack.h"
 

@@ -3,8 +3,7 @@
 #include "com/utf.h"
 #include "error/error.h"
 #include "error/flags.h"
-#include "error/lifetime.h"
-#include "error/node.h"
+#include "error/record.h"
 #include "error/registry.h"
 #include "error/slot.h"
 

@@ -10,11 +10,36 @@
 #define SS_RECORD_H
 
 #include "base/platform.h"
-#include "error/held.h"
+
 #include <stacksplice/debugger.h>
 #include <stacksplice/script.h>
-
 #include <stdatomic.h>
+
+/* ---- Held ------------------------------------------------------------------------------------*/
+
+/*
+ * How an error holds another object: its language exception, or the error it was made from.
+ *
+ * An object with two counts (IScriptException, IScriptErrorInfo) is held inside for the life of the
+ * holder.  It is held outside only while the holder is awake, that is, while the holder's own
+ * outside count is above 0.  Any other object is held by one plain reference for the life of the
+ * holder.
+ */
+
+typedef struct ss_held {
+    IUnknown *object;            /* (RO) the original pointer, or NULL */
+    IScriptException *exception; /* (RO) the same object if it has two counts, else NULL */
+    IScriptErrorInfo *error;     /* (RO) likewise */
+} ss_held;
+
+/* Start to hold OBJECT (may be NULL), awake.  Calls its AddRef and QueryInterface. */
+void ss_held_begin(ss_held *held, IUnknown *object);
+void ss_held_sleep(const ss_held *held);
+
+/* Stop holding, while the holder sleeps. */
+void ss_held_end(ss_held *held);
+
+/* ---- Record ----------------------------------------------------------------------------------*/
 
 enum {
     SS_MAX_NODES = 150,                      /* propagation nodes of one error */
@@ -117,5 +142,25 @@ static inline const uintptr_t *ss_record_frames(const ss_record *record, uint32_
 /* The text of the HRESULT, and the message (the same if none was given). */
 const WCHAR *ss_error_description(const ss_error *error, uint32_t *length);
 const WCHAR *ss_error_message(const ss_error *error, uint32_t *length);
+
+/* ---- Lifetime --------------------------------------------------------------------------------*/
+
+/*
+ * The two counts of an error (see stacksplice/script.h).
+ *
+ * While the outside count is above 0, it holds one inside reference.  The memory is freed when the
+ * inside count reaches 0.  The step from 0 to 1 wakes what the error holds; the step to 0 puts it
+ * to sleep.  Both steps take the registry's lock, so a node added at that moment is woken exactly
+ * once.  The held objects are called after the lock is released.  So the calls of two threads may
+ * cross, but they always balance.
+ */
+
+ULONG ss_error_add_ref(ss_error *error);
+ULONG ss_error_release(ss_error *error);
+void ss_error_add_inside(ss_error *error);
+void ss_error_release_inside(ss_error *error);
+
+/* Free NODE, which sleeps, and all older nodes. */
+void ss_nodes_free(ss_node *node);
 
 #endif

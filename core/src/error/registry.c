@@ -1,7 +1,7 @@
 #include "error/registry.h"
 
 #include "base/thread.h"
-#include "splice/token_private.h"
+#include "splice/pool.h"
 
 #include <string.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 
 #include "base/thread.h"
 #include "error/entries.h"
-#include "error/lifetime.h"
+#include "error/record.h"
 
 #include <pthread.h>
 

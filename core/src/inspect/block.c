@@ -4,9 +4,8 @@
 #include "error/entries.h"
 #include "error/record.h"
 #include "script/exception.h"
-#include "script/owner.h"
-#include "splice/row.h"
-#include "splice/token_private.h"
+#include "script/release.h"
+#include "splice/pool.h"
 #include "splice/unloaded.h"
 
 #define ADDRESS(object) ((uintptr_t)(object))

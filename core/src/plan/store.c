@@ -1,14 +1,78 @@
 /* Keeps plans, and finds the one that fits. */
-#include "plan/room.h"
+#include "plan/plan.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+
+typedef struct ss_plan_word {
+    uintptr_t address, value;
+} ss_plan_word;
+
+typedef struct ss_plan_guard {
+    int (*holds)(const uintptr_t *data);
+    uintptr_t data[SS_PLAN_GUARD_DATA];
+    uintptr_t at; /* how many words are compared before */
+} ss_plan_guard;
+
+enum {
+    SS_PLAN_WORDS = 3072,
+    SS_PLAN_GUARDS = 128,
+    SS_PLAN_ELEMENTS = 2048,
+    SS_PLAN_DISTINCT = 4096 /* entries to find a word that was recorded before */
+};
+
+struct ss_recording {
+    ss_plan_case here;
+    bool refused;
+    uint32_t word_count, guard_count;
+    ss_plan_word words[SS_PLAN_WORDS];
+    ss_plan_guard guards[SS_PLAN_GUARDS];
+    uintptr_t elements[SS_PLAN_ELEMENTS];
+    uint16_t distinct[SS_PLAN_DISTINCT]; /* the number of a word by its address, from 1 on */
+};
+
+/* A plan in the ring: this header, then its words, guards and elements. */
+typedef struct ss_stored_plan {
+    ss_plan_case here;
+    uint32_t word_count, guard_count, element_count;
+} ss_stored_plan;
+
+/*
+ * Where a plan is.  The probe is a word of the stack that differed last time: where several plans
+ * begin alike, it tells soonest which of them does not fit.
+ */
+typedef struct ss_plan_way {
+    uintptr_t entry; /* of its case; 0: none */
+    uint64_t place;  /* in the ring, counted from its first use on */
+    ss_plan_word probe;
+} ss_plan_way;
+
+/*
+ * A recording costs about as much as ten captures by it save.  A thread may go into debt for some;
+ * each capture pays a little, and a hit more.  Where stacks hardly recur, or plans are soon void,
+ * one capture in twice SS_PLAN_COST is recorded.
+ */
+enum { SS_PLAN_COST = 64, SS_PLAN_PAID_BY_HIT = 8 };
+
+enum { SS_PLAN_RING = 256 << 10 };
+
+struct ss_plan_room {
+    ss_plan_world world; /* of all plans */
+    uint64_t end;        /* of the newest plan, as a place */
+    uint32_t next_victim;
+    ss_plan_way sets[SS_PLAN_SETS][SS_PLAN_WAYS];
+    ss_recording recording;
+    _Alignas(64) unsigned char ring[SS_PLAN_RING];
+};
 
 /* Words of the stack lie between variables that sanitizers poison. */
 #define NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
 
 bool ss_plan_is_blind; /* (RO) */
 
-void ss_plan_renew(struct ss_plan_room *room, const ss_plan_world *world)
+/* Forget all plans if the world is no longer the one in which they were made. */
+static void ss_plan_renew(struct ss_plan_room *room, const ss_plan_world *world)
 {
     const ss_plan_world *made = &room->world;
 
@@ -19,7 +83,7 @@ void ss_plan_renew(struct ss_plan_room *room, const ss_plan_world *world)
     room->world = *world;
 }
 
-/* ---- Finding ----------------------------------------------------------------------------------*/
+/* ---- Finding ---------------------------------------------------------------------------------*/
 
 static inline ss_plan_way *set_of(struct ss_plan_room *room, uintptr_t entry)
 {
@@ -141,7 +205,7 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *worl
     return false;
 }
 
-/* ---- Storing ----------------------------------------------------------------------------------*/
+/* ---- Storing ---------------------------------------------------------------------------------*/
 
 /* SIZE contiguous bytes of the ring, as a place. */
 static uint64_t take_place(struct ss_plan_room *room, size_t size)
@@ -164,7 +228,9 @@ static ss_plan_way *choose_way(struct ss_plan_room *room, uintptr_t entry)
     return &set[room->next_victim++ % SS_PLAN_WAYS];
 }
 
-void ss_plan_store(struct ss_plan_room *room, const ss_recording *recording, uint32_t elements)
+/* Store what was recorded; the words are padded to a multiple of four. */
+static void ss_plan_store(struct ss_plan_room *room, const ss_recording *recording,
+                          uint32_t elements)
 {
     size_t words = recording->word_count * sizeof *recording->words;
     size_t guards = recording->guard_count * sizeof *recording->guards;
@@ -182,4 +248,178 @@ void ss_plan_store(struct ss_plan_room *room, const ss_recording *recording, uin
     memcpy(to + sizeof plan + words, recording->guards, guards);
     memcpy(to + sizeof plan + words + guards, recording->elements, stack);
     *way = (ss_plan_way){recording->here.entry, place, recording->words[0]};
+}
+
+/* ---- Recording -------------------------------------------------------------------------------*/
+
+/* Records what a capture depends on. */
+
+enum { MOST_DEBT = 8 * SS_PLAN_COST };
+
+/*
+ * Whether the stack was captured not long ago.  If more stacks than there are ways have the same
+ * entry, and take turns, the plan of each would be gone before it is of use.
+ */
+static bool recurs(ss_plans *plans, uintptr_t entry, uint32_t hash)
+{
+    ss_plan_sight *sight = &plans->sights[(hash >> 16) % SS_PLAN_SIGHTS];
+    ss_plan_sight now = {(uint16_t)(hash | 1), ++plans->turns[ss_plan_set_of(entry)]};
+    bool same = sight->tag == now.tag;
+    bool recent = sight->tag && (uint16_t)(now.turn - sight->turn) <= SS_PLAN_WAYS;
+
+    if (same || !recent) /* one of two that share the sight has to get its plan */
+        *sight = now;
+    return same && recent;
+}
+
+bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
+{
+    ss_plan_luck *luck = &plans->luck[here->kind];
+
+    if (!ss_plan_is_possible || !recurs(plans, here->entry, hash) || luck->debt > MOST_DEBT)
+        return false;
+    /* If the last one was refused, or voided before it was of use, this one probably will be. */
+    luck->debt += luck->is_useless ? 2 * SS_PLAN_COST : SS_PLAN_COST;
+    luck->is_useless = true;
+    return true;
+}
+
+/* Signal safe, as the memory of a walk. */
+static SS_COLD struct ss_plan_room *new_room(void)
+{
+    int before = errno;
+    struct ss_plan_room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    errno = before;
+    return room == MAP_FAILED ? NULL : room;
+}
+
+void ss_plans_clear(ss_plans *plans)
+{
+    int before = errno;
+
+    if (plans->room)
+        (void)munmap(plans->room, sizeof *plans->room);
+    errno = before;
+    memset(plans, 0, sizeof *plans);
+}
+
+ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world)
+{
+    ss_recording *recording;
+
+    if (!plans->room)
+        plans->room = new_room();
+    if (!plans->room || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
+        return NULL;
+    ss_plan_renew(plans->room, world);
+    recording = &plans->room->recording;
+    recording->here = *here;
+    recording->refused = false;
+    recording->word_count = recording->guard_count = 0;
+    memset(recording->distinct, 0, sizeof recording->distinct);
+    return recording;
+}
+
+void ss_record_refuse(ss_recording *recording)
+{
+    recording->refused = true;
+}
+
+/* Whether the word was recorded before.  If not, the next word gets its entry. */
+static bool is_known(ss_recording *recording, uintptr_t address, uintptr_t value)
+{
+    uint64_t mixed = (address >> 3) * UINT64_C(0x9e3779b97f4a7c15);
+    uint16_t *number = &recording->distinct[mixed >> 52];
+
+    if (*number && recording->words[*number - 1].address == address) {
+        recording->refused |= recording->words[*number - 1].value != value; /* it changes now */
+        return true;
+    }
+    *number = (uint16_t)(recording->word_count + 1);
+    return false;
+}
+
+_Static_assert(SS_PLAN_DISTINCT == 1 << 12, "an entry is found by twelve bits");
+
+void ss_record_word(ss_recording *recording, uintptr_t address, uintptr_t value)
+{
+    const ss_plan_case *here = &recording->here;
+
+    /* What lies further in on this stack is not the callers'. */
+    if (recording->word_count == SS_PLAN_WORDS || address % sizeof(uintptr_t) ||
+        (address < here->low && address >= here->stack.low))
+        recording->refused = true;
+    if (recording->refused || is_known(recording, address, value))
+        return;
+    recording->words[recording->word_count++] = (ss_plan_word){address, value};
+}
+
+/* Whether the same guard was recorded before. */
+static bool is_guarded(const ss_recording *recording, int (*holds)(const uintptr_t *data),
+                       const uintptr_t *data)
+{
+    const ss_plan_guard *guard = recording->guards, *end = guard + recording->guard_count;
+
+    for (; guard < end; guard++)
+        if (guard->holds == holds && !memcmp(guard->data, data, sizeof guard->data))
+            return true;
+    return false;
+}
+
+void ss_record_guard(ss_recording *recording, int (*holds)(const uintptr_t *data),
+                     const uintptr_t *data)
+{
+    ss_plan_guard *guard = &recording->guards[recording->guard_count];
+
+    if (is_guarded(recording, holds, data))
+        return;
+    if (recording->guard_count == SS_PLAN_GUARDS || !holds(data))
+        recording->refused = true;
+    if (recording->refused)
+        return;
+    guard->holds = holds;
+    guard->at = recording->word_count;
+    memcpy(guard->data, data, sizeof guard->data);
+    recording->guard_count++;
+}
+
+static void record_word(void *recording, uintptr_t address, uintptr_t value)
+{
+    ss_record_word(recording, address, value);
+}
+
+void ss_record_native(ss_recording *recording, const ss_unwind *walk, uint32_t first,
+                      uint32_t limit)
+{
+    uint32_t count = walk->count - first;
+
+    if (count > limit)
+        count = limit;
+    if (!ss_unwind_words(walk, first, count, record_word, recording))
+        recording->refused = true;
+}
+
+uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max)
+{
+    if (*max > SS_PLAN_ELEMENTS)
+        *max = SS_PLAN_ELEMENTS;
+    return plans->room->recording.elements;
+}
+
+uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *room)
+{
+    *room = SS_PLAN_ELEMENTS;
+    return recording->refused ? NULL : recording->elements;
+}
+
+void ss_record_done(ss_plans *plans, ss_recording *recording, uint32_t count)
+{
+    if (recording->refused || !recording->word_count || !count)
+        return;
+    /* The first word is one of the stack, which can be read at any time. */
+    while (recording->word_count % 4)
+        recording->words[recording->word_count++] = recording->words[0];
+    ss_plan_store(plans->room, recording, count);
 }

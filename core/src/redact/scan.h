@@ -47,13 +47,6 @@ typedef struct ss_scan {
 /* Find the next secret; false when there is none. */
 bool ss_scan_next(ss_scan *s, ss_secret *secret);
 
-/* Rules at AT, for ss_scan_next. */
-bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret);
-bool ss_scan_token(const ss_scan *s, size_t at, ss_secret *secret);
-bool ss_scan_private_key(const ss_scan *s, size_t at, ss_secret *secret);
-bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret);
-bool ss_scan_email(const ss_scan *s, size_t at, ss_secret *secret);
-
 /* Find what a name followed by its value is called, from BEGIN to END; NULL: it names no secret. */
 typedef struct ss_secret_name {
     const char *kind;
@@ -61,13 +54,6 @@ typedef struct ss_secret_name {
     bool in_prose;    /* a quoted word after it is no secret: "unexpected token '<'" */
     bool encoded;     /* its value is base64 or the like: in prose it says something else */
 } ss_secret_name;
-const ss_secret_name *ss_secret_name_of(const ss_rules *rules, const ss_text *text, size_t begin,
-                                        size_t end);
-
-/* The value of the name NAME from BEGIN to END, after its separator; false if there is no secret.
- */
-bool ss_scan_value(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t end,
-                   ss_secret *secret);
 
 /* ---- Characters, ASCII only ------------------------------------------------------------------*/
 

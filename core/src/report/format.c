@@ -1,5 +1,4 @@
 #include "report/json.h"
-#include "report/sentry.h"
 #include "report/visit.h"
 #include "splice/unloaded.h"
 

@@ -38,15 +38,8 @@ typedef struct ss_report {
 
 void ss_report_text(const ss_report *r, const ss_facts *facts);
 
-/* The same without causes and members. */
-void ss_report_text_alone(const ss_report *r, const ss_facts *facts);
-
 /* STACKSPLICE_FORMAT_STACK */
 void ss_report_bare(const ss_report *r, const ss_facts *facts);
-
-/* Write type, message, notes and, if it says something, the HRESULT. */
-void ss_report_title(const ss_report *r, const ss_facts *facts);
-void ss_report_hresult(const ss_report *r, const ss_facts *facts);
 
 /* The stack of FACTS with its variables, in LOCALS, which the caller ends after its use. */
 static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_facts *facts,
@@ -65,9 +58,6 @@ bool ss_report_is_glue(const ss_report *r, const ss_frame *frame);
 
 /* Write a stack as text, indented by INDENT spaces. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
-
-/* Whether it would write anything. */
-bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack);
 
 /* Write " at NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
 void ss_report_where(const ss_report *r, ss_shown_stack stack);
@@ -93,24 +83,11 @@ typedef struct ss_shown_frame {
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
                      bool *is_counted);
 
-/* Whether FRAME is shown as the tracebacks of its language show it. */
-bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame);
-
-/* Equal for frames that tracebacks of their language take for a repetition: line by line. */
-uint64_t ss_report_place(const stacksplice_frame *frame);
-
 /* Write TEXT, which ends with a NUL, on one line without secrets. */
 static inline void ss_report_put(const ss_report *r, const char *text, stacksplice_text_kind kind)
 {
     ss_redact((ss_text){text, NULL, strlen(text)}, kind, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
 }
-
-/*
- * Write one frame as one line of text, its source line where it can be read, and its variables.
- * CALLER is the next frame outward of a native one, or NULL: it may have another name for it.
- */
-void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
-                     const stacksplice_frame *caller, unsigned indent);
 
 /* Before the frames of STACK: files that were written after it have other lines. */
 static inline void ss_report_dates(const ss_report *r, ss_shown_stack stack)

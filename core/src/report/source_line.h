@@ -32,9 +32,6 @@ typedef struct ss_source {
 
 void ss_source_close(ss_source *source);
 
-/* A descriptor of FILE, or -1 if it is none of source. */
-int ss_source_open(const char *file);
-
 /*
  * Copy line LINE (1 is the first) of FILE to OUT without surrounding white space.  Returns its
  * length in bytes, 0 when there is none to show.  A longer line ends in dots.  Sets *COLUMN to

@@ -1,11 +1,1066 @@
 /* The text report of one error, without its causes; docs/reports.md describes it. */
 #include "report/report.h"
+#include "resolve/glue.h"
+#include "resolve/room.h"
+#include "splice/hash.h"
+#include "splice/sink.h"
+#include "splice/token.h"
 
+#include <stacksplice/read.h>
 #include <stacksplice/script.h>
-
 #include <string.h>
 
-static void put_place(const ss_report *r, const char *place)
+#define SS_COLOR_PLACE "\033[35m" /* file, line, function, message */
+
+#define SS_COLOR_TYPE "\033[1;35m"
+
+#define SS_COLOR_MARK "\033[1m" /* of a language that has chosen none */
+
+#define SS_COLOR_NONE ""
+
+/* Begin COLOR, one of these, and end it, where the report is coloured. */
+static inline void ss_color_begin(const ss_report *r, const char *color)
+{
+    if (r->color)
+        ss_writer_text(r->w, color);
+}
+
+static inline void ss_color_end(const ss_report *r, const char *color)
+{
+    if (r->color && *color)
+        ss_writer_text(r->w, "\033[0m");
+}
+
+/* ---- Fold ------------------------------------------------------------------------------------*/
+
+/*
+ * What a brief report leaves out of a stack: glue, loaders, customary gaps, start-up code, and the
+ * programs that run users' code, such as test runners.
+ */
+
+static bool is_quiet(const stacksplice_frame *gap)
+{
+    const stacksplice_glue *known = ss_glue_of(gap->language);
+
+    for (size_t i = 0; known && known->quiet && gap->reason && known->quiet[i]; i++) {
+        if (!strcmp(gap->reason, known->quiet[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_loader(const stacksplice_frame *frame)
+{
+    const stacksplice_glue *known = frame->file ? ss_glue_of(frame->language) : NULL;
+
+    return known && ss_glue_matches(frame->file, known->loaders);
+}
+
+bool ss_report_is_glue(const ss_report *r, const ss_frame *frame)
+{
+    return frame->frame.address != r->struck && ss_glue_is(frame);
+}
+
+bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
+                     bool *is_counted)
+{
+    *is_counted = true;
+    if (r->all_frames)
+        return true;
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        *is_counted = false; /* it is no frame */
+        return !is_quiet(frame);
+    }
+    return frame->kind == STACKSPLICE_FRAME_SCRIPT ? !is_loader(frame) : !glue;
+}
+
+/* ---- One element -----------------------------------------------------------------------------*/
+
+/* Nonzero ends the element. */
+typedef int (*shown_callback)(const ss_shown_frame *shown, void *data);
+
+typedef struct resolved {
+    shown_callback back;
+    void *data;
+} resolved;
+
+static int visit_resolved(const ss_frame *f, void *data)
+{
+    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL, {NULL, 0}};
+    const resolved *v = data;
+
+    return v->back(&shown, v->data);
+}
+
+/* Call BACK with the frames of element AT of STACK. */
+static void each_frame(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                       shown_callback back, void *data)
+{
+    resolved v = {back, data};
+
+    if (stack->frames) {
+        const ss_shown_frame shown = {
+            &stack->frames[at].frame, stack->frames[at].glue != 0, NULL, {NULL, 0}};
+
+        (void)back(&shown, data);
+    } else {
+        ss_report_resolve_shown(r, stack->elements[at], visit_resolved, &v);
+    }
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length, most = strlen(end);
+
+    if (!text)
+        return false;
+    length = strlen(text);
+    return length >= most && !strcmp(text + length - most, end);
+}
+
+/* ---- Shells ----------------------------------------------------------------------------------*/
+
+typedef struct shell_search {
+    bool script;      /* the frame is one */
+    bool seam;        /* the frames outside of it are of another stack */
+    const char *name; /* of the shell that it belongs to */
+} shell_search;
+
+static int look_for_shell(const ss_shown_frame *shown, void *data)
+{
+    const stacksplice_glue *known;
+    shell_search *search = data;
+
+    search->script = shown->frame->kind == STACKSPLICE_FRAME_SCRIPT;
+    search->seam = shown->frame->kind == STACKSPLICE_FRAME_GAP && shown->frame->asynchronous;
+    known = search->script ? ss_glue_of(shown->frame->language) : NULL;
+    for (const stacksplice_shell *s = known ? known->shells : NULL; s && s->name; s++) {
+        if (ends_with(shown->frame->file, s->file) &&
+            ends_with(shown->frame->function, s->function))
+            search->name = s->name;
+    }
+    return 1;
+}
+
+/* Nothing is left out of a stack that goes on outside of the shell, in a task that waits for it. */
+static void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
+{
+    bool any = false; /* script frame of the user */
+
+    for (uint32_t at = 0; at < stack->count; at++) {
+        shell_search search = {false, false, NULL};
+
+        if (!stack->frames && !ss_token_is(stack->elements[at]))
+            continue;
+        each_frame(r, stack, at, look_for_shell, &search);
+        if (search.name && any && !folds->shell_is) {
+            folds->shell = at;
+            folds->shell_is = search.name;
+        } else if (search.seam && folds->shell_is) {
+            folds->shell = stack->count;
+            folds->shell_is = NULL;
+            return;
+        }
+        any = any || search.script;
+    }
+}
+
+/* ---- Start-up code ---------------------------------------------------------------------------*/
+
+typedef struct start_search {
+    bool any_module; /* a frame without a name counts wherever it is */
+    bool found;
+} start_search;
+
+static int look_for_start(const ss_shown_frame *shown, void *data)
+{
+    static const char *const libraries[] = {"libc.so*", "libc-*", "libpthread*", "ld-*", NULL};
+    const stacksplice_frame *frame = shown->frame;
+    start_search *search = data;
+    bool nameless = !frame->function && !frame->file && frame->module;
+
+    search->found =
+        search->found && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+        (shown->glue || (nameless && (search->any_module ||
+                                      ss_glue_matches(ss_base_name(frame->module), libraries))));
+    return 0;
+}
+
+static bool is_start_up(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                        bool any_module)
+{
+    start_search search = {any_module, true};
+
+    if (!stack->frames && ss_token_is(stack->elements[at]))
+        return false;
+    each_frame(r, stack, at, look_for_start, &search);
+    return search.found;
+}
+
+/* In a stripped C library the code below main has no name that tells what it is. */
+static void find_start_up(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
+{
+    uint32_t at = folds->start_up;
+
+    /* _start itself is in the program, whose names cannot be read without symbols, either. */
+    if (at > 1 && is_start_up(r, stack, at - 1, true) && is_start_up(r, stack, at - 2, false))
+        at--;
+    while (at && is_start_up(r, stack, at - 1, false))
+        at--;
+    folds->start_up = at;
+}
+
+ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
+{
+    ss_folds folds = {stack.count, stack.count, NULL};
+
+    if (!r->all_frames) {
+        find_shell(r, &stack, &folds);
+        find_start_up(r, &stack, &folds);
+    }
+    return folds;
+}
+
+/* ---- Where a language received an error ------------------------------------------------------*/
+
+typedef struct where {
+    const ss_report *r;
+    bool found;
+} where;
+
+static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
+{
+    ss_writer *w = r->w;
+    const char *file = frame->file ? frame->file : frame->module, *name = frame->function;
+
+    ss_writer_text(w, " at ");
+    ss_report_put(r, name ? name : "???", STACKSPLICE_TEXT_MESSAGE);
+    if (!file)
+        return;
+    file = ss_base_name(file);
+    ss_writer_text(w, " (");
+    ss_report_put(r, file, STACKSPLICE_TEXT_PATH);
+    if (frame->file && frame->line) {
+        ss_writer_text(w, ":");
+        ss_writer_decimal(w, frame->line);
+    } else if (!frame->file) {
+        ss_writer_text(w, "+0x");
+        ss_writer_hex(w, frame->module_offset, 1);
+    }
+    ss_writer_text(w, ")");
+}
+
+static int look_where(const ss_shown_frame *shown, void *data)
+{
+    where *at = data;
+    bool counted;
+
+    if (at->found || shown->frame->kind == STACKSPLICE_FRAME_GAP ||
+        !ss_report_shows(at->r, shown->frame, shown->glue, &counted))
+        return 0;
+    at->found = true;
+    put_name_at(at->r, shown->frame);
+    return 1;
+}
+
+void ss_report_where(const ss_report *r, ss_shown_stack stack)
+{
+    where at = {r, false};
+
+    for (uint32_t i = 0; i < stack.count && !at.found; i++)
+        each_frame(r, &stack, i, look_where, &at);
+}
+
+/* ---- Frame -----------------------------------------------------------------------------------*/
+
+/* One frame as text, in pystack's grammar. */
+
+static void put_name(const ss_report *r, const char *text)
+{
+    ss_color_begin(r, SS_COLOR_PLACE);
+    ss_report_put(r, text, STACKSPLICE_TEXT_MESSAGE);
+    ss_color_end(r, SS_COLOR_PLACE);
+}
+
+static void put_spaces(ss_writer *w, unsigned count)
+{
+    while (count--)
+        ss_writer_put(w, " ", 1);
+}
+
+/* Whether FRAME is shown as the tracebacks of its language show it. */
+static bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
+{
+    const stacksplice_glue *known = ss_glue_of(frame->language);
+
+    return r->order == STACKSPLICE_ORDER_NEWEST_LAST && known && known->own_look && frame->file &&
+           !frame->interpreter;
+}
+
+/* Capitalize the name; show "native" as "C". */
+static void put_language_name(ss_writer *w, const char *language)
+{
+    char first;
+
+    if (!strcmp(language, "native")) {
+        ss_writer_text(w, "C");
+    } else if (*language) {
+        first = *language >= 'a' && *language <= 'z' ? (char)(*language - 32) : *language;
+        ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
+        ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
+    }
+}
+
+static void put_language(const ss_report *r, const char *language)
+{
+    const stacksplice_glue *known = ss_glue_of(language);
+    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
+    ss_writer *w = r->w;
+
+    ss_color_begin(r, color);
+    ss_writer_text(w, "(");
+    put_language_name(w, language);
+    ss_writer_text(w, ")");
+    ss_color_end(r, color);
+    ss_writer_text(w, " ");
+}
+
+static void put_place(const ss_report *r, const stacksplice_frame *frame)
+{
+    ss_writer_text(r->w, "File ");
+    ss_color_begin(r, SS_COLOR_PLACE);
+    ss_writer_text(r->w, "\"");
+    ss_report_put(r, frame->file, STACKSPLICE_TEXT_PATH);
+    ss_writer_text(r->w, "\"");
+    ss_color_end(r, SS_COLOR_PLACE);
+    if (frame->line) {
+        ss_writer_text(r->w, ", line ");
+        ss_color_begin(r, SS_COLOR_PLACE);
+        ss_writer_decimal(r->w, frame->line);
+        ss_color_end(r, SS_COLOR_PLACE);
+    }
+    if (frame->function)
+        ss_writer_text(r->w, ", in ");
+}
+
+/* "??? (libfoo.so+0x1234)" */
+static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
+{
+    ss_writer_text(r->w, "??? (");
+    if (frame->module) {
+        ss_report_put(r, ss_base_name(frame->module), STACKSPLICE_TEXT_PATH);
+        ss_writer_text(r->w, "+");
+    }
+    ss_writer_text(r->w, "0x");
+    ss_writer_hex(r->w, frame->module ? frame->module_offset : frame->address, 1);
+    ss_writer_text(r->w, ")");
+}
+
+/* Whether the bracket at NAME[AT] is part of an operator, as in "operator<<" and "->". */
+static bool is_operator(const char *name, size_t at)
+{
+    static const char word[] = "operator";
+    size_t end = at;
+
+    if (end && name[at] == '>' && name[end - 1] == '-')
+        return true;
+    while (end && strchr("<=>", name[end - 1]))
+        end--;
+    return end >= sizeof word - 1 && !memcmp(name + end - (sizeof word - 1), word, sizeof word - 1);
+}
+
+/* The name of a native function.  In a brief report what a long one of C++ has between angle brackets
+   is left out: "map<...>::at(int)". */
+static void put_function(const ss_report *r, const char *name)
+{
+    enum { SHORT_ENOUGH = 120 };
+    char brief[4 * SHORT_ENOUGH];
+    size_t length = 0, at = 0;
+    unsigned depth = 0;
+
+    if (r->all_frames || strlen(name) <= SHORT_ENOUGH) {
+        put_name(r, name);
+        return;
+    }
+    for (; name[at] && length < sizeof brief - sizeof "<...>..."; at++) {
+        bool is_bracket = (name[at] == '<' || name[at] == '>') && !is_operator(name, at);
+
+        if (is_bracket && name[at] == '<' && !depth++) {
+            memcpy(brief + length, "<...>", 5);
+            length += 5;
+        } else if (is_bracket && name[at] == '>' && depth) {
+            depth--;
+        } else if (!depth) {
+            brief[length++] = name[at];
+        }
+    }
+    memcpy(brief + length, name[at] ? "..." : "", name[at] ? 4 : 1);
+    put_name(r, brief);
+}
+
+/* Whether FUNCTION is NAME, or NAME in a table or namespace. */
+static bool is_called(const char *function, const char *name)
+{
+    size_t length = strlen(function), end = strlen(name);
+
+    return end <= length && !strcmp(function + length - end, name) &&
+           (end == length || strchr(".:", function[length - end - 1]));
+}
+
+/* " (Language: name)" where the CALLER, if not NULL, has another name for the function of FRAME. */
+static void put_called(const ss_report *r, const stacksplice_frame *frame,
+                       const stacksplice_frame *caller)
+{
+    if (!caller || !caller->calls || (frame->function && is_called(frame->function, caller->calls)))
+        return;
+    ss_writer_text(r->w, " (");
+    put_language_name(r->w, caller->language);
+    ss_writer_text(r->w, ": ");
+    put_name(r, caller->calls);
+    ss_writer_text(r->w, ")");
+}
+
+static void put_native(const ss_report *r, const stacksplice_frame *frame,
+                       const stacksplice_frame *caller)
+{
+    if (!frame->function && !frame->file) {
+        put_nameless(r, frame);
+        put_called(r, frame, caller);
+        return;
+    }
+    if (frame->file)
+        put_place(r, frame);
+    if (frame->function)
+        put_function(r, frame->function);
+    if (!frame->file && frame->function && frame->function_offset) {
+        ss_writer_text(r->w, "+0x");
+        ss_writer_hex(r->w, frame->function_offset, 1);
+    }
+    if (frame->inlined)
+        ss_writer_text(r->w, " (inlined)");
+    put_called(r, frame, caller);
+    if (frame->module) {
+        const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
+
+        ss_writer_text(r->w, " (");
+        ss_report_put(r, module, STACKSPLICE_TEXT_PATH);
+        ss_writer_text(r->w, ")");
+    }
+}
+
+/* "g" of the qualified name "f.<locals>.g". */
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot && dot[1] ? dot + 1 : name;
+}
+
+/* Equal for frames that tracebacks of their language take for a repetition: line by line. */
+static uint64_t ss_report_place(const stacksplice_frame *frame)
+{
+    const char *name = frame->function ? last_part(frame->function) : "";
+    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
+
+    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
+    return ss_hash_bytes(hash, name, strlen(name)) | 1; /* never 0 */
+}
+
+static void put_script(const ss_report *r, const stacksplice_frame *frame)
+{
+    if (frame->interpreter) {
+        ss_writer_text(r->w, "[");
+        ss_report_put(r, frame->interpreter, STACKSPLICE_TEXT_MESSAGE);
+        ss_writer_text(r->w, "] ");
+    }
+    if (frame->file)
+        put_place(r, frame);
+    if (frame->function)
+        put_name(r,
+                 ss_report_has_own_look(r, frame) ? last_part(frame->function) : frame->function);
+    if (!frame->file && !frame->function)
+        ss_writer_text(r->w, "???");
+}
+
+static void put_gap(const ss_report *r, const stacksplice_frame *frame)
+{
+    const char *reason = frame->reason ? frame->reason : "unknown";
+
+    ss_writer_text(r->w, frame->asynchronous ? "[async: " : "[gap: ");
+    ss_report_put(r, reason, STACKSPLICE_TEXT_MESSAGE);
+    ss_writer_text(r->w, "]");
+}
+
+/* An interpreter's own record is as right as the stack, so a brief report does not mention it. */
+static void put_trust(const ss_report *r, stacksplice_trust trust)
+{
+    if (trust == STACKSPLICE_TRUST_INFERRED)
+        ss_writer_text(r->w, " [inferred]");
+    else if (trust == STACKSPLICE_TRUST_TRACEBACK && r->all_frames)
+        ss_writer_text(r->w, " [traceback]");
+}
+
+size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
+                        char line[SS_SOURCE_LINE_MAX], uint32_t *column)
+{
+    if (!r->source || !frame->file || !frame->line || frame->chunk)
+        return 0;
+    /* A compiler's relative path is relative to its own directory, not to ours. */
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
+        return 0;
+    return ss_source_line(r->source, frame->file, frame->line, ss_written_at(frame->module), line,
+                          column);
+}
+
+static unsigned source_indent(const ss_report *r, unsigned indent)
+{
+    return r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4;
+}
+
+static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
+    char line[SS_SOURCE_LINE_MAX];
+    uint32_t column;
+    const stacksplice_told_text *told = shown->told ? &shown->told->source : NULL;
+    const char *text = told ? told->text : line;
+    size_t length = told ? told->length : ss_report_source(r, shown->frame, line, &column);
+
+    if (!text || !length)
+        return;
+    put_spaces(r->w, source_indent(r, indent));
+    ss_redact((ss_text){text, NULL, length}, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w,
+              SS_ESCAPE_LINE);
+    ss_writer_text(r->w, "\n");
+}
+
+static void put_frame(const ss_report *r, const stacksplice_frame *frame,
+                      const stacksplice_frame *caller)
+{
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        put_gap(r, frame);
+        return;
+    }
+    if (!ss_report_has_own_look(r, frame))
+        put_language(r, frame->language);
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        put_native(r, frame, caller);
+    else
+        put_script(r, frame);
+    put_trust(r, frame->trust);
+}
+
+/* Whether the file of SHOWN, of a living error, is no longer the one that ran. */
+static bool is_refused(const ss_report *r, const ss_shown_frame *shown)
+{
+    return !shown->told && !r->bare && r->source && shown->frame->file && !shown->frame->chunk &&
+           ss_source_refuses(r->source, shown->frame->file);
+}
+
+/* Whether the caller has written SHOWN in the look of its language. */
+static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
+{
+    const stacksplice_told_frame live = {.frame = *shown->frame, .glue = shown->glue};
+    stacksplice_told_text text = {NULL, 0};
+
+    if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
+        shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
+        !ss_report_has_own_look(r, shown->frame) || is_refused(r, shown))
+        return false;
+    if (r->look(shown->told ? shown->told : &live, &text, r->look_data))
+        return false;
+    ss_writer_put(r->w, text.text, text.length);
+    return true;
+}
+
+/* Below the source line, where tracebacks of scripts have them if they show any. */
+static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+{
+    for (uint32_t i = 0; i < shown->locals.count; i++) {
+        const stacksplice_told_local *local = &shown->locals.all[i];
+
+        put_spaces(r->w, source_indent(r, indent));
+        ss_report_put(r, local->name, STACKSPLICE_TEXT_MESSAGE);
+        ss_writer_text(r->w, " = ");
+        ss_redact_local(local->name, (ss_text){local->value.text, NULL, local->value.length},
+                        r->failfast != NULL, r->w, SS_ESCAPE_LINE);
+        ss_writer_text(r->w, "\n");
+    }
+}
+
+static void put_default_look(const ss_report *r, const ss_shown_frame *shown,
+                             const stacksplice_frame *caller, unsigned indent)
+{
+    put_spaces(r->w, indent);
+    put_frame(r, shown->frame, caller);
+    ss_writer_text(r->w, "\n");
+    if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
+        put_source(r, shown, indent);
+}
+
+/*
+ * Write one frame as one line of text, its source line where it can be read, and its variables.
+ * CALLER is the next frame outward of a native one, or NULL: it may have another name for it.
+ */
+static void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
+                            const stacksplice_frame *caller, unsigned indent)
+{
+    bool is_written = put_own_look(r, shown);
+
+    if (!is_written)
+        put_default_look(r, shown, caller, indent);
+    if (!is_written || !r->bare)
+        put_locals(r, shown, indent);
+}
+
+stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
+                                             stacksplice_write_callback write, void *data)
+{
+    ss_writer w;
+    ss_report r = {.w = &w, .all_frames = true};
+
+    if (!frame || !write)
+        return E_POINTER;
+    ss_writer_init(&w, write, data);
+    put_frame(&r, frame, NULL);
+    return ss_writer_finish(&w) ? S_OK : S_FALSE;
+}
+
+/* ---- Stack -----------------------------------------------------------------------------------*/
+
+/* A stack as text: glue hidden and counted, repeats folded, in either order. */
+
+typedef struct printer {
+    const ss_report *r;
+    ss_shown_stack stack;
+    unsigned indent;
+    uint32_t hidden; /* glue frames so far */
+    uint64_t last;   /* of the last element shown; 0: none */
+    uint32_t equal;  /* how often it came in a row */
+    bool is_line;    /* equal by file, line and function, as tracebacks of scripts compare */
+    bool lineless;   /* showed a native frame of a module without a file */
+    bool replaced;   /* and its file is another one by now */
+    ss_folds folds;
+} printer;
+
+/* One element of the stack: one of an error object's, or the frames of a saved report for it. */
+typedef struct element {
+    uint32_t begin, end; /* in the stack */
+} element;
+
+/* The frames of one element. */
+typedef struct contents {
+    const printer *p;
+    uint32_t outward; /* of the next element outward */
+    uint32_t frames;
+    uint32_t shown;
+    bool lineless, replaced;
+    uint32_t wanted;    /* print only this one; UINT32_MAX: none */
+    bool all_shown;     /* it is known that none is hidden */
+    uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
+    bool start_up;      /* in the C library's start-up code */
+    uint64_t place;     /* of a script frame in its own look, else 0 */
+    stacksplice_told_locals locals;
+} contents;
+
+/* A native frame that a script frame called. */
+typedef struct called {
+    const printer *p;
+    const ss_shown_frame *shown;
+} called;
+
+/* In a saved report, inlined frames and the function that contains them form one element. */
+static element element_at(const ss_shown_stack *stack, uint32_t begin)
+{
+    element e = {begin, begin + 1};
+
+    while (stack->frames && e.end < stack->count && stack->frames[e.end - 1].frame.inlined)
+        e.end++;
+    return e;
+}
+
+static element element_before(const ss_shown_stack *stack, uint32_t end)
+{
+    element e = {end - 1, end};
+
+    while (stack->frames && e.begin && stack->frames[e.begin - 1].frame.inlined)
+        e.begin--;
+    return e;
+}
+
+static uintptr_t address_of(const ss_shown_stack *stack, element e)
+{
+    return stack->frames ? stack->frames[e.begin].frame.address : stack->elements[e.begin];
+}
+
+static int print_called(const ss_frame *caller, void *data)
+{
+    const called *of = data;
+
+    ss_report_frame(of->p->r, of->shown, &caller->frame, of->p->indent);
+    return 1;
+}
+
+static void print_frame(const contents *c, const ss_shown_frame *shown)
+{
+    const printer *p = c->p;
+    const ss_shown_stack *stack = &p->stack;
+    bool is_called = shown->frame->kind == STACKSPLICE_FRAME_NATIVE && !shown->frame->inlined &&
+                     c->outward < stack->count;
+    called of = {p, shown};
+
+    if (is_called && !stack->frames && ss_token_is_script(stack->elements[c->outward]))
+        ss_report_resolve(p->r, stack->elements[c->outward], print_called, &of);
+    else
+        ss_report_frame(p->r, shown,
+                        is_called && stack->frames ? &stack->frames[c->outward].frame : NULL,
+                        p->indent);
+}
+
+static void count_frame(contents *c, const ss_shown_frame *shown)
+{
+    bool counted;
+
+    if (shown->frame->kind == STACKSPLICE_FRAME_SCRIPT &&
+        ss_report_has_own_look(c->p->r, shown->frame))
+        c->place = ss_report_place(shown->frame);
+    if (ss_report_shows(c->p->r, shown->frame, shown->glue || c->start_up, &counted)) {
+        c->shown++;
+        if (c->wanted == c->frames)
+            print_frame(c, shown);
+    } else if (!counted || shown->frame->inlined) {
+        c->uncounted++;
+    }
+    c->frames++;
+}
+
+static int visit(const ss_frame *f, void *data)
+{
+    contents *c = data;
+    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_report_is_glue(c->p->r, f), NULL,
+                                  c->locals};
+
+    c->replaced |= !shown.glue && f->replaced;
+    c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
+                   !f->frame.file;
+    count_frame(c, &shown);
+    return 0;
+}
+
+static contents look_at(const printer *p, element e, uint32_t wanted, bool all_shown)
+{
+    contents c = {.p = p,
+                  .outward = e.end,
+                  .wanted = wanted,
+                  .all_shown = all_shown,
+                  .start_up = e.begin >= p->folds.start_up,
+                  .locals = ss_locals_of(p->stack.locals, e.begin)};
+
+    if (!p->stack.frames)
+        ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
+    for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
+        const stacksplice_told_frame *told = &p->stack.frames[i];
+        const ss_shown_frame shown = {&told->frame, told->glue != 0, told, told->locals};
+
+        count_frame(&c, &shown);
+    }
+    return c;
+}
+
+static void put_indent(const printer *p)
+{
+    for (unsigned i = 0; i < p->indent; i++)
+        ss_writer_put(p->r->w, " ", 1);
+}
+
+static void put_line(const printer *p, const char *before, uint64_t count, const char *after)
+{
+    put_indent(p);
+    ss_writer_text(p->r->w, before);
+    ss_writer_decimal(p->r->w, count);
+    ss_writer_text(p->r->w, after);
+}
+
+static void end_repeats(printer *p)
+{
+    uint32_t more = p->equal > SS_REPORT_EQUAL_MAX ? p->equal - SS_REPORT_EQUAL_MAX : 0;
+
+    if (more)
+        put_line(p, p->is_line ? "[Previous line repeated " : "[Previous frame repeated ", more,
+                 more == 1 ? " more time]\n" : " more times]\n");
+    p->equal = 0;
+}
+
+static void print_element(printer *p, element e)
+{
+    contents c = look_at(p, e, UINT32_MAX, false);
+    uint64_t key = c.place ? c.place : address_of(&p->stack, e);
+    uint32_t count = c.frames;
+
+    p->hidden += c.frames - c.shown - c.uncounted;
+    p->lineless |= c.lineless;
+    p->replaced |= c.replaced;
+    if (!c.shown)
+        return;
+    if (key != p->last)
+        end_repeats(p);
+    p->last = key;
+    p->is_line = c.place != 0;
+    if (++p->equal > SS_REPORT_EQUAL_MAX)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i,
+                      c.shown == count);
+}
+
+/* How many frames the elements from BEGIN on stand for, including omitted ones. */
+static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
+{
+    uint64_t count = 0;
+
+    while (begin < stack->count) {
+        element e = element_at(stack, begin);
+
+        count += ss_left_out_count(address_of(stack, e));
+        begin = e.end;
+    }
+    return count;
+}
+
+/* Write how many frames outside of those shown are of a program that called the user's code. */
+static void put_shell(const printer *p)
+{
+    if (!p->folds.shell_is)
+        return;
+    put_line(p, "... ", count_frames(&p->stack, p->folds.shell), " frames of ");
+    ss_writer_text(p->r->w, p->folds.shell_is);
+    ss_writer_text(p->r->w, " hidden\n");
+}
+
+/* Say why lines are missing, if the machine and not a binary is the reason. */
+static void put_missing(const printer *p)
+{
+    const char *reason = stacksplice_lines_missing();
+
+    if (!reason)
+        return;
+    put_indent(p);
+    ss_writer_text(p->r->w, "... no files and lines of C frames: ");
+    ss_writer_text(p->r->w, reason);
+    ss_writer_text(p->r->w, "\n");
+}
+
+static void put_replaced(const printer *p)
+{
+    ss_source *report = p->r->source;
+
+    if (report && report->has_told_of_binaries)
+        return;
+    if (report)
+        report->has_told_of_binaries = true;
+    put_indent(p);
+    ss_writer_text(p->r->w, "... no files and lines of C frames in binaries that were replaced on "
+                            "disk since they were loaded\n");
+}
+
+/* Say why lines of source are missing, once in a report. */
+static void put_refused(const printer *p)
+{
+    ss_source *source = p->r->source;
+    const char *reason = source && !source->has_told ? ss_why_no_lines(source) : NULL;
+
+    if (!reason)
+        return;
+    source->has_told = true;
+    put_indent(p);
+    ss_writer_text(p->r->w, "... ");
+    ss_writer_text(p->r->w, reason);
+    ss_writer_text(p->r->w, "\n");
+}
+
+/* Whether it would write anything. */
+static bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
+{
+    const printer p = {.r = r, .stack = stack, .folds = ss_report_folds(r, stack)};
+
+    for (uint32_t at = 0; at < p.folds.shell;) {
+        element e = element_at(&stack, at);
+
+        if (look_at(&p, e, UINT32_MAX, false).shown)
+            return true;
+        at = e.end;
+    }
+    return p.folds.shell_is != NULL;
+}
+
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
+{
+    printer p = {.r = r, .stack = stack, .indent = indent, .folds = ss_report_folds(r, stack)};
+    uint32_t end = p.folds.shell;
+    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    element e = {0, 0};
+
+    ss_report_dates(r, stack);
+    if (last)
+        put_shell(&p);
+    for (uint32_t at = last ? end : 0; at != (last ? 0 : end) && !r->w->failed;) {
+        e = last ? element_before(&stack, at) : element_at(&stack, at);
+        print_element(&p, e);
+        at = last ? e.begin : e.end;
+    }
+    end_repeats(&p);
+    if (!last)
+        put_shell(&p);
+    if (p.hidden)
+        put_line(&p, "... ", p.hidden,
+                 p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
+    if (p.lineless && !r->failfast)
+        put_missing(&p);
+    if (p.replaced)
+        put_replaced(&p);
+    put_refused(&p);
+}
+
+/* ---- Title -----------------------------------------------------------------------------------*/
+
+/* What an error says, as text: its type and message, its notes, and its HRESULT. */
+
+/* Write further lines of an error's text so that none can pose as a line of the report. */
+static void put_further_lines(const ss_report *r, ss_redacted *rest, const char *color)
+{
+    while (!ss_redacted_is_done(rest) && !r->w->failed) {
+        ss_writer_text(r->w, ss_redacted_line_is_done(rest) ? "|" : "| ");
+        ss_color_begin(r, color);
+        ss_redacted_line(rest, r->w, SS_ESCAPE_TABS);
+        ss_color_end(r, color);
+        ss_writer_text(r->w, "\n");
+    }
+}
+
+static const char *exception_language(const ss_facts *facts)
+{
+    const char *language =
+        facts->exception ? facts->exception->lpVtbl->GetLanguage(facts->exception) : NULL;
+
+    return language ? language : facts->language;
+}
+
+/* The type of an exception; NULL if there is none, or only that of a value that was thrown. */
+static const char *exception_type(const ss_facts *facts)
+{
+    const stacksplice_glue *known = facts->type ? ss_glue_of(exception_language(facts)) : NULL;
+
+    return known && ss_glue_matches(facts->type, known->values) ? NULL : facts->type;
+}
+
+/* The type in the title: a language may hold another one's error as an exception of its own. */
+static const char *title_type(const ss_facts *facts)
+{
+    bool is_held = facts->told && facts->told->error && facts->told->type;
+
+    return is_held ? facts->told->type : exception_type(facts);
+}
+
+/* "ValueError: bad amount 'x'" */
+static void put_title(const ss_report *r, const ss_facts *facts)
+{
+    const char *type = title_type(facts);
+    ss_writer *w = r->w;
+    ss_redacted rest;
+    bool any;
+
+    ss_redacted_begin(&rest, ss_facts_message(facts), STACKSPLICE_TEXT_MESSAGE,
+                      r->failfast != NULL);
+    any = !ss_redacted_is_done(&rest);
+    if (type) {
+        ss_color_begin(r, SS_COLOR_TYPE);
+        ss_report_put(r, type, STACKSPLICE_TEXT_MESSAGE);
+        ss_color_end(r, SS_COLOR_TYPE);
+        ss_writer_text(w, any ? ": " : "");
+    }
+    ss_color_begin(r, SS_COLOR_PLACE);
+    if (any)
+        ss_redacted_line(&rest, w, SS_ESCAPE_TABS);
+    else if (!type)
+        ss_writer_text(w, "error");
+    ss_color_end(r, SS_COLOR_PLACE);
+    ss_writer_text(w, "\n");
+    put_further_lines(r, &rest, SS_COLOR_PLACE);
+    ss_redacted_end(&rest);
+}
+
+/* "note: while loading rates.csv" */
+static int put_note(const char *text, size_t length, void *data)
+{
+    const ss_report *r = data;
+    ss_redacted rest;
+
+    ss_redacted_begin(&rest, (ss_text){text, NULL, length}, STACKSPLICE_TEXT_MESSAGE,
+                      r->failfast != NULL);
+    ss_writer_text(r->w, "note: ");
+    ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
+    ss_writer_text(r->w, "\n");
+    put_further_lines(r, &rest, SS_COLOR_NONE);
+    ss_redacted_end(&rest);
+    return r->w->failed;
+}
+
+/* ---- The HRESULT -----------------------------------------------------------------------------*/
+
+/* Whether a type of ours carries the HRESULT that native code gave: stacksplice.HResultError. */
+static bool is_carrier(const char *type)
+{
+    static const char own[] = "stacksplice";
+
+    return !strncmp(type, own, sizeof own - 1) && strchr(".:", type[sizeof own - 1]);
+}
+
+/* Whether a value that was thrown has this HRESULT because it has none of its own. */
+static bool is_default(HRESULT hr)
+{
+    return hr == E_FAIL || hr == E_OUTOFMEMORY || hr == E_UNEXPECTED ||
+           (uint32_t)hr == 0x80020101u; /* SCRIPT_E_REPORTED */
+}
+
+/* Where the type of a script's exception determines the HRESULT, it tells a reader nothing. */
+static bool is_told(const ss_report *r, const ss_facts *facts)
+{
+    if (r->all_frames || !facts->type)
+        return true;
+    return exception_type(facts) ? is_carrier(facts->type) : !is_default(facts->view.hresult);
+}
+
+/* "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect." */
+static void ss_report_hresult(const ss_report *r, const ss_facts *facts)
+{
+    const char *symbol = ss_hresult_symbol(facts->view.hresult);
+
+    if (!is_told(r, facts))
+        return;
+    ss_writer_text(r->w, "HRESULT 0x");
+    ss_writer_hex(r->w, (uint32_t)facts->view.hresult, 8);
+    if (symbol) {
+        ss_writer_text(r->w, " ");
+        ss_writer_text(r->w, symbol);
+    }
+    if (ss_facts_has_own_message(facts)) {
+        ss_writer_text(r->w, ": ");
+        ss_redact(ss_facts_description(facts), STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL, r->w,
+                  SS_ESCAPE_LINE);
+    }
+    ss_writer_text(r->w, "\n");
+}
+
+/* Write type, message, notes and, if it says something, the HRESULT. */
+static void ss_report_title(const ss_report *r, const ss_facts *facts)
+{
+    put_title(r, facts);
+    ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
+    ss_report_hresult(r, facts);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------*/
+
+static void put_shown_place(const ss_report *r, const char *place)
 {
     if (!place)
         return;
@@ -22,7 +1077,7 @@ static void put_stack(const ss_report *r, const ss_facts *facts)
         return;
     ss_writer_text(r->w, "Stack of thread ");
     ss_writer_decimal(r->w, facts->view.thread_id);
-    put_place(r, place);
+    put_shown_place(r, place);
     ss_writer_text(r->w, " (most recent call first):\n");
     ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 4);
     ss_locals_end(&locals);
@@ -44,7 +1099,7 @@ static void put_traceback(const ss_report *r, const ss_facts *facts)
         ss_writer_text(r->w, " for thread ");
         ss_writer_decimal(r->w, facts->view.thread_id);
     }
-    put_place(r, place);
+    put_shown_place(r, place);
     ss_writer_text(r->w, " (most recent call last):\n");
     ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 2);
     ss_locals_end(&locals);
@@ -52,16 +1107,16 @@ static void put_traceback(const ss_report *r, const ss_facts *facts)
 
 /* ---- Propagation -----------------------------------------------------------------------------*/
 
-typedef struct chain {
+typedef struct nodes {
     const ss_report *r;
     uint64_t thread_id; /* of the error */
     uint32_t count;
-} chain;
+} nodes;
 
 /* Brief: one line, "1. received by NAME at convert (bridge.c:73)". */
 static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
-    chain *c = data;
+    nodes *c = data;
     ss_writer *w = c->r->w;
     bool whole = c->r->all_frames;
 
@@ -85,7 +1140,7 @@ static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack st
 
 static void put_nodes(const ss_report *r, const ss_facts *facts)
 {
-    chain c = {r, facts->view.thread_id, 0};
+    nodes c = {r, facts->view.thread_id, 0};
 
     ss_facts_each_node(facts, put_node, &c);
 }
@@ -131,7 +1186,8 @@ static void put_told(const ss_report *r, const ss_facts *facts)
     }
 }
 
-void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
+/* The same without causes and members. */
+static void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
 {
     const stacksplice_told *told = facts->told;
 
@@ -141,4 +1197,268 @@ void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
         put_told(r, facts);
     if (told)
         put_lines(r, told->passed);
+}
+
+/* ---- Chain -----------------------------------------------------------------------------------*/
+
+/*
+ * The text report of an error, its causes, and the members of groups, which are set off by a
+ * margin.
+ */
+
+typedef struct report_text {
+    const ss_report *r;
+    uint32_t depth; /* of the margin: number of enclosing groups */
+    bool closed;    /* the last line closes a group */
+    ss_seen seen;
+} report_text;
+
+static void put_error_and_causes(report_text *s, const ss_facts *facts);
+
+static void put_rule(report_text *s, uint32_t number, bool is_rest)
+{
+    ss_writer *w = s->r->w;
+
+    ss_writer_margin(w, 0, '|');
+    put_spaces(w, 2 * s->depth);
+    ss_writer_text(w, number == 1 ? "+-+---------------- " : "  +---------------- ");
+    if (is_rest)
+        ss_writer_text(w, "...");
+    else
+        ss_writer_decimal(w, number);
+    ss_writer_text(w, " ----------------\n");
+}
+
+/* One line for what is not shown. */
+static void put_rest(const report_text *s, uint32_t count)
+{
+    ss_writer_text(s->r->w, "and ");
+    ss_writer_decimal(s->r->w, count);
+    ss_writer_text(s->r->w, count == 1 ? " more error\n" : " more errors\n");
+}
+
+static void put_member(report_text *s, const ss_facts *group, uint32_t index)
+{
+    ss_subject member;
+    ss_facts facts;
+
+    if (!ss_facts_member(group, index, &member)) {
+        ss_writer_text(s->r->w, "an unreadable error\n");
+        return;
+    }
+    if (!ss_facts_of(member, &facts)) {
+        ss_writer_text(s->r->w, "an error of another library\n");
+    } else {
+        if (ss_seen_has(&s->seen, &facts))
+            ss_writer_text(s->r->w, s->r->order == STACKSPLICE_ORDER_NEWEST_LAST
+                                        ? "an error of this report\n"
+                                        : "an error above\n");
+        else
+            put_error_and_causes(s, &facts);
+        ss_facts_release(&facts);
+    }
+    ss_subject_release(member);
+}
+
+/* Close a group, and with the same line every group of which it is the last member. */
+static void put_end(report_text *s)
+{
+    if (s->closed)
+        return;
+    ss_writer_margin(s->r->w, 0, '|');
+    put_spaces(s->r->w, 2 * s->depth + 2);
+    ss_writer_text(s->r->w, "+------------------------------------\n");
+    s->closed = true;
+}
+
+static void put_members(report_text *s, const ss_facts *group, uint32_t members, uint32_t left_out)
+{
+    uint32_t shown = members < SS_REPORT_MEMBERS_MAX ? members : SS_REPORT_MEMBERS_MAX;
+    uint32_t rest = members - shown + left_out;
+    ss_writer *w = s->r->w;
+
+    if (s->depth > SS_REPORT_DEPTH_MAX || !ss_room_for_error()) {
+        put_rest(s, members + left_out);
+        return;
+    }
+    for (uint32_t i = 0; i < shown + (rest != 0) && !w->failed; i++) {
+        put_rule(s, i + 1, i == shown);
+        s->depth++;
+        s->closed = false;
+        ss_writer_margin(w, s->depth, '|');
+        if (i < shown)
+            put_member(s, group, i);
+        else
+            put_rest(s, rest);
+        s->depth--;
+    }
+    put_end(s);
+    ss_writer_margin(w, s->depth, '|');
+}
+
+static void put_error(report_text *s, const ss_facts *facts)
+{
+    bool is_outermost = s->depth == 0;
+    uint32_t members = 0, left_out = 0;
+
+    s->closed = false;
+    if (!ss_facts_group(facts, &members, &left_out) || members + left_out == 0) {
+        ss_report_text_alone(s->r, facts);
+        return;
+    }
+    if (is_outermost) {
+        s->depth = 1;
+        ss_writer_margin(s->r->w, s->depth, '+');
+    }
+    ss_report_text_alone(s->r, facts);
+    put_members(s, facts, members, left_out);
+    if (is_outermost) {
+        s->depth = 0;
+        ss_writer_margin(s->r->w, 0, '|');
+    }
+}
+
+/* ---- Causes ----------------------------------------------------------------------------------*/
+
+/* The errors that one was made from, latest first, each once. */
+typedef struct chain {
+    ss_subject errors[SS_REPORT_CAUSES_MAX];
+    stacksplice_relation relations[SS_REPORT_CAUSES_MAX]; /* to the error before it */
+    uint32_t count;
+    const char *end;                   /* why there are no more; or NULL */
+    stacksplice_relation end_relation; /* of what END is about */
+} chain;
+
+/* The error that was added last, and what is known of the next. */
+typedef struct link {
+    ss_subject later;
+    stacksplice_relation relation;
+    uint32_t left_out;
+} link;
+
+static bool end_chain(chain *c, stacksplice_relation relation, const char *end)
+{
+    c->end = end;
+    c->end_relation = relation;
+    return false;
+}
+
+static bool end_at(chain *c, const link *at)
+{
+    if (at->later.told && at->later.told->cause_above)
+        return end_chain(c, at->relation, " an error above.\n");
+    if (at->left_out)
+        return end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    return false;
+}
+
+/* Add the next error; false after the last. */
+static bool add_cause(report_text *s, chain *c, link *at)
+{
+    ss_subject next = ss_subject_previous(at->later);
+    bool added = false;
+    ss_facts cause;
+
+    if (!ss_subject_is(next) || !ss_facts_of(next, &cause))
+        return end_at(c, at);
+    if (ss_seen_has(&s->seen, &cause)) {
+        end_chain(c, at->relation, " an error above.\n");
+    } else if (c->count == SS_REPORT_CAUSES_MAX || !ss_seen_add(&s->seen, &cause)) {
+        end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
+    } else {
+        c->errors[c->count] = next;
+        c->relations[c->count++] = at->relation;
+        added = true;
+    }
+    *at = (link){next, cause.view.relation, cause.view.causes_left_out};
+    ss_facts_release(&cause);
+    return added;
+}
+
+static void find_causes(report_text *s, const ss_facts *facts, chain *c)
+{
+    link at = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
+
+    c->count = 0;
+    c->end = NULL;
+    while (ss_facts_has_chain(facts) && add_cause(s, c, &at)) {
+    }
+}
+
+static void put_words(report_text *s, stacksplice_relation relation, const char *rest)
+{
+    s->closed = false;
+    ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "Raised while handling"
+                                                                     : "Caused by");
+    ss_writer_text(s->r->w, rest);
+}
+
+static void put_cause(report_text *s, ss_subject subject)
+{
+    ss_facts cause;
+
+    if (!ss_facts_of(subject, &cause))
+        return;
+    put_error(s, &cause);
+    ss_facts_release(&cause);
+}
+
+static void put_causes_below(report_text *s, const chain *c)
+{
+    for (uint32_t i = 0; i < c->count && !s->r->w->failed; i++) {
+        s->closed = false;
+        ss_writer_text(s->r->w, "\n");
+        put_words(s, c->relations[i], ":\n");
+        put_cause(s, c->errors[i]);
+    }
+    if (!c->end)
+        return;
+    s->closed = false;
+    ss_writer_text(s->r->w, "\n");
+    put_words(s, c->end_relation, c->end);
+}
+
+/* The oldest first, in the words of scripts' tracebacks. */
+static void put_causes_above(report_text *s, const chain *c)
+{
+    if (c->end) {
+        put_words(s, c->end_relation, c->end);
+        ss_writer_text(s->r->w, "\n");
+    }
+    for (uint32_t i = c->count; i-- && !s->r->w->failed;) {
+        put_cause(s, c->errors[i]);
+        s->closed = false;
+        ss_writer_text(s->r->w, c->relations[i] == STACKSPLICE_RELATION_CONTEXT
+                                    ? "\nDuring handling of the above exception, another exception "
+                                      "occurred:\n\n"
+                                    : "\nThe above exception was the direct cause of the following "
+                                      "exception:\n\n");
+    }
+}
+
+static void put_error_and_causes(report_text *s, const ss_facts *facts)
+{
+    bool last = s->r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    chain c;
+
+    (void)ss_seen_add(&s->seen, facts);
+    if (last) {
+        find_causes(s, facts, &c);
+        put_causes_above(s, &c);
+    }
+    put_error(s, facts);
+    if (!last) {
+        find_causes(s, facts, &c);
+        put_causes_below(s, &c);
+    }
+}
+
+void ss_report_text(const ss_report *r, const ss_facts *facts)
+{
+    report_text s = {.r = r};
+
+    if (r->alone)
+        ss_report_text_alone(r, facts);
+    else
+        put_error_and_causes(&s, facts);
 }

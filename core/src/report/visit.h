@@ -2,7 +2,7 @@
 #ifndef SS_VISIT_H
 #define SS_VISIT_H
 
-#include "report/emit.h"
+#include "report/json.h"
 #include "report/report.h"
 
 void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
@@ -15,6 +15,9 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32
  */
 void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
                     const char *schema, uint32_t parts);
+
+/* Emit the event that Sentry takes. */
+void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts);
 
 /* Parts of it. */
 void ss_visit_text(ss_emit *e, const char *key, ss_text text);

@@ -5,11 +5,603 @@
  * A session (Dwfl) holds only the modules that were requested, one by one.  Reporting all modules
  * of a large process takes longer than a first answer may.
  */
-#include "resolve/debuginfo_session.h"
-
 #include "base/alloc.h"
+#include "resolve/debuginfo.h"
+#include "resolve/libdw.h"
+#include "resolve/room.h"
+#include "splice/unloaded.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* ---- Mapped ----------------------------------------------------------------------------------*/
+
+/*
+ * Whether a file on disk is the one that was loaded, where no build-id tells.  The kernel names a
+ * mapping as it names an open file, with a mark behind what was deleted or replaced.
+ */
+
+enum { LONGEST = SS_BINARY_PATH_MAX + 128 };
+
+/* The kernel's name of the file at PATH; false if it cannot be opened. */
+static bool name_of_file(const char *path, char name[LONGEST])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char link[32];
+    ssize_t length;
+
+    if (fd < 0)
+        return false;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = readlink(link, name, LONGEST - 1);
+    close(fd);
+    name[length > 0 ? length : 0] = 0;
+    return length > 0;
+}
+
+/* Whether LINE of the kernel's list is of ADDRESS; *NAME is then what it ends with. */
+static bool is_of(const char *line, uintptr_t address, const char **name)
+{
+    unsigned long start, end;
+    int at = 0;
+
+    if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &start, &end, &at) < 2 || !at ||
+        address < start || address >= end)
+        return false;
+    *name = line + at;
+    return true;
+}
+
+/* Whether ADDRESS has a mapping of the file NAME; true where the kernel does not tell. */
+static bool is_mapped_at(uintptr_t address, const char *name)
+{
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    static char lines[2 * LONGEST]; /* (LOCK of native.c) */
+    const char *mapped = NULL;
+    size_t have = 0;
+    ssize_t got;
+
+    while (fd >= 0 && !mapped && (got = read(fd, lines + have, sizeof lines - 1 - have)) > 0) {
+        char *line = lines, *end;
+
+        have += (size_t)got;
+        lines[have] = 0;
+        for (; (end = strchr(line, '\n')) != NULL && !mapped; line = end + 1) {
+            *end = 0;
+            if (is_of(line, address, &mapped))
+                break;
+        }
+        if (!mapped) {
+            have -= (size_t)(line - lines);
+            memmove(lines, line, have);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return !mapped || !strcmp(mapped, name);
+}
+
+static bool ss_file_is_mapped(const ss_binary *module)
+{
+    static char name[LONGEST]; /* (LOCK of native.c) */
+
+    return ss_met_file_stays(module->start + 1) &&
+           (!name_of_file(module->path, name) || is_mapped_at(module->start, name));
+}
+
+/* ---- Libdw -----------------------------------------------------------------------------------*/
+
+enum { SS_SESSION_FILES = 64 };
+
+/* A session of libdw, and the separate debug files that it keeps open. */
+typedef struct ss_session {
+    Dwfl *dwfl; /* NULL: not begun */
+    uint32_t opened_count;
+    struct {
+        int fd;
+        dev_t device;
+        ino_t inode;
+    } opened[SS_SESSION_FILES];
+} ss_session;
+
+/* ---- Load ------------------------------------------------------------------------------------*/
+
+/* Loads libdw when the first native address is resolved. */
+
+#define NAME(result, name, parameters) #name,
+static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
+
+static _Atomic(ss_libdw *) loaded; /* (ATOMIC) lives as long as the process */
+static atomic_bool missing;        /* (ATOMIC) it is not installed */
+
+/* Fill FUNCTIONS from LIBRARY; false if one is missing. */
+static bool find_functions_of(void *library, ss_libdw *functions)
+{
+    for (size_t i = 0; i < SS_COUNT_OF(names); i++) {
+        void *function = dlsym(library, names[i]);
+
+        if (!function)
+            return false;
+        memcpy((char *)functions + i * sizeof function, &function, sizeof function);
+    }
+    return true;
+}
+
+static void open_libdw(void *library)
+{
+    *(void **)library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+}
+
+bool ss_debug_load(void)
+{
+    ss_libdw *functions, *none = NULL;
+    void *library;
+
+    if (atomic_load_explicit(&loaded, memory_order_acquire))
+        return true;
+    if (atomic_load_explicit(&missing, memory_order_relaxed))
+        return false;
+    functions = ss_alloc(1, sizeof *functions);
+    if (!functions)
+        return false;
+    if (!ss_room_call(open_libdw, &library)) {
+        ss_free(functions);
+        return false;
+    }
+    if (!library || !find_functions_of(library, functions)) {
+        atomic_store_explicit(&missing, true, memory_order_relaxed);
+        ss_free(functions);
+        return false;
+    }
+    /* Two threads may get here; both tables are the same. */
+    if (!atomic_compare_exchange_strong(&loaded, &none, functions))
+        ss_free(functions);
+    return true;
+}
+
+const char *ss_debug_missing(void)
+{
+    return atomic_load_explicit(&missing, memory_order_relaxed)
+               ? "libdw.so.1 not found (Debian package: libdw1)"
+               : NULL;
+}
+
+/* Call after ss_debug_load returned true; the functions stay valid until the process ends. */
+static const ss_libdw *ss_libdw_functions(void)
+{
+    return atomic_load_explicit(&loaded, memory_order_acquire);
+}
+
+/* ---- Session ---------------------------------------------------------------------------------*/
+
+static const ss_libdw *ss_dw; /* (LOCK of native.c), as everything below */
+static bool broken;           /* libdw ran out of memory half-way: never call it again */
+static jmp_buf out_of_memory;
+
+/*
+ * Call F with DATA.  False when libdw ran out of memory, now or before: then its structures may be
+ * half-built, and it is never called again.
+ */
+static bool ss_debug_run(void (*f)(void *), void *data)
+{
+    if (broken)
+        return false;
+    ss_dw = ss_libdw_functions();
+    if (setjmp(out_of_memory)) {
+        broken = true;
+        return false;
+    }
+    f(data);
+    return true;
+}
+
+/* libdw ends the process when an allocation fails, unless this leaves it for ss_debug_run. */
+static __attribute__((noreturn)) void ss_debug_leave(void)
+{
+    longjmp(out_of_memory, 1);
+}
+
+/* Let nothing call libdw from now on. */
+static void ss_debug_stop(void)
+{
+    broken = true;
+}
+
+/* ---- Sessions --------------------------------------------------------------------------------*/
+
+/* False when libdw refuses. */
+static bool ss_session_begin(ss_session *session, const Dwfl_Callbacks *callbacks)
+{
+    if (!session->dwfl && ss_dw->elf_version(EV_CURRENT) != EV_NONE)
+        session->dwfl = ss_dw->dwfl_begin(callbacks);
+    return session->dwfl != NULL;
+}
+
+/*
+ * Note FD, which libdw is going to keep open: a host that closes all descriptors, as daemons do,
+ * may reuse the number.  Returns FD, or -1 after closing it.
+ */
+static int ss_session_note(ss_session *session, int fd)
+{
+    struct stat status;
+
+    if (fd < 0)
+        return fd;
+    if (session->opened_count == SS_SESSION_FILES || fstat(fd, &status)) {
+        close(fd);
+        return -1;
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    session->opened[session->opened_count].fd = fd;
+    session->opened[session->opened_count].device = status.st_dev;
+    session->opened[session->opened_count].inode = status.st_ino;
+    session->opened_count++;
+    return fd;
+}
+
+static bool are_still_ours(const ss_session *session)
+{
+    for (uint32_t i = 0; i < session->opened_count; i++) {
+        struct stat status;
+
+        if (fstat(session->opened[i].fd, &status) || status.st_dev != session->opened[i].device ||
+            status.st_ino != session->opened[i].inode)
+            return false;
+    }
+    return true;
+}
+
+/* End SESSION, unless that would close a descriptor of the host; it can begin again. */
+static void ss_session_end(ss_session *session)
+{
+    if (session->dwfl && !broken && are_still_ours(session))
+        ss_dw->dwfl_end(session->dwfl); /* otherwise leak it: it would close what is the host's */
+    session->dwfl = NULL;
+    session->opened_count = 0;
+}
+
+/* ---- Files -----------------------------------------------------------------------------------*/
+
+/*
+ * Whether FD can be a file that a process maps.  For an object file (ET_REL), libdw asks for the
+ * address of each section, which we cannot answer.
+ */
+static bool can_be_mapped(int fd)
+{
+    unsigned char begin[EI_NIDENT + sizeof(Elf64_Half)];
+    struct stat status;
+    Elf64_Half type;
+
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
+        pread(fd, begin, sizeof begin, 0) != (ssize_t)sizeof begin)
+        return false;
+    memcpy(&type, begin + EI_NIDENT, sizeof type);
+    return type == ET_EXEC || type == ET_DYN;
+}
+
+/* A Dwfl_Callbacks.find_elf: maps the binary itself and closes its descriptor at once. */
+/* Opens only regular files. */
+static int ss_session_find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                               char **file, Elf **elf)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    (void)module, (void)data, (void)base, (void)file;
+    if (fd < 0)
+        return -1;
+    if (can_be_mapped(fd)) {
+        *elf = ss_dw->elf_begin(fd, LIBELF_READ_MMAP_PRIVATE, NULL);
+        if (*elf && ss_dw->elf_cntl(*elf, LIBELF_FDREAD)) { /* no longer needs the descriptor */
+            ss_dw->elf_end(*elf);
+            *elf = NULL;
+        }
+    }
+    close(fd);
+    return -1;
+}
+
+/* Whether FOUND has this build-id, in lower-case hexadecimal; empty is none. */
+static bool ss_session_same_build(Dwfl_Module *found, const char *build_id)
+{
+    const unsigned char *bits;
+    GElf_Addr at;
+    int length = ss_dw->dwfl_module_build_id(found, &bits, &at);
+
+    if (length <= 0)
+        return !*build_id;
+    if (strlen(build_id) != 2 * (size_t)length)
+        return false;
+    for (int i = 0; i < length; i++) {
+        if (build_id[2 * i] != "0123456789abcdef"[bits[i] >> 4] ||
+            build_id[2 * i + 1] != "0123456789abcdef"[bits[i] & 15])
+            return false;
+    }
+    return true;
+}
+
+/* ---- Answer ----------------------------------------------------------------------------------*/
+
+/* What libdw knows of an address in one module. */
+
+static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
+{
+    GElf_Sym symbol;
+    GElf_Off offset;
+    const char *name =
+        ss_dw->dwfl_module_addrinfo(module, address, &offset, &symbol, NULL, NULL, NULL);
+
+    if (name && *name && (!symbol.st_size || offset < symbol.st_size)) {
+        answer->symbol = name;
+        answer->symbol_start = address - (uintptr_t)offset;
+    }
+}
+
+static bool has_address(Dwarf_Die *entry, Dwarf_Addr address)
+{
+    return ss_dw->dwarf_haspc(entry, address) > 0;
+}
+
+static bool has_ranges(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+
+    return ss_dw->dwarf_attr_integrate(unit, DWARF_ranges, &attribute) ||
+           ss_dw->dwarf_attr_integrate(unit, DWARF_low_pc, &attribute);
+}
+
+/*
+ * The table of .debug_aranges has no entries for some units (clang writes none), and libdw takes
+ * the unit before an address that is in no entry.  So the unit's own ranges decide.
+ */
+static Dwarf_Die *unit_of(Dwfl_Module *module, uintptr_t address, Dwarf_Addr *bias)
+{
+    Dwarf_Die *unit = ss_dw->dwfl_module_addrdie(module, address, bias);
+
+    if (unit && (has_address(unit, address - *bias) || !has_ranges(unit)))
+        return unit;
+    unit = NULL;
+    while ((unit = ss_dw->dwfl_module_nextcu(module, unit, bias)) != NULL) {
+        if (has_address(unit, address - *bias))
+            return unit;
+    }
+    return NULL;
+}
+
+static void find_line(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_frame *frame)
+{
+    Dwarf_Line *line = ss_dw->dwarf_getsrc_die(unit, address);
+    const char *file = line ? ss_dw->dwarf_linesrc(line, NULL, NULL) : NULL;
+    int number = 0, column = 0;
+
+    if (!file || ss_dw->dwarf_lineno(line, &number) || number <= 0)
+        return;
+    frame->file = file;
+    frame->line = (uint32_t)number;
+    if (!ss_dw->dwarf_linecol(line, &column) && column > 0)
+        frame->column = (uint32_t)column;
+}
+
+static const char *function_name(Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    const char *name =
+        ss_dw->dwarf_formstring(ss_dw->dwarf_attr_integrate(die, DWARF_linkage_name, &attribute));
+
+    return name ? name : ss_dw->dwarf_diename(die);
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned attribute_name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+
+    if (ss_dw->dwarf_formudata(ss_dw->dwarf_attr_integrate(die, attribute_name, &attribute),
+                               &value) ||
+        value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value;
+}
+
+/* Find where INLINED, an inlined function, was called: the location in the frame around it. */
+static void find_call(Dwarf_Die *unit, Dwarf_Die *inlined, ss_debug_frame *frame)
+{
+    uint32_t file = number_of(inlined, DWARF_call_file);
+    Dwarf_Files *files;
+    size_t count;
+
+    frame->line = number_of(inlined, DWARF_call_line);
+    frame->column = number_of(inlined, DWARF_call_column);
+    if (frame->line && !ss_dw->dwarf_getsrcfiles(unit, &files, &count) && file < count)
+        frame->file = ss_dw->dwarf_filesrc(files, file, NULL, NULL);
+}
+
+/* ---- Functions around an address -------------------------------------------------------------*/
+
+enum { NESTED = 256 }; /* scopes without a function between two functions */
+
+/*
+ * A walk down the entries of a unit.  Each comes behind all that were met before, as in the file; a
+ * damaged file could send the walk back, and round for ever.
+ */
+typedef struct walk {
+    Dwarf_Addr address;
+    const void *last; /* the entry met last */
+    uint32_t nested;
+    uint32_t count;                     /* of functions around the address */
+    Dwarf_Die functions[SS_INLINE_MAX]; /* the innermost of them, one after the other in a ring */
+} walk;
+
+static bool advance(walk *w, const Dwarf_Die *entry)
+{
+    if (entry->addr <= w->last)
+        return false;
+    w->last = entry->addr;
+    return true;
+}
+
+/* Whether ENTRY is none of a function, but functions in it may have the address. */
+static bool can_be_around(const walk *w, Dwarf_Die *entry, int tag)
+{
+    if (tag == DWARF_namespace || tag == DWARF_module)
+        return true;
+    return (tag == DWARF_lexical_block || tag == DWARF_try_block || tag == DWARF_catch_block) &&
+           has_address(entry, w->address);
+}
+
+/* Find the next function with the address within the entry WITHIN.  Blocks may overlap. */
+static bool find_function(walk *w, Dwarf_Die *within, Dwarf_Die *found)
+{
+    Dwarf_Die entry;
+    int end = ss_dw->dwarf_child(within, &entry);
+
+    for (; !end && advance(w, &entry); end = ss_dw->dwarf_siblingof(&entry, &entry)) {
+        int tag = ss_dw->dwarf_tag(&entry);
+        bool inside = false;
+
+        if ((tag == DWARF_subprogram || tag == DWARF_inlined_subroutine) &&
+            has_address(&entry, w->address)) {
+            *found = entry;
+            return true;
+        }
+        if (w->nested < NESTED && can_be_around(w, &entry, tag)) {
+            w->nested++;
+            inside = find_function(w, &entry, found);
+            w->nested--;
+        }
+        if (inside)
+            return true;
+    }
+    return false;
+}
+
+/* Where each function was called is the location in the frame around it. */
+static void add_functions(Dwarf_Die *unit, walk *w, ss_debug_answer *answer)
+{
+    while (w->count && answer->count < SS_INLINE_MAX) {
+        Dwarf_Die *function = &w->functions[--w->count % SS_INLINE_MAX];
+        ss_debug_frame *frame = &answer->frames[answer->count++];
+
+        frame->function = function_name(function);
+        if (!w->count || answer->count == SS_INLINE_MAX)
+            return;
+        find_call(unit, function, frame + 1);
+    }
+}
+
+/*
+ * libdw's dwarf_getscopes does not find functions in namespaces, where clang puts them, and none
+ * around an inlined function of another unit, which link-time optimisation makes.
+ */
+static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answer)
+{
+    walk w = {.address = address};
+    Dwarf_Die within = *unit;
+
+    while (find_function(&w, &within, &within)) {
+        if (ss_dw->dwarf_tag(&within) == DWARF_subprogram)
+            w.count = 0; /* nested in the source only: nothing called it here */
+        w.functions[w.count++ % SS_INLINE_MAX] = within;
+    }
+    add_functions(unit, &w, answer);
+}
+
+/* Find symbol, functions and lines of ADDRESS; see ss_debug_lookup. */
+static void ss_debug_answer_from(Dwfl_Module *module, uintptr_t address,
+                                 bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
+{
+    Dwarf_Addr bias;
+    Dwarf *dwarf;
+    Dwarf_Die *unit;
+
+    find_symbol(module, address, answer);
+    if (is_enough && answer->symbol && is_enough(answer->symbol))
+        return;
+    dwarf = ss_dw->dwfl_module_getdwarf(module, &bias);
+    if (!dwarf)
+        return;
+    ss_dw->dwarf_new_oom_handler(dwarf, ss_debug_leave);
+    unit = unit_of(module, address, &bias);
+    if (!unit)
+        return;
+    find_line(unit, address - bias, &answer->frames[0]);
+    find_functions(unit, address - bias, answer);
+    if (!answer->count && answer->frames[0].file)
+        answer->count = 1;
+}
+
+/* ---- Debuglink -------------------------------------------------------------------------------*/
+
+/*
+ * Separate debug files by the name and the checksum that a stripped binary has in .gnu_debuglink:
+ * beside it, in .debug beside it, and below /usr/lib/debug.
+ */
+
+static uint32_t table[256]; /* (LOCK of native.c) of the checksum of Ethernet and zlib */
+
+static void fill_table(void)
+{
+    for (uint32_t i = 0; i < SS_COUNT_OF(table); i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+    }
+}
+
+static bool has_checksum(int fd, uint32_t wanted)
+{
+    static uint8_t bytes[1 << 16]; /* (LOCK of native.c) */
+    uint32_t sum = UINT32_MAX;
+    ssize_t got;
+
+    fill_table();
+    while ((got = read(fd, bytes, sizeof bytes)) > 0) {
+        for (ssize_t i = 0; i < got; i++)
+            sum = sum >> 8 ^ table[(sum ^ bytes[i]) & 0xff];
+    }
+    return !got && ~sum == wanted && !lseek(fd, 0, SEEK_SET);
+}
+
+/* A descriptor of the regular file PATH if it has that checksum, else -1. */
+static int open_checked(const char *path, uint32_t checksum)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+
+    if (fd >= 0 &&
+        (fstat(fd, &status) || !S_ISREG(status.st_mode) || !has_checksum(fd, checksum))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A descriptor of the debug file that BINARY names by LINK and CHECKSUM, or -1. */
+static int ss_debuglink_open(const char *binary, const char *link, uint32_t checksum)
+{
+    static const char *const forms[] = {"%.*s%s", "%.*s.debug/%s", "/usr/lib/debug%.*s%s"};
+    static char path[2 * SS_BINARY_PATH_MAX]; /* (LOCK of native.c) */
+    const char *slash = binary ? strrchr(binary, '/') : NULL;
+    int fd = -1;
+
+    if (!link || !*link || strchr(link, '/') || !slash)
+        return -1;
+    for (size_t i = 0; i < SS_COUNT_OF(forms) && fd < 0; i++) {
+        int length = snprintf(path, sizeof path, forms[i], (int)(slash + 1 - binary), binary, link);
+
+        if (length > 0 && (size_t)length < sizeof path && strcmp(path, binary) != 0)
+            fd = open_checked(path, checksum);
+    }
+    return fd;
+}
+
+/* ---- Libdw -----------------------------------------------------------------------------------*/
 
 typedef struct known_module {
     uintptr_t start;
@@ -131,4 +723,215 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address,
 
     if (!ss_debug_run(look_up, &q))
         memset(answer, 0, sizeof *answer);
+}
+
+/* ---- File ------------------------------------------------------------------------------------*/
+
+/*
+ * Debug information of files that are not loaded.  Each has a session of its own, in which it lies
+ * as if it were loaded: at the addresses that its program headers name.
+ */
+
+enum { FILES = 32, PAGE = 4096 }; /* a stack has seldom code of more binaries */
+
+typedef struct kept_file {
+    ss_session session;
+    Dwfl_Module *module; /* NULL: libdw cannot read it */
+    uint64_t start;      /* its load address, as libdw counts */
+    uint64_t size;
+    struct stat status; /* another one is another file */
+    char path[SS_BINARY_PATH_MAX];
+} kept_file;
+
+/* The addresses that the segments of a file take. */
+typedef struct extent {
+    uint64_t low, high;
+} extent;
+
+/* (LOCK of native.c) everything below */
+static kept_file files[FILES];
+static uint32_t next_slot;
+static ss_session *reading; /* that of the file which libdw reads now */
+
+/*
+ * Search by build-id.  libdw asks debuginfod servers only where the environment names some, and
+ * only in its wider search.
+ */
+static int find_beside(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                       const char *file, const char *link, GElf_Word crc, char **out)
+{
+    return ss_session_note(reading, ss_dw->dwfl_build_id_find_debuginfo(module, data, name, base,
+                                                                        file, link, crc, out));
+}
+
+static const Dwfl_Callbacks file_callbacks = {
+    .find_elf = ss_session_find_elf,
+    .find_debuginfo = find_beside,
+};
+
+/* ---- Headers ---------------------------------------------------------------------------------*/
+
+static bool is_ours(const Elf64_Ehdr *header)
+{
+    const uint16_t one = 1;
+    const unsigned char order = *(const unsigned char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
+
+    return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+           header->e_ident[EI_DATA] == order &&
+           (header->e_type == ET_DYN || header->e_type == ET_EXEC) &&
+           header->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+/* Read which addresses FD's segments take; false when it is no binary that can be loaded. */
+static bool read_extent(int fd, extent *out)
+{
+    Elf64_Ehdr header;
+
+    *out = (extent){UINT64_MAX, 0};
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header || !is_ours(&header))
+        return false;
+    for (uint16_t i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
+
+        if (pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment)
+            return false;
+        if (segment.p_type != PT_LOAD)
+            continue;
+        if (segment.p_memsz > UINT64_MAX - segment.p_vaddr)
+            return false;
+        if (segment.p_vaddr < out->low)
+            out->low = segment.p_vaddr;
+        if (segment.p_vaddr + segment.p_memsz > out->high)
+            out->high = segment.p_vaddr + segment.p_memsz;
+    }
+    out->low &= ~(uint64_t)(PAGE - 1); /* as in binary.c */
+    return out->low < out->high;
+}
+
+/* ---- The files that are kept -----------------------------------------------------------------*/
+
+static void forget(kept_file *file)
+{
+    ss_session_end(&file->session);
+    file->module = NULL;
+    *file->path = 0;
+}
+
+void ss_debug_forget_files(void)
+{
+    for (size_t i = 0; i < FILES; i++)
+        forget(&files[i]);
+}
+
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
+           one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
+           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
+}
+
+static kept_file *kept(const char *path, const struct stat *status)
+{
+    for (size_t i = 0; i < FILES; i++) {
+        if (!strcmp(files[i].path, path) && is_same(&files[i].status, status))
+            return &files[i];
+    }
+    return NULL;
+}
+
+/* Have libdw open FILE, whose segments are at ADDRESSES. */
+static void begin(kept_file *file, const extent *addresses)
+{
+    Dwfl *dwfl;
+    Dwfl_Module *found;
+    GElf_Addr bias;
+
+    if (!ss_session_begin(&file->session, &file_callbacks))
+        return;
+    dwfl = file->session.dwfl;
+    ss_dw->dwfl_report_begin_add(dwfl);
+    found = ss_dw->dwfl_report_module(dwfl, file->path, addresses->low, addresses->high);
+    ss_dw->dwfl_report_end(dwfl, NULL, NULL);
+    if (!found || !ss_dw->dwfl_module_getelf(found, &bias))
+        return;
+    file->module = found;
+    file->start = addresses->low + bias;
+    file->size = addresses->high - addresses->low;
+}
+
+/* Find PATH among the kept files, or open it in place of the oldest one. */
+static ss_file_status open_file(const char *path, kept_file **out)
+{
+    struct stat status;
+    extent addresses;
+    kept_file *file;
+    bool readable;
+    int fd;
+
+    /* A report names what it likes, and to open a device is to act on it. */
+    if (stat(path, &status) || !S_ISREG(status.st_mode))
+        return SS_FILE_MISSING;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return SS_FILE_MISSING;
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return SS_FILE_MISSING;
+    }
+    file = kept(path, &status);
+    readable = file || read_extent(fd, &addresses);
+    close(fd);
+    if (!readable)
+        return SS_FILE_NO_BINARY;
+    if (!file) {
+        file = &files[next_slot++ % FILES];
+        forget(file);
+        memcpy(file->path, path, strlen(path) + 1);
+        file->status = status;
+        reading = &file->session;
+        begin(file, &addresses);
+    }
+    *out = file;
+    return file->module ? SS_FILE_READ : SS_FILE_NO_BINARY;
+}
+
+/* ---- Looking up ------------------------------------------------------------------------------*/
+
+typedef struct file_question {
+    const char *path, *build_id;
+    uint64_t offset;
+    ss_debug_answer *answer;
+    ss_file_status status;
+} file_question;
+
+static void look_up_in_file(void *data)
+{
+    file_question *q = data;
+    kept_file *file;
+
+    q->status = open_file(q->path, &file);
+    if (q->status != SS_FILE_READ)
+        return;
+    reading = &file->session;
+    if (*q->build_id && !ss_session_same_build(file->module, q->build_id))
+        q->status = SS_FILE_OTHER_BUILD;
+    else if (q->offset < file->size)
+        ss_debug_answer_from(file->module, file->start + q->offset, NULL, q->answer);
+    if (q->answer->symbol)
+        q->answer->symbol_start -= file->start;
+}
+
+ss_file_status ss_debug_lookup_file(const char *path, const char *build_id, uint64_t offset,
+                                    ss_debug_answer *answer)
+{
+    file_question q = {path, build_id, offset, answer, SS_FILE_READ};
+
+    if (strlen(path) >= SS_BINARY_PATH_MAX)
+        return SS_FILE_MISSING;
+    if (!ss_debug_run(look_up_in_file, &q)) {
+        memset(answer, 0, sizeof *answer);
+        return SS_FILE_NO_MEMORY;
+    }
+    return q.status;
 }

@@ -109,7 +109,4 @@ typedef struct ss_libdw {
     LIBDW_FUNCTIONS(LIBDW_MEMBER)
 } ss_libdw;
 
-/* Call after ss_debug_load returned true; the functions stay valid until the process ends. */
-const ss_libdw *ss_libdw_functions(void);
-
 #endif

@@ -1,17 +1,181 @@
 #include "resolve/native.h"
 
 #include "base/alloc.h"
+#include "base/loader.h"
+#include "base/platform.h"
 #include "base/thread.h"
 #include "resolve/debuginfo.h"
-#include "resolve/demangle.h"
 #include "resolve/glue.h"
 #include "resolve/room.h"
 #include "splice/token.h"
 #include "unwind/unwind.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* __cxa_demangle: the readable form of NAME in a block from malloc, or NULL. */
+typedef char *(*ss_demangler)(const char *name, char *buffer, size_t *length, int *status);
+
+/* ---- Native answer ---------------------------------------------------------------------------*/
+
+/* Frames of native addresses, and the blocks that keep them. */
+
+void ss_native_frame(uintptr_t address, const ss_binary *binary, ss_frame *f)
+{
+    stacksplice_frame *frame = &f->frame;
+
+    memset(f, 0, sizeof *f);
+    frame->size = sizeof *frame;
+    frame->kind = STACKSPLICE_FRAME_NATIVE;
+    frame->trust = STACKSPLICE_TRUST_EXACT;
+    frame->language = "native";
+    frame->address = address;
+    if (!binary)
+        return;
+    frame->module = *binary->path ? binary->path : NULL;
+    frame->module_offset = address - binary->start;
+    frame->build_id = *binary->build_id ? binary->build_id : NULL;
+}
+
+/* Copy TEXT to *AT and advance *AT past it. */
+static const char *keep(const char *text, char **at)
+{
+    char *copy = *at;
+    size_t bytes;
+
+    if (!text)
+        return NULL;
+    bytes = strlen(text) + 1;
+    memcpy(copy, text, bytes);
+    *at += bytes;
+    return copy;
+}
+
+static size_t bytes_of(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
+static ss_native_answer *ss_native_pack(const ss_frame *frames, uint32_t count)
+{
+    const stacksplice_frame *first = &frames[0].frame;
+    size_t bytes = sizeof(ss_native_answer) + count * sizeof *frames + bytes_of(first->module) +
+                   bytes_of(first->build_id);
+    const char *module, *build_id;
+    ss_native_answer *a;
+    char *at;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += bytes_of(frames[i].frame.function) + bytes_of(frames[i].frame.file);
+    a = ss_alloc(1, bytes);
+    if (!a)
+        return NULL;
+    atomic_init(&a->refs, 1);
+    a->count = count;
+    a->address = first->address;
+    memcpy(a->frames, frames, count * sizeof *frames);
+    at = (char *)(a->frames + count);
+    module = keep(first->module, &at);
+    build_id = keep(first->build_id, &at);
+    for (uint32_t i = 0; i < count; i++) {
+        stacksplice_frame *frame = &a->frames[i].frame;
+
+        frame->module = module;
+        frame->build_id = build_id;
+        frame->function = keep(frame->function, &at);
+        frame->file = keep(frame->file, &at);
+    }
+    return a;
+}
+
+void ss_native_unref(ss_native_answer *a)
+{
+    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
+        ss_free(a);
+}
+
+/* ---- Demangle --------------------------------------------------------------------------------*/
+
+/* Demangles C++ names with the C++ run-time of the process, if it has one: the core brings none. */
+
+static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
+
+static _Atomic(ss_demangler) kept; /* (ATOMIC) its library stays loaded */
+
+static ss_demangler demangler_of(void *library)
+{
+    void *address = dlsym(library, "__cxa_demangle");
+    ss_demangler demangler;
+
+    memcpy(&demangler, &address, sizeof demangler);
+    return demangler;
+}
+
+/* Sets DATA, a library's file name, to the name of a loaded object with that file name. */
+static int find_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const char *slash = strrchr(info->dlpi_name ? info->dlpi_name : "", '/');
+    const char **found = data;
+
+    (void)size;
+    for (size_t i = 0; i < SS_COUNT_OF(libraries) && slash && !*found; i++)
+        if (!strcmp(slash + 1, libraries[i]))
+            *found = libraries[i];
+    return *found != NULL;
+}
+
+/*
+ * Find one in a library that only its loader sees, as with extensions of interpreters.  dlopen
+ * would search folders for a missing library, so look through the loaded ones first.
+ */
+static ss_demangler find_local(void)
+{
+    ss_demangler demangler = NULL;
+    const char *name = NULL;
+    void *library = NULL;
+
+    (void)ss_loader_iterate(SS_LOADER_LONG, find_library, &name);
+    if (name)
+        library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library)
+        demangler = demangler_of(library);
+    if (demangler)
+        atomic_store_explicit(&kept, demangler, memory_order_relaxed);
+    return demangler; /* keep LIBRARY loaded: other threads may be running in it */
+}
+
+/* NULL where no C++ run-time is loaded.  Takes the loader's lock. */
+static ss_demangler ss_demangler_find(void)
+{
+    ss_demangler demangler = atomic_load_explicit(&kept, memory_order_relaxed);
+
+    if (!demangler)
+        demangler = demangler_of(RTLD_DEFAULT);
+    return demangler ? demangler : find_local();
+}
+
+static void open_library(void *library)
+{
+    *(void **)library = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
+    if (!*(void **)library)
+        *(void **)library = dlopen(libraries[1], RTLD_LAZY | RTLD_LOCAL);
+}
+
+/* The same; loads a C++ run-time where none is loaded. */
+static ss_demangler ss_demangler_load(void)
+{
+    ss_demangler demangler = ss_demangler_find();
+    void *library = NULL;
+
+    if (demangler || !ss_room_call(open_library, &library) || !library)
+        return demangler;
+    return ss_demangler_find();
+}
+
+/* ---- Native ----------------------------------------------------------------------------------*/
 
 /* An address may be in any way of its set, so that those of a stack do not evict each other. */
 enum { SETS_LOG2 = 9, WAYS = 4 };

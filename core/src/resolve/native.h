@@ -30,9 +30,6 @@ ss_native_answer *ss_native_find(uintptr_t address, bool brief);
  */
 ss_native_answer *ss_native_find_in_file(const ss_binary *file, uintptr_t offset,
                                          ss_file_status *status);
-
-/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
-ss_native_answer *ss_native_pack(const ss_frame *frames, uint32_t count);
 void ss_native_unref(ss_native_answer *answer);
 
 /* Fill F with what all frames of ADDRESS share; BINARY may be NULL. */

@@ -2,7 +2,7 @@
 #include "script/exception.h"
 
 #include "base/alloc.h"
-#include "script/owner.h"
+#include "script/release.h"
 
 #include <string.h>
 

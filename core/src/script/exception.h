@@ -50,28 +50,11 @@ struct stacksplice_exception {
     _Atomic uint64_t epoch; /* (ATOMIC) see stacksplice_settle */
     uintptr_t storage[];    /* frames, members, notes, locals, texts */
 };
-
-/*
- * memory.c: release an inside reference of an exception whose value, if any, is dropped elsewhere.
- */
-void ss_exception_unref(stacksplice_exception *x);
-
-/* Call VISIT for each cause and member of X. */
-void ss_exception_each_related(const stacksplice_exception *x,
-                               void (*visit)(IScriptErrorInfo *error));
 void ss_related_wake(IScriptErrorInfo *error);
-void ss_related_sleep(IScriptErrorInfo *error);
 void ss_related_hold(IScriptErrorInfo *error);
 
 /* False where no interpreter can keep a related value again: related errors stay awake. */
 bool ss_exception_sleeps(const stacksplice_exception *x);
-
-/* Take the value if it must be dropped now, because nothing outside holds X; else NULL. */
-void *ss_exception_take_value(stacksplice_exception *x);
-
-/* Lock changes of the value, where other threads may change it. */
-bool ss_exception_lock_value(const stacksplice_exception *x);
-void ss_exception_unlock_value(bool locked);
 
 /* counts.c */
 ULONG ss_exception_add_ref(stacksplice_exception *x);

@@ -1,6 +1,6 @@
 /* The language exception as COM sees it: seven interfaces that forward to the object. */
 #include "script/exception.h"
-#include "script/owner.h"
+#include "script/release.h"
 
 #include <string.h>
 

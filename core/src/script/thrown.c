@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "script/exception.h"
-#include "script/owner.h"
+#include "script/release.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ static bool is_loaded(const code *c)
     return inside == c->address + 1;
 }
 
-/* ---- Libraries --------------------------------------------------------------------------------*/
+/* ---- Libraries -------------------------------------------------------------------------------*/
 
 typedef struct library {
     stacksplice_cpp_library functions; /* (RO) */
@@ -93,7 +93,7 @@ stacksplice_owner *stacksplice_cpp_owner(const stacksplice_cpp_library *function
     return l->owner;
 }
 
-/* ---- Objects ----------------------------------------------------------------------------------*/
+/* ---- Objects ---------------------------------------------------------------------------------*/
 
 typedef struct thrown {
     void *object;

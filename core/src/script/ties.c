@@ -1,6 +1,6 @@
 /* The ties between a value and its error, and the errors that cross a border with it. */
 #include "script/exception.h"
-#include "script/owner.h"
+#include "script/release.h"
 
 /* ---- Ties ------------------------------------------------------------------------------------*/
 

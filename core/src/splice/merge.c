@@ -1,9 +1,9 @@
 #include "splice/merge.h"
 
 #include "splice/source.h"
-#include "splice/token_private.h"
+#include "splice/pool.h"
 
-/* ---- Order ------------------------------------------------------------------------------------*/
+/* ---- Order -----------------------------------------------------------------------------------*/
 
 /*
  * The rest of one source's sorted list.  Its next splice gives
@@ -77,7 +77,7 @@ static const ss_splice *take(cursors *all)
     return splice;
 }
 
-/* ---- Output -----------------------------------------------------------------------------------*/
+/* ---- Output ----------------------------------------------------------------------------------*/
 
 static void put_tokens(const ss_merge *merge, const ss_splice *splice, ss_sink *sink)
 {

@@ -1,9 +1,239 @@
 #include "splice/pool.h"
 
-#include "splice/row.h"
+#include "splice/hash.h"
 
 #include <assert.h>
 #include <sys/mman.h>
+
+/* ---- Content ---------------------------------------------------------------------------------*/
+
+/*
+ * The head holds kind, trust, flags and a bit for each cut string (a byte each).  Then follow, for
+ * each string, its length plus one, or 0 for an absent string (two bytes each); then line and
+ * column.
+ */
+enum { CHUNK = 1, ASYNCHRONOUS = 2 };
+
+static const struct {
+    size_t member;
+    uint32_t most;
+    uint8_t word, shift; /* where the head stores its length */
+} strings[SS_CONTENT_STRINGS] = {
+    {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES, 0, 32},
+    {offsetof(stacksplice_token_info, function), SS_NAME_BYTES, 0, 48},
+    {offsetof(stacksplice_token_info, file), SS_FILE_BYTES, 3, 0},
+    {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES, 3, 16},
+    {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES, 3, 32},
+    {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES, 3, 48},
+};
+
+enum { THE_FILE = 2 };
+
+/* The member of INFO that holds string I; the language is the first. */
+static const char **ss_content_member(stacksplice_token_info *info, uint32_t i)
+{
+    return (const char **)(void *)((char *)info + strings[i].member);
+}
+
+static ss_content_string ss_content_string_at(const uint64_t head[SS_CONTENT_HEAD], uint32_t i)
+{
+    uint32_t stored = (uint16_t)(head[strings[i].word] >> strings[i].shift);
+
+    return (ss_content_string){stored != 0, head[0] >> (24 + i) & 1, stored ? stored - 1 : 0};
+}
+
+/* How many bytes of TEXT to keep, at most MOST; never cuts inside a character. */
+static uint32_t kept_of(const char *text, uint32_t most, bool *cut)
+{
+    uint32_t length = (uint32_t)strnlen(text, most + 1);
+
+    *cut = length > most;
+    if (!*cut)
+        return length;
+    for (length = most; length && (text[length] & 0xC0) == 0x80;)
+        length--;
+    return length;
+}
+
+static uint32_t hash_of(const ss_content *content)
+{
+    uint64_t hash = SS_HASH_START;
+
+    for (uint32_t i = 0; i < SS_CONTENT_HEAD; i++)
+        hash = ss_hash_word(hash, content->head[i]);
+    for (uint32_t i = 0; i < SS_CONTENT_STRINGS; i++)
+        if (content->lengths[i])
+            hash = ss_hash_bytes(hash, content->strings[i], content->lengths[i]);
+    return (uint32_t)hash;
+}
+
+void ss_content_of(const stacksplice_token_info *info, ss_content *content)
+{
+    uint64_t *head = content->head;
+    uint32_t flags = (info->chunk ? CHUNK : 0) | (info->asynchronous ? ASYNCHRONOUS : 0);
+
+    head[1] = (uint64_t)info->line << 32 | info->end_line;
+    head[2] = (uint64_t)info->column << 32 | info->end_column;
+    head[0] = (uint64_t)info->kind | (uint64_t)info->trust << 8;
+    head[3] = 0;
+    content->words = SS_CONTENT_HEAD;
+    for (uint32_t i = 0; i < SS_CONTENT_STRINGS; i++) {
+        const char *text = *ss_content_member((stacksplice_token_info *)info, i);
+        uint32_t kept;
+        bool cut;
+
+        content->strings[i] = text;
+        content->lengths[i] = 0;
+        if (!text)
+            continue;
+        content->lengths[i] = kept = kept_of(text, strings[i].most, &cut);
+        if (cut && i == THE_FILE)
+            flags |= CHUNK; /* the cut text names no file, or another one */
+        head[0] |= (uint64_t)cut << (24 + i);
+        head[strings[i].word] |= (uint64_t)(kept + 1) << strings[i].shift;
+        content->words += (kept + 7) / 8;
+    }
+    head[0] |= (uint64_t)flags << 16;
+    content->hash = hash_of(content);
+}
+
+/* Decode INFO, without its strings, from the head of a row. */
+static void ss_content_info(const uint64_t head[SS_CONTENT_HEAD], stacksplice_token_info *info)
+{
+    uint32_t flags = head[0] >> 16 & 0xFF;
+
+    memset(info, 0, sizeof *info);
+    info->size = sizeof *info;
+    info->kind = (stacksplice_frame_kind)(head[0] & 0xFF);
+    info->trust = (stacksplice_trust)(head[0] >> 8 & 0xFF);
+    info->line = (uint32_t)(head[1] >> 32);
+    info->end_line = (uint32_t)head[1];
+    info->column = (uint32_t)(head[2] >> 32);
+    info->end_column = (uint32_t)head[2];
+    info->chunk = (flags & CHUNK) != 0;
+    info->asynchronous = (flags & ASYNCHRONOUS) != 0;
+}
+
+/* ---- Row -------------------------------------------------------------------------------------*/
+
+_Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
+
+/* Add a chunk of cells; chunks have a fixed size and come in order. */
+static void ss_row_add_chunk(uint32_t first, ss_cell *chunk)
+{
+    atomic_store_explicit(&ss_row_chunks[first / SS_CHUNK_CELLS], chunk, memory_order_release);
+}
+
+ss_cell *ss_row_cell(uint32_t index)
+{
+    ss_cell *chunk = NULL;
+
+    if (index && index < SS_POOL_CELLS)
+        chunk = atomic_load_explicit(&ss_row_chunks[index / SS_CHUNK_CELLS], memory_order_acquire);
+    return chunk ? &chunk[index % SS_CHUNK_CELLS] : NULL;
+}
+
+/* The same for a cell that was used before.  (LOCK) */
+static ss_cell *ss_row_used_cell(uint32_t index)
+{
+    ss_cell *chunk =
+        atomic_load_explicit(&ss_row_chunks[index / SS_CHUNK_CELLS], memory_order_relaxed);
+
+    return &chunk[index % SS_CHUNK_CELLS];
+}
+
+/* Iterates over the words of a row. */
+typedef struct row_cursor {
+    const ss_cell *cell;
+    uint32_t at;
+} row_cursor;
+
+static inline uint64_t next_word(row_cursor *c)
+{
+    if (c->at == SS_CELL_WORDS) {
+        c->cell = ss_row_cell(atomic_load_explicit(&c->cell->next, memory_order_acquire));
+        c->at = 0;
+    }
+    if (!c->cell) { /* the row cannot end here: a writer is reusing the cell */
+        c->at = SS_CELL_WORDS - 1;
+        return 0;
+    }
+    return atomic_load_explicit(&c->cell->row[c->at++], memory_order_acquire);
+}
+
+/*
+ * Compare the row that starts in FIRST.  A later load of its state tells whether the words read
+ * were the row's.
+ */
+static bool ss_row_equals(const ss_cell *first, const ss_content *content)
+{
+    row_cursor row = {first, 0};
+    ss_content_cursor wanted;
+
+    ss_content_begin(&wanted, content);
+    for (uint32_t i = 0; i < content->words; i++)
+        if (!row.cell || next_word(&row) != ss_content_next(&wanted))
+            return false;
+    return true;
+}
+
+typedef struct text_sink {
+    char *buffer;
+    size_t left, needed;
+} text_sink;
+
+/* Append the next string of ROW, which STRING describes; NULL when there is no room. */
+static const char *put_string(row_cursor *row, ss_content_string string, text_sink *sink)
+{
+    size_t mark = string.cut ? sizeof SS_CUT_MARK - 1 : 0, keep = string.length;
+    char *out = sink->buffer;
+    bool fits;
+
+    sink->needed += keep + mark + 1;
+    fits = keep + mark + 1 <= sink->left;
+    if (!fits) {
+        mark = sizeof SS_CUT_MARK - 1;
+        keep = sink->left > mark ? sink->left - mark - 1 : 0;
+    }
+    for (uint32_t at = 0; at < string.length; at += sizeof(uint64_t)) {
+        uint64_t word = next_word(row);
+
+        for (uint32_t i = at; i < at + sizeof word && i < string.length; i++, word >>= 8)
+            if (i < sink->left)
+                out[i] = (char)word;
+    }
+    if (sink->left <= mark)
+        return NULL;
+    while (!fits && keep && (out[keep] & 0xC0) == 0x80)
+        keep--; /* never cut inside a character */
+    memcpy(out + keep, SS_CUT_MARK, mark);
+    out[keep + mark] = '\0';
+    sink->buffer += keep + mark + 1;
+    sink->left -= keep + mark + 1;
+    return out;
+}
+
+/* See ss_pool_read; returns the room for all strings. */
+static size_t ss_row_read(const ss_cell *first, stacksplice_token_info *info, char *buffer,
+                          size_t capacity)
+{
+    uint64_t head[SS_CONTENT_HEAD];
+    row_cursor row = {first, 0};
+    text_sink sink = {buffer, capacity, 0};
+
+    for (uint32_t i = 0; i < SS_CONTENT_HEAD; i++)
+        head[i] = next_word(&row);
+    ss_content_info(head, info);
+    for (uint32_t i = 0; i < SS_CONTENT_STRINGS; i++) {
+        ss_content_string string = ss_content_string_at(head, i);
+
+        if (string.present)
+            *ss_content_member(info, i) = put_string(&row, string, &sink);
+    }
+    return sink.needed;
+}
+
+/* ---- Pool ------------------------------------------------------------------------------------*/
 
 enum { CHUNK_BYTES = SS_CHUNK_CELLS * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
 #define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h uses the next one */
@@ -33,7 +263,7 @@ static uint32_t now(void)
     return atomic_load_explicit(&ss_pool_epoch, memory_order_relaxed);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------*/
+/* ---- Reading ---------------------------------------------------------------------------------*/
 
 static void see(ss_cell *cell, uint32_t epoch)
 {
@@ -117,7 +347,7 @@ void ss_pool_hold(uint64_t id)
         see(cell, now() - 1);
 }
 
-/* ---- Adding -----------------------------------------------------------------------------------*/
+/* ---- Adding ----------------------------------------------------------------------------------*/
 
 bool ss_pool_map(ss_pool_supply *supply)
 {
@@ -275,7 +505,7 @@ uint64_t ss_pool_add(const ss_content *content)
     return generation * SS_POOL_CELLS + index;
 }
 
-/* ---- Dropping ---------------------------------------------------------------------------------*/
+/* ---- Dropping --------------------------------------------------------------------------------*/
 
 static void free_cell(uint32_t index)
 {

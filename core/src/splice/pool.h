@@ -13,9 +13,84 @@
 #ifndef SS_POOL_H
 #define SS_POOL_H
 
-#include "splice/content.h"
+#include "base/platform.h"
+#include "splice/token.h"
+#include "unwind/unwind.h"
 
+#include <stacksplice/source.h>
 #include <stdatomic.h>
+#include <string.h>
+
+/* ---- Content ---------------------------------------------------------------------------------*/
+
+/*
+ * A token's description as a row of words: equal infos give equal rows.
+ *
+ * Each string starts at a new word.  Strings are cut to the limits in contracts.md, so a row has a
+ * bounded size.  Readers see "..." at the end of a cut string.
+ */
+
+enum {
+    SS_CONTENT_STRINGS = 6,
+    SS_CONTENT_HEAD = 4, /* words before those of the strings */
+    SS_LANGUAGE_BYTES = 63,
+    SS_FILE_BYTES = 4095,
+    SS_NAME_BYTES = 1023, /* of functions, interpreters and reasons */
+};
+
+#define SS_CUT_MARK "..."
+
+typedef struct ss_content {
+    uint64_t head[SS_CONTENT_HEAD];
+    const char *strings[SS_CONTENT_STRINGS]; /* borrowed from the info */
+    uint32_t lengths[SS_CONTENT_STRINGS];    /* bytes kept; also 0 for an absent string */
+    uint32_t words;                          /* including the head */
+    uint32_t hash;
+} ss_content;
+
+/* What the head stores about a string. */
+typedef struct ss_content_string {
+    bool present, cut;
+    uint32_t length; /* without the "..." */
+} ss_content_string;
+
+/* Encode INFO as a row; its strings must outlive CONTENT. */
+void ss_content_of(const stacksplice_token_info *info, ss_content *content);
+
+/* ---- The words one after the other -----------------------------------------------------------*/
+
+typedef struct ss_content_cursor {
+    const ss_content *content;
+    uint32_t head, string;
+    uint32_t left; /* bytes of the string */
+    const char *at;
+} ss_content_cursor;
+
+static inline void ss_content_begin(ss_content_cursor *c, const ss_content *content)
+{
+    *c = (ss_content_cursor){.content = content};
+}
+
+/* The next word; there are content->words. */
+static inline uint64_t ss_content_next(ss_content_cursor *c)
+{
+    uint64_t word = 0;
+    uint32_t bytes;
+
+    if (c->head < SS_CONTENT_HEAD)
+        return c->content->head[c->head++];
+    while (!c->left) {
+        c->at = c->content->strings[c->string];
+        c->left = c->content->lengths[c->string++];
+    }
+    bytes = c->left < sizeof word ? c->left : (uint32_t)sizeof word;
+    memcpy(&word, c->at, bytes);
+    c->at += bytes;
+    c->left -= bytes;
+    return word;
+}
+
+/* ---- Pool ------------------------------------------------------------------------------------*/
 
 #define SS_POOL_CELLS (UINT32_C(1) << 18)
 #define SS_CELL_WORDS 13
@@ -63,7 +138,7 @@ typedef struct ss_pool_supply {
 bool ss_pool_map(ss_pool_supply *supply);
 void ss_pool_unmap(ss_pool_supply *supply);
 
-/* ---- Under the lock of the tokens -------------------------------------------------------------*/
+/* ---- Under the lock of the tokens ------------------------------------------------------------*/
 
 /* What the caller must do before adding a row: map what SUPPLY wants, or sweep. */
 typedef enum ss_pool_state { SS_POOL_READY, SS_POOL_WANTS_MEMORY, SS_POOL_IS_FULL } ss_pool_state;
@@ -78,5 +153,70 @@ uint64_t ss_pool_add(const ss_content *content);
  * not seen in this epoch; then all.
  */
 void ss_pool_sweep(void);
+
+/* ---- Row -------------------------------------------------------------------------------------*/
+
+/* The cells of the pool, and how to read the rows in them. */
+
+enum { SS_CHUNK_CELLS = 1024 };
+
+/* The chunks; NULL where one is not mapped yet. */
+extern _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
+
+/* The cell INDEX; NULL when it is not mapped. */
+ss_cell *ss_row_cell(uint32_t index);
+
+/* ---- Token private ---------------------------------------------------------------------------*/
+
+/* Parts of the tokens that only capture, the errors and tests use. */
+
+/*
+ * The core's own gaps, which exist from the start: those needed when no memory is left, and those
+ * that a capture in a signal handler may need first.
+ */
+#define SS_OWN_GAPS(X)                                                                       \
+    X(NO_MEMORY, EXACT, "frames missing here: out of memory")                                \
+    X(NO_WAIT, EXACT, "signal arrived while another frame was being recorded")               \
+    X(REENTERED, EXACT, "signal handler interrupted another capture")                        \
+    X(INFERRED, INFERRED,                                                                    \
+      "no unwind data here: the following frames were found by frame pointers")              \
+    X(DISAGREE, EXACT, "two languages claim the same native frames")                         \
+    X(OUT_OF_ORDER, EXACT, "frames omitted: a frame source reported them out of order")      \
+    X(TOO_DEEP, EXACT, "stack has more than 2048 native frames: out of memory for the rest") \
+    X(DEEP_64K, EXACT, SS_DEEP_REASON("less than 64 KiB"))                                   \
+    X(DEEP_1M, EXACT, SS_DEEP_REASON("less than 1 MiB"))                                     \
+    X(DEEP_16M, EXACT, SS_DEEP_REASON("less than 16 MiB"))                                   \
+    X(DEEP_256M, EXACT, SS_DEEP_REASON("less than 256 MiB"))                                 \
+    X(DEEP_4G, EXACT, SS_DEEP_REASON("less than 4 GiB"))                                     \
+    X(DEEPEST, EXACT, SS_DEEP_REASON("more than 4 GiB"))
+
+#define SS_DEEP_REASON(left) "stack has more than 65536 native frames: the rest use " left
+
+#define SS_TOKEN_ID(name, ...) SS_TOKEN_##name,
+#define SS_TOKEN_END_ID(name, ...) SS_TOKEN_END_##name,
+
+/* Their ids. */
+enum { SS_OWN_GAPS(SS_TOKEN_ID) SS_UNWIND_REASONS(SS_TOKEN_END_ID) SS_TOKEN_FIXED_COUNT };
+
+/* What they stand for, by id. */
+extern const stacksplice_token_info ss_token_fixed[SS_TOKEN_FIXED_COUNT];
+
+#define SS_TOKEN_DROPPED_REASON "name of this frame evicted: too many newer code locations"
+
+/* Signal safe. */
+uintptr_t ss_token_of(uint64_t id);
+
+/*
+ * Set WALK, or NULL, as the stack that sources read in this thread now.  If a signal interrupted
+ * one of its frames, the thread must not wait to store a description.
+ */
+void ss_token_looks_at(const stacksplice_walk *walk);
+
+/*
+ * Register the owner of stored stacks.  Before a sweep, HOLDER is called and calls ss_token_hold
+ * for their elements.  It may take a lock under which nothing requests a token.  Set at load.
+ */
+void ss_token_set_holder(void (*holder)(void));
+void ss_token_hold(uintptr_t element);
 
 #endif

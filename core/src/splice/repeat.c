@@ -1,6 +1,6 @@
 #include "splice/repeat.h"
 
-#include "splice/token_private.h"
+#include "splice/pool.h"
 #include "unwind/unloads.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ void ss_repeat_begin_native(ss_repeat *repeat, const void *above, uint64_t limit
     look(&repeat->world);
 }
 
-/* ---- Repeating --------------------------------------------------------------------------------*/
+/* ---- Repeating -------------------------------------------------------------------------------*/
 
 bool ss_repeat_put(ss_scratch *scratch, ss_repeat *repeat, ss_sink *sink)
 {
@@ -85,7 +85,7 @@ void ss_repeat_verify(const ss_sink *repeated, const ss_sink *full)
     abort();
 }
 
-/* ---- Recording --------------------------------------------------------------------------------*/
+/* ---- Recording -------------------------------------------------------------------------------*/
 
 /* In the order of words; the upper half depends on each of them. */
 static inline uint64_t add_word(uint64_t hash, uintptr_t word)

@@ -1,5 +1,3 @@
-#include "splice/token_private.h"
-
 #include "base/thread.h"
 #include "splice/pool.h"
 #include "splice/unloaded.h"
@@ -92,7 +90,7 @@ uint32_t stacksplice_token_epoch(void)
     return atomic_load_explicit(&ss_pool_epoch, memory_order_acquire);
 }
 
-/* ---- Adding -----------------------------------------------------------------------------------*/
+/* ---- Adding ----------------------------------------------------------------------------------*/
 
 void ss_token_looks_at(const stacksplice_walk *walk)
 {
