@@ -347,6 +347,16 @@ def test_a_stack_hides_glue(border):
     assert stack.format("newest_first", all_frames=True) == [f"    {frame}\n" for frame in stack]
 
 
+def test_the_binary_alone_tells_what_is_glue():
+    told = [
+        _stacksplice._is_glue(f"/x/{name}".encode(), "?")
+        for name in ("libpython3.11.so.1.0", "liblua5.4.so.0")
+    ]
+    assert told == [True, False]
+    assert _stacksplice._is_glue(b"/x/liblua5.4.so.0", None)
+    assert not _stacksplice._is_glue(b"/x/libc.so.6", None)
+
+
 @pytest.mark.parametrize("equal, more", [(3, None), (4, "1 more time"), (9, "6 more times")])
 def test_a_stack_counts_equal_frames(equal, more):
     frame, other = (stacksplice.Frame("script", "lua", name, "x.lua", 3) for name in "fg")

@@ -158,6 +158,19 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
 
 
+def test_text_takes_what_it_shows_and_no_more(resting):
+    """Frames inside of the interpreter need no names, and no command loads what another one needs."""
+    process, seen = resting
+    told = command("dump", str(process), env=environment(PYTHONPROFILEIMPORTTIME="1"))
+    for thread in dumped(process)["threads"]:
+        part = next(part for part in told.stdout.split("\n\n") if f"thread {thread['thread_id']} " in part)
+        shown = [frame for frame in thread["stack"] if not frame.get("glue")]
+        for frame, line in zip(reversed(shown), re.findall(r"^    \(.*", part, re.M), strict=True):
+            assert f"in {frame['function']}" in line
+    loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert "json" in loaded and not loaded & {"textwrap", "traceback"}
+
+
 def test_two_stacks_in_one_mapping():
     """As with the guard pages of newer C libraries; the older thread has the lower one."""
     program = """import ctypes, mmap, sys, threading

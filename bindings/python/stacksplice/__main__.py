@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
 
-from ._base.arguments import statuses_of_all
+from ._base.arguments import Parser
 from ._base.output import reader_may_leave
 from ._commands import core, doctor, dump, run, show, symbolize, top, version
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Sequence
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m stacksplice",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+_PROGRAM = "python -m stacksplice"
+_COMMANDS = {
+    "run": run.add,
+    "show": show.add,
+    "core": core.add,
+    "dump": dump.add,
+    "symbolize": symbolize.add,
+    "top": top.add,
+    "doctor": doctor.add,
+    "version": version.add,
+}
+
+
+def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
+    """What understands the commands NAMES: adding all takes longer than some commands."""
+    parser = Parser(prog=_PROGRAM, description=__doc__)
     parser.add_argument("--version", action="store_true", help="the same as the command version")
-    commands = parser.add_subparsers(dest="command", metavar="command")
-    run.add(commands)
-    show.add(commands)
-    core.add(commands)
-    dump.add(commands)
-    symbolize.add(commands)
-    top.add(commands)
-    doctor.add(commands)
-    version.add(commands)
-    parser.epilog = statuses_of_all(commands)
+    parser.commands = parser.add_subparsers(dest="command", metavar="command", prog=_PROGRAM)
+    for name in names:
+        _COMMANDS[name](parser.commands)
     return parser
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     with reader_may_leave():  # that of --help
-        parser = _parser()
+        parser = _parser(arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS)
         options = parser.parse_args(arguments)
         if options.version:
             options.command, options.run = "version", version.run
@@ -46,7 +51,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    options = _parse(arguments)
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
     perform: Callable[[argparse.Namespace], int] = options.run
     if options.command == "run":  # whose output is the program's own
         return perform(options)

@@ -65,6 +65,7 @@ extern const char sspy_resolve_doc[];
 PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing);
 PyObject *sspy_settle(PyObject *module, PyObject *arguments);
 PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
+PyObject *sspy_is_glue(PyObject *module, PyObject *arguments);
 
 /* places.c: the place, the globals and the variables of each entry of TRACEBACK, the outermost
    first */

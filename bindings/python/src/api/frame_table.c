@@ -107,3 +107,16 @@ PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments)
     Py_DECREF(frames.list);
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong((uint32_t)hr);
 }
+
+/* (module, function): whether reports hide a frame in the binary MODULE for its name and that of its
+   FUNCTION, or None. */
+PyObject *sspy_is_glue(PyObject *module, PyObject *arguments)
+{
+    stacksplice_frame frame = {
+        .size = sizeof frame, .kind = STACKSPLICE_FRAME_NATIVE, .language = "native"};
+
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "yz:_is_glue", &frame.module, &frame.function))
+        return NULL;
+    return PyBool_FromLong(stacksplice_frame_role(&frame) == STACKSPLICE_ROLE_GLUE);
+}

@@ -100,6 +100,7 @@ PyMethodDef sspy_functions[] = {
     {"_check_told", sspy_check_told, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},
+    {"_is_glue", sspy_is_glue, METH_VARARGS, NULL},
     {"_code_epoch", sspy_code_epoch, METH_NOARGS, NULL},
     {"_settle", sspy_settle, METH_VARARGS, NULL},
     {"_install_crash_handler", sspy_install_crash_handler, METH_O, NULL},

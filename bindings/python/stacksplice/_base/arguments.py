@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction["Parser"]
 else:
     Commands = argparse._SubParsersAction  # which takes no argument when it runs
 
@@ -17,8 +17,31 @@ _WIDTH = 79
 
 
 def _row(status: str, meaning: str) -> str:
+    import textwrap  # for help alone
+
     margin = " " * 8
     return textwrap.fill(meaning, _WIDTH, initial_indent=f"  {status:6}", subsequent_indent=margin) + "\n"
+
+
+class Parser(argparse.ArgumentParser):
+    """Its help ends with the exit statuses of a command, or of all."""
+
+    statuses: Iterable[tuple[str, str]] = ()
+    commands: Commands | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def _all_statuses(self) -> str:
+        if self.commands:
+            return "\n".join(
+                f"{name}, {each._all_statuses()}" for name, each in self.commands.choices.items()
+            )
+        return "exit status:\n" + "".join(_row(*each) for each in self.statuses)
+
+    def format_help(self) -> str:
+        self.epilog = self._all_statuses()
+        return super().format_help()
 
 
 def add_command(
@@ -29,19 +52,9 @@ def add_command(
     summary: str,
     about: str,
     statuses: dict[str, str],
-) -> argparse.ArgumentParser:
+) -> Parser:
     """Add a command that RUN performs: SUMMARY in the list of commands, ABOUT and STATUSES in its help."""
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=about,
-        epilog="exit status:\n" + "".join(_row(*each) for each in statuses.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser: Parser = commands.add_parser(name, help=summary, description=about)
+    parser.statuses = statuses.items()
     parser.set_defaults(run=run)
     return parser
-
-
-def statuses_of_all(commands: Commands) -> str:
-    """The exit statuses of each command, as its own help has them."""
-    return "\n".join(f"{name}, {parser.epilog}" for name, parser in commands.choices.items())

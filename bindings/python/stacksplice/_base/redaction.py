@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
-
 from .. import _stacksplice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import traceback
     from collections.abc import Callable, Iterable
     from typing import Any
 
@@ -110,6 +109,8 @@ def _clean_frame(frame: traceback.FrameSummary) -> traceback.FrameSummary:
     file, name = text_of(frame.filename, PATH), text_of(frame.name)
     if shown is source and file is frame.filename and name is frame.name:
         return frame
+    import traceback  # which whoever has such a frame has loaded
+
     first = (shown if shown is not source else frame.line or "").strip().split("\n")[0]
     cleaned = traceback.FrameSummary(file, frame.lineno, name, lookup_line=False, line=first)
     cleaned.locals = frame.locals  # which have no secrets

@@ -144,7 +144,7 @@ def record(options: argparse.Namespace) -> int:
             document, looks, longest = _watch(process, options.repeat)
         except Refused as exc:
             return fail(str(exc))
-        add_files(document, files, [], deleted_files(process), False)
+        add_files(document, files, [], deleted_files(process), False, options.all_frames)
     document = clean_report(document)
     for note in document["notes"]:
         fail(note)

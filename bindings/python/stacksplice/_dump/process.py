@@ -73,17 +73,6 @@ def deleted_files(process: int) -> dict[str, str]:
     return found
 
 
-def _is_glue(frame: dict[str, Any], file: str) -> bool:
-    """Whether a frame without symbols is inside of an interpreter, as the name of its binary says."""
-    found = _stacksplice._resolve_file(
-        os.fsencode(file),
-        os.fsencode(frame["module"]),
-        frame.get("build_id", "").encode(),
-        frame["module_offset"],
-    )
-    return isinstance(found, list) and any(each.get("glue") for each in found)
-
-
 def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
     if "function" in frame or "module" not in frame:
         return bool(frame.get("glue"))
@@ -111,8 +100,20 @@ def _opener(files: Files, others: dict[str, str]) -> Callable[[str], str]:
     return here
 
 
-def _add_symbols(document: dict[str, Any], folders: list[str], here: Callable[[str], str]) -> None:
-    """Give the native frames of DOCUMENT functions, files and lines.
+def _mark_inside(stack: list[dict[str, Any]], function: str | None) -> None:
+    """Mark the frames without a name that are glue whatever their name is, or, if FUNCTION is None, for
+    want of one."""
+    for frame in stack:
+        if "module" in frame and "function" not in frame:
+            if _stacksplice._is_glue(os.fsencode(frame["module"]), function):
+                frame["glue"] = True
+
+
+def _add_symbols(
+    document: dict[str, Any], folders: list[str], here: Callable[[str], str], all_frames: bool
+) -> None:
+    """Give the native frames of DOCUMENT functions, files and lines; those that are hidden need none unless
+    ALL_FRAMES.
 
     HERE gives the name by which a binary of the process can be opened.
     """
@@ -120,12 +121,12 @@ def _add_symbols(document: dict[str, Any], folders: list[str], here: Callable[[s
     if missing:
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
-    symbolizer = Symbolizer(folders, here)
+    symbolizer = Symbolizer(folders, here, all_frames)
     for owner in with_stacks(document):
+        if not all_frames:
+            _mark_inside(owner["stack"][1:], "?")  # the innermost one is shown where a process crashed
         owner["stack"] = symbolizer.stack(owner["stack"])
-        for frame in owner["stack"]:
-            if "module" in frame and "function" not in frame and _is_glue(frame, here(frame["module"])):
-                frame["glue"] = True
+        _mark_inside(owner["stack"], None)
         mark_start_up(owner["stack"])
 
 
@@ -146,6 +147,11 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
 
 def _wanted(options: argparse.Namespace) -> list[str]:
     return ["--locals"] if options.locals else []
+
+
+def _all(options: argparse.Namespace) -> bool:
+    """Whether hidden frames are written, too."""
+    return options.all_frames or options.json or options.html is not None
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -170,11 +176,16 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
 
 
 def add_files(
-    document: dict[str, Any], files: Files, folders: list[str], others: dict[str, str], sources: bool
+    document: dict[str, Any],
+    files: Files,
+    folders: list[str],
+    others: dict[str, str],
+    sources: bool,
+    all_frames: bool,
 ) -> None:
     """Add to DOCUMENT what is in FILES."""
     files.belong_to(document["process"].pop("user", None))
-    _add_symbols(document, folders, _opener(files, others))
+    _add_symbols(document, folders, _opener(files, others), all_frames)
     if sources:
         add_sources(document, files)
     if files.refused:
@@ -189,7 +200,7 @@ def _dump(process: int, options: argparse.Namespace) -> int:
             document = inspect("--pid", str(process), *_wanted(options))
         except Refused as exc:
             return fail(str(exc))
-        add_files(document, files, [], deleted_files(process), not options.no_source)
+        add_files(document, files, [], deleted_files(process), not options.no_source, _all(options))
     return _write(document, options)
 
 
@@ -225,5 +236,5 @@ def core(options: argparse.Namespace) -> int:
     folders = [*options.symbols, *([f"{options.root}/usr/lib/debug"] if options.root else [])]
     others = {document["process"].get("executable", ""): options.exe} if options.exe else {}
     with Files(written_at(options.core), options.root or "") as files:
-        add_files(document, files, folders, others, not options.no_source)
+        add_files(document, files, folders, others, not options.no_source, _all(options))
     return _write(document, options)

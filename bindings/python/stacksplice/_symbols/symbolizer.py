@@ -95,9 +95,15 @@ class _Module:
 
 
 class Symbolizer:
-    """Looks up the frames of all reports of one command, in the files that SymbolFiles finds."""
+    """Looks up the frames of all reports of one command, in the files that SymbolFiles finds.
 
-    def __init__(self, folders: list[str], here: Callable[[str], str] | None = None) -> None:
+    Unless ALL_FRAMES, frames that are known to be hidden need nothing.
+    """
+
+    def __init__(
+        self, folders: list[str], here: Callable[[str], str] | None = None, all_frames: bool = True
+    ) -> None:
+        self._all_frames = all_frames
         self._files = SymbolFiles(folders, here)
         self._modules: dict[tuple[str, str], _Module] = {}
         self._cache: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
@@ -132,7 +138,10 @@ class Symbolizer:
             if not group:
                 result.append(frames[at - 1])
                 continue
-            found = [] if any("file" in frame for frame in group) else self._resolve(group[-1])
+            known = any("file" in frame for frame in group) or (
+                not self._all_frames and bool(group[-1].get("glue"))
+            )
+            found = [] if known else self._resolve(group[-1])
             named = [_merge(frame, group[-1]) for frame in found]
             if not result and not group[-1].get("glue"):  # where a process crashed, no frame is glue
                 for frame in named:
