@@ -71,7 +71,7 @@ def test_a_process_behind_gdbserver(numbers):
     if shutil.which("gdbserver") is None:
         pytest.skip("gdbserver is not installed")
     needs_known_program()
-    elsewhere = "import stacksplice_lldb_target as target; target._is_traced = lambda process: False"
+    elsewhere = "import stacksplice_lldb as target; target._is_traced = lambda process: False"
     with begun() as process:
         told = scripts_of(command("dump", str(process)).stdout)
         server = subprocess.Popen(
