@@ -63,7 +63,7 @@ PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count);
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];
 PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing);
-PyObject *sspy_settle(PyObject *module, PyObject *arguments);
+PyObject *sspy_frames_of(PyObject *module, PyObject *arguments);
 PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
 PyObject *sspy_is_glue(PyObject *module, PyObject *arguments);
 

@@ -2,6 +2,8 @@
 #include "api/visit.h"
 #include "life/text.h"
 
+#include <string.h>
+
 #include <stacksplice/debugger.h>
 
 PyObject *sspy_tuple_of(const uintptr_t *frames, uint32_t count)
@@ -59,19 +61,80 @@ PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing)
     return PyLong_FromUnsignedLongLong(stacksplice_code_epoch());
 }
 
-/* (address, epoch): the element that stands for ADDRESS of a stack of EPOCH now. */
-PyObject *sspy_settle(PyObject *module, PyObject *arguments)
+/* ---- Frames of a stack -----------------------------------------------------------------------*/
+
+/* The arguments of stacksplice.Frame. */
+static const char *const arguments_of_frame[] = {
+    "kind",         "language",      "function",        "file",
+    "line",         "end_line",      "column",          "end_column",
+    "module",       "module_offset", "build_id",        "trust",
+    "inlined",      "reason",        "interpreter",     "address",
+    "asynchronous", "glue",          "function_offset", "calls"};
+enum { ARGUMENTS = sizeof arguments_of_frame / sizeof *arguments_of_frame };
+
+typedef struct new_frames {
+    PyObject *type, *list;
+} new_frames;
+
+/* What a member is that the walk leaves out. */
+static PyObject *default_of(const char *name)
 {
-    unsigned long long address, epoch;
-    uintptr_t element;
+    bool is_flag =
+        !strcmp(name, "inlined") || !strcmp(name, "asynchronous") || !strcmp(name, "glue");
+
+    return Py_NewRef(is_flag ? Py_False : Py_None);
+}
+
+static int add_new_frame(const stacksplice_frame *frame, void *data)
+{
+    const new_frames *made = data;
+    PyObject *row[ARGUMENTS] = {NULL}, *object = NULL;
+    sspy_builder builder = sspy_new_builder(NULL);
+    HRESULT hr;
+
+    builder.row = row;
+    builder.names = arguments_of_frame;
+    builder.name_count = ARGUMENTS;
+    hr = stacksplice_frame_visit(frame, NULL, &builder.visitor);
+    for (unsigned i = 0; i < ARGUMENTS; i++)
+        if (!row[i])
+            row[i] = default_of(arguments_of_frame[i]);
+    if (hr == S_OK)
+        object = PyObject_Vectorcall(made->type, row, ARGUMENTS, NULL);
+    for (unsigned i = 0; i < ARGUMENTS; i++)
+        Py_DECREF(row[i]);
+    return sspy_append_new(made->list, object);
+}
+
+/* (addresses, epoch, Frame): the frames that a stack of EPOCH stands for now, as a tuple. */
+PyObject *sspy_frames_of(PyObject *module, PyObject *arguments)
+{
+    unsigned long long epoch;
+    PyObject *addresses, *frames = NULL;
+    new_frames made = {NULL, NULL};
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KK:_settle", &address, &epoch))
+    if (!PyArg_ParseTuple(arguments, "O!KO:_frames_of", &PyTuple_Type, &addresses, &epoch,
+                          &made.type) ||
+        (made.list = PyList_New(0)) == NULL)
         return NULL;
-    element = (uintptr_t)address;
-    (void)stacksplice_settle(&element, 1, epoch);
-    return PyLong_FromUnsignedLongLong(element);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(addresses) && !PyErr_Occurred(); i++) {
+        unsigned long long address = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(addresses, i));
+        uintptr_t element = (uintptr_t)address;
+
+        if (address == (unsigned long long)-1 && PyErr_Occurred())
+            break;
+        (void)stacksplice_settle(&element, 1, epoch);
+        if (FAILED(stacksplice_resolve(element, add_new_frame, &made)))
+            PyErr_NoMemory();
+    }
+    if (!PyErr_Occurred())
+        frames = PyList_AsTuple(made.list);
+    Py_DECREF(made.list);
+    return frames;
 }
+
+/* ---- Frames in files -------------------------------------------------------------------------*/
 
 typedef struct file_frames {
     const char *module; /* where the binary was when the frame was captured */

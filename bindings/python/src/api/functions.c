@@ -102,7 +102,7 @@ PyMethodDef sspy_functions[] = {
     {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},
     {"_is_glue", sspy_is_glue, METH_VARARGS, NULL},
     {"_code_epoch", sspy_code_epoch, METH_NOARGS, NULL},
-    {"_settle", sspy_settle, METH_VARARGS, NULL},
+    {"_frames_of", sspy_frames_of, METH_VARARGS, NULL},
     {"_install_crash_handler", sspy_install_crash_handler, METH_O, NULL},
     {"_remove_crash_handler", sspy_remove_crash_handler, METH_NOARGS, NULL},
     {"_crash_thread", sspy_crash_thread, METH_NOARGS, NULL},

@@ -2,9 +2,29 @@
 #include "api/visit.h"
 #include "life/text.h"
 
+#include <string.h>
+
 static sspy_builder *builder_of(stacksplice_visitor *visitor)
 {
     return SSPY_CONTAINER(visitor, sspy_builder, visitor);
+}
+
+/* Put VALUE, which is taken over, into the row; the names are nearly in the order of the members. */
+static int put_in_row(sspy_builder *b, const char *key, PyObject *value)
+{
+    for (unsigned i = 0; value && i < b->name_count; i++) {
+        unsigned at = (b->at + i) % b->name_count;
+
+        if (strcmp(b->names[at], key))
+            continue;
+        b->row[at] = value;
+        b->at = at + 1;
+        return 0;
+    }
+    if (value)
+        PyErr_Format(PyExc_SystemError, "a row has no member %s", key);
+    Py_XDECREF(value);
+    return -1;
 }
 
 /* Put VALUE, which is taken over, into the innermost container.  Nonzero with an exception. */
@@ -14,6 +34,8 @@ static int put(stacksplice_visitor *visitor, const char *key, PyObject *value)
     PyObject *container = b->depth ? b->open[b->depth - 1] : NULL;
     int failed = value ? 0 : -1;
 
+    if (b->row)
+        return put_in_row(b, key, value);
     if (value && !container)
         b->result = Py_NewRef(value);
     else if (value && PyDict_CheckExact(container))
@@ -27,8 +49,11 @@ static int put(stacksplice_visitor *visitor, const char *key, PyObject *value)
 static int begin(stacksplice_visitor *visitor, const char *key, stacksplice_container container)
 {
     sspy_builder *b = builder_of(visitor);
-    PyObject *value = container == STACKSPLICE_OBJECT ? PyDict_New() : PyList_New(0);
+    PyObject *value;
 
+    if (b->row)
+        return 0;
+    value = container == STACKSPLICE_OBJECT ? PyDict_New() : PyList_New(0);
     if (b->depth == SSPY_MAX_OPEN || put(visitor, key, value))
         return -1;
     b->open[b->depth++] = value; /* its container holds a reference */
@@ -37,8 +62,10 @@ static int begin(stacksplice_visitor *visitor, const char *key, stacksplice_cont
 
 static int end(stacksplice_visitor *visitor, stacksplice_container container)
 {
+    sspy_builder *b = builder_of(visitor);
+
     (void)container;
-    builder_of(visitor)->depth--;
+    b->depth -= !b->row;
     return 0;
 }
 

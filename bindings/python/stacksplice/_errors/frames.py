@@ -191,10 +191,7 @@ class Stack(Sequence[Frame]):
 
     def _resolved(self) -> tuple[Frame, ...]:
         if self._frames is None:
-            resolve, settle, epoch = _stacksplice.resolve, _stacksplice._settle, self._epoch
-            self._frames = tuple(
-                Frame(**fields) for address in self.addresses for fields in resolve(settle(address, epoch))
-            )
+            self._frames = _stacksplice._frames_of(self.addresses, self._epoch, Frame)
         return self._frames
 
     @overload
