@@ -23,19 +23,30 @@ static bool is_in_our_namespace(int process)
     return length > 0 && length == own_length && !memcmp(own, its, (size_t)length);
 }
 
-/* The last of the numbers after the name of LINE: of those for files, behind three others. */
+/* The number for files, behind three others. */
+static unsigned number_for_files(const char *numbers)
+{
+    unsigned long number = 0;
+    char *end;
+
+    for (int i = 0; i < 4; i++, numbers = end)
+        number = strtoul(numbers, &end, 10);
+    return (unsigned)number;
+}
+
 static void read_line(const char *line, ssi_user *user, unsigned *group)
 {
-    unsigned long long rights;
-
-    if (sscanf(line, "Uid: %*u %*u %*u %u", &user->id) == 1)
+    if (!strncmp(line, "Uid:", 4)) {
+        user->id = number_for_files(line + 4);
         user->is_known = true;
-    else if (!strncmp(line, "Groups:", 7))
+    } else if (!strncmp(line, "Gid:", 4)) {
+        *group = number_for_files(line + 4);
+    } else if (!strncmp(line, "Groups:", 7)) {
+        free(user->groups);
         user->groups = strdup(line + 7);
-    else if (sscanf(line, "CapEff: %llx", &rights) == 1)
-        user->enters_all = user->reads_all = (rights & BEYOND_MODES) != 0;
-    else
-        (void)sscanf(line, "Gid: %*u %*u %*u %u", group);
+    } else if (!strncmp(line, "CapEff:", 7)) {
+        user->enters_all = user->reads_all = strtoull(line + 7, NULL, 16) & BEYOND_MODES;
+    }
 }
 
 /* GROUPS and one more. */

@@ -23,7 +23,7 @@ static const ssi_native_frame *last_of(const ssi_native_stack *stack)
 /* The outermost frames of a long stack are a ring until it ends. */
 static bool put(ssi_native_stack *stack, const ssi_native_frame *frame)
 {
-    if (stack->count == MAX_FRAMES) {
+    if (stack->frames && stack->count == MAX_FRAMES) {
         if (!stack->left_out) {
             stack->cut = END;
             stack->cut_sp = stack->frames[END].sp;
