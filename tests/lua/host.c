@@ -77,19 +77,32 @@ STATE_TEST(test_values_come_back_as_themselves)
     assert_no_error();
 }
 
+/* As border, but it raises by itself: libraries for C++ do so when no object is alive. */
+static int pushing_border(lua_State *L)
+{
+    HRESULT hr = stacksplice_lua_pcall(L, 0, 0);
+
+    if (SUCCEEDED(hr))
+        return 0;
+    assert_int_equal(stacksplice_lua_push_error(L, hr), 1);
+    assert_no_error();
+    return lua_error(L);
+}
+
 STATE_TEST(test_one_error_object_and_one_node_for_each_border)
 {
     static const char *const values[] = {"{}", "'text'", "nil", "false", "7"};
+    static const lua_CFunction borders[] = {border, pushing_border};
     lua_State *L = *state;
 
-    lua_register(L, "border", border);
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < 2 * sizeof values / sizeof *values; i++) {
         char script[200];
 
         (void)snprintf(script, sizeof script,
                        "local v = %s local function inner() error(v, 0) end\n"
                        "border(function() border(inner) end)",
-                       values[i]);
+                       values[i / 2]);
+        lua_register(L, "border", borders[i % 2]);
         load(L, script);
         assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
         assert_int_equal(nodes_of(peek()), 2);
@@ -349,6 +362,21 @@ STATE_TEST(test_push_knows_its_own_state_only)
     assert_true(lua_rawequal(L, 1, 2));
     x->lpVtbl->Release(x);
     lua_close(other);
+}
+
+STATE_TEST(test_an_error_to_raise_later_without_an_error)
+{
+    lua_State *L = *state;
+
+    assert_int_equal(stacksplice_lua_push_error(L, S_OK), 1);
+    assert_int_equal(stacksplice_lua_push_error(L, E_ACCESSDENIED), 1);
+    assert_int_equal(lua_gettop(L), 2);
+    lua_setglobal(L, "denied");
+    lua_setglobal(L, "unexpected");
+    load(L, "assert(unexpected.hresult == 0x8000ffff and denied.hresult == 0x80070005)");
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+        fail_msg("%s", lua_tostring(L, -1));
+    assert_no_error();
 }
 
 STATE_TEST(test_an_error_of_another_state_arrives_as_error_object)

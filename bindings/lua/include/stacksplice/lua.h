@@ -176,6 +176,14 @@ STACKSPLICE_LUA_API int stacksplice_lua_raise(lua_State *L, stacksplice_hresult 
     __attribute__((noreturn));
 
 /*
+ * For bridges that raise by themselves: push what stacksplice_lua_raise would raise, which the
+ * running C function raises next.  The error leaves the thread's slot.  Without memory the value is
+ * Lua's message for that.  A success code is E_UNEXPECTED.  Returns 1, or 0 and nothing is pushed where the stack is full.
+ * [-0, +(0|1), -] [thread: the state's | alloc: yes]
+ */
+STACKSPLICE_LUA_API int stacksplice_lua_push_error(lua_State *L, stacksplice_hresult hr);
+
+/*
  * Allow the scripts of L's state, with all its coroutines, to read source lines (zero: forbid it
  * again).  A script chooses the names of its chunks, so a script that may read source lines can
  * read any file that this process can open, line by line.  Allow it only where scripts can open

@@ -62,7 +62,8 @@ static int prepare(lua_State *L)
     return 1;
 }
 
-/* Push the holder; save the error in flight while we allocate memory, if we must. [-0, +1, m] */
+/* Push the holder, or Lua's message and return NULL; save the error in flight while we allocate
+   memory, if we must. [-0, +1, -] */
 static IUnknown **push_prepared(lua_State *L)
 {
     const ss_lua_state *state = ss_lua_state_find(L);
@@ -77,7 +78,7 @@ static IUnknown **push_prepared(lua_State *L)
     status = lua_pcall(L, 0, 1, 0);
     (void)stacksplice_restore_error(&saved);
     if (status != LUA_OK)
-        (void)lua_error(L);
+        return NULL;
     return &(*(ss_lua_hold **)lua_touserdata(L, -1))->outside;
 }
 
@@ -94,6 +95,8 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     /* Do what may run out of memory before the error leaves the slot, or while the holder owns
        it. */
     holder = push_prepared(L);
+    if (!holder)
+        (void)lua_error(L);
     state = ss_lua_state_open(L);
     (void)stacksplice_arrive(ss_lua_owner(state), above, hr, (IRestrictedErrorInfo **)holder);
     if (!*holder)
@@ -105,4 +108,42 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     ss_lua_drop_holder(L, -2);
     (void)(interrupts ? ss_lua_raise_interrupt(L) : lua_error(L));
     __builtin_unreachable();
+}
+
+/* Arguments: the error or NULL, the frame of what asks. */
+static int push_argument(lua_State *L)
+{
+    IUnknown *error = lua_touserdata(L, 1);
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    if (!error)
+        return luaL_error(L, "not enough memory for an error object");
+    push_raised(L, state, error);
+    if (ss_lua_is_interrupt(error))
+        ss_lua_interrupt_set(L, state, lua_touserdata(L, 2));
+    return 1;
+}
+
+SS_LUA_NOINLINE int stacksplice_lua_push_error(lua_State *L, stacksplice_hresult hr)
+{
+    void *above = SS_LUA_HERE();
+    ss_lua_state *state;
+    IUnknown **holder;
+
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return 0;
+    holder = push_prepared(L);
+    if (!holder)
+        return 1;
+    state = ss_lua_state_find(L);
+    (void)stacksplice_arrive(ss_lua_owner(state), above, FAILED(hr) ? hr : E_UNEXPECTED,
+                             (IRestrictedErrorInfo **)holder);
+    lua_pushcfunction(L, push_argument);
+    lua_pushlightuserdata(L, *holder);
+    lua_pushlightuserdata(L, above);
+    (void)lua_pcall(L, 2, 1, 0);
+    ss_lua_drop_holder(L, -2);
+    if (ss_lua_ties_find(L, state, -1) == &state->last)
+        ss_lua_remember_raiser(L, state);
+    return 1;
 }
