@@ -75,7 +75,7 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *trail, bool frames)
 {
     ss_trail t = *trail; /* in registers */
     ss_known *table = t.table->known;
-    uintptr_t mask = t.table->mask, next;
+    uintptr_t mask = t.table->mask, to_facts = t.table->to_facts, next;
     ss_stop why;
 
     for (;;) {
@@ -88,7 +88,7 @@ static SS_INLINED SS_NO_SANITIZE ss_stop ss_follow(ss_trail *trail, bool frames)
             break;
         }
         if (frames)
-            ss_put_frame(&t, &known->facts);
+            ss_put_frame(&t, (const ss_frame_facts *)((uintptr_t)known + to_facts));
         else
             *t.address++ = t.ip;
         if (SS_LIKELY(!(known->cfa & SS_RULE_KIND_MASK))) {

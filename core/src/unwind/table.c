@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #define FIRST_KNOWN 256 /* entries: a first walk pays for each page */
-#define NO_CODE 1u      /* never a return address: takes the entry of 0, which ends a stack */
+#define NO_CODE 16u /* takes the entry of 0, which ends a stack; never found: belongs elsewhere */
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
@@ -31,12 +31,16 @@ static size_t lay_out(ss_table *table, const ss_table_room *room)
     t.rules = carve(table, &used, room->known / 4 * 3 + SS_FORWARDERS, sizeof *t.rules);
     /* Each table is four times as wide as the one before: all together, a third more. */
     t.first = carve(table, &used, room->known + room->known / 3, sizeof *t.first);
+    t.to_facts =
+        (uintptr_t)carve(table, &used, room->known + room->known / 3, sizeof(ss_frame_facts)) -
+        (uintptr_t)t.first;
     t.files = carve(table, &used, room->files, sizeof *t.files);
     t.marked = carve(table, &used, room->frames + 1, sizeof *t.marked);
     t.frames = carve(table, &used, room->frames, sizeof *t.frames);
     if (table) {
         table->rules = t.rules;
         table->known = table->first = t.first;
+        table->to_facts = t.to_facts;
         table->files = t.files;
         table->marked = t.marked;
         table->frames = t.frames;
@@ -112,7 +116,7 @@ static void clear_known(ss_table *table)
 
 static void begin_known(ss_table *table, ss_known *known, uint32_t entries)
 {
-    known[0] = (ss_known){.ip = NO_CODE, .cfa = SS_RULE_FULL};
+    known[0] = (ss_known){.ip = NO_CODE};
     table->known = known;
     table->mask = (entries - 1) * (uint32_t)sizeof *known;
 }
@@ -129,13 +133,17 @@ void ss_table_forget(ss_table *table)
     table->rule_count = SS_FORWARDERS;
 }
 
-static void put(ss_table *table, const ss_known *known)
+static void put(ss_table *table, const ss_known *known, const ss_frame_facts *facts)
 {
     uintptr_t at = ss_table_home(table->mask, known->ip);
+    ss_known *to = ss_table_at(table->known, at);
 
-    while (ss_table_at(table->known, at)->ip)
+    while (to->ip) {
         at = (at + sizeof *known) & table->mask;
-    *ss_table_at(table->known, at) = *known;
+        to = ss_table_at(table->known, at);
+    }
+    *to = *known;
+    *ss_table_facts(table, to) = *facts;
 }
 
 static void widen(ss_table *table)
@@ -146,7 +154,7 @@ static void widen(ss_table *table)
     begin_known(table, was + entries, entries * 4);
     for (uint32_t i = 1; i < entries; i++)
         if (was[i].ip)
-            put(table, &was[i]);
+            put(table, &was[i], ss_table_facts(table, &was[i]));
     memset(was, 0, entries * sizeof *was);
 }
 
@@ -172,16 +180,16 @@ bool ss_table_add(ss_table *table, uintptr_t ip, const ss_rule *rule, uint32_t f
     ss_known known = {.ip = ip,
                       .cfa = rule->cfa,
                       .fp_below = frame_pointer_below(rule),
-                      .slot = (uint16_t)ss_rule_return_slot(rule->slots),
-                      .facts = {.flags = flags, .rule = table->rule_count}};
+                      .slot = (uint16_t)ss_rule_return_slot(rule->slots)};
+    ss_frame_facts facts = {.flags = flags, .rule = table->rule_count};
 
     if (ss_table_is_full(table))
         return false;
     if (ss_table_count(table) >= entries_of(table) / 4 && entries_of(table) < table->room.known)
         widen(table);
     if (rule->start != UINT32_MAX)
-        known.facts.function = ip - 1 - rule->start;
+        facts.function = ip - 1 - rule->start;
     table->rules[table->rule_count++] = *rule;
-    put(table, &known);
+    put(table, &known, &facts);
     return true;
 }

@@ -25,16 +25,15 @@ typedef struct ss_frame_facts {
 /* Of the frame pointer: its caller's value is still in the register, or not at a certain place. */
 enum { SS_BELOW_UNCHANGED = 0, SS_BELOW_LOST = 1 };
 
-/* All that a walk needs of a frame, by its return address. */
+/* What a walk needs of a frame for the next step, by its return address. */
 typedef struct ss_known {
     uintptr_t ip;      /* one more than the address where a signal interrupted; 0: free */
     uint32_t cfa;      /* of the rule */
     uint16_t fp_below; /* the CFA, in bytes: where the caller's frame pointer is; or see above */
     uint16_t slot;     /* of the return address */
-    ss_frame_facts facts;
 } ss_known;
 
-_Static_assert(sizeof(ss_known) == 32, "two a cache line");
+_Static_assert(sizeof(ss_known) == 16 && sizeof(ss_frame_facts) == 16, "four a cache line");
 _Static_assert(SS_SLOT_MAX * sizeof(uintptr_t) <= UINT16_MAX, "a slot in bytes");
 
 /* All known registers of one frame's caller, where a rule cannot describe them. */
@@ -60,10 +59,11 @@ typedef enum ss_table_size {
 } ss_table_size;
 
 typedef struct ss_table {
-    ss_known *known; /* a quarter full at most; three quarters when it cannot be widened */
-    uint32_t mask;   /* of an entry's place in known, in bytes */
-    bool has_record; /* a walk found a frame record at ABOVE: see ss_unwind_recurs */
-    ss_rule *rules;  /* 0 is ss_rule_frame_pointer; the next are of the forwarders, by their kind */
+    ss_known *known;    /* a quarter full at most; three quarters when it cannot be widened */
+    uint32_t mask;      /* of an entry's place in known, in bytes */
+    uintptr_t to_facts; /* from an entry of known to its facts, in bytes */
+    bool has_record;    /* a walk found a frame record at ABOVE: see ss_unwind_recurs */
+    ss_rule *rules; /* 0 is ss_rule_frame_pointer; the next are of the forwarders, by their kind */
     uint32_t rule_count;
     uint32_t epoch;      /* of the classifier */
     uint64_t generation; /* of the modules; a change of either voids what is known */
@@ -106,10 +106,20 @@ static inline ss_known *ss_table_at(ss_known *known, uintptr_t at)
     return (ss_known *)((uintptr_t)known + at);
 }
 
-/* Where IP belongs, or else behind. */
+/* What a walk stores of the frames of KNOWN. */
+static inline ss_frame_facts *ss_table_facts(const ss_table *table, const ss_known *known)
+{
+    return (ss_frame_facts *)((uintptr_t)known + table->to_facts);
+}
+
+/*
+ * Where IP belongs, or else behind: calls are seldom closer together than an entry has bytes.  Each
+ * frame waits for this and for the load of the entry, so that mixing the bits better costs a walk
+ * more time than the collisions do.
+ */
 static inline uintptr_t ss_table_home(uintptr_t mask, uintptr_t ip)
 {
-    return ip * 0x4f1bbcdd >> 20 & mask;
+    return ip & mask;
 }
 
 /* The entry of IP in the table KNOWN with that MASK; NULL when it is not known, as 0 never is. */
