@@ -18,8 +18,6 @@ set(sources
   src/frames/activation.c
   src/frames/cache.c
   src/frames/known_name.c
-  src/frames/loaded_name.c
-  src/frames/marks.c
   src/frames/missed.c
   src/frames/place.c
   src/frames/run.c
@@ -36,8 +34,6 @@ set(sources
   src/value/error_object.c
   src/value/error_read.c
   src/value/error_report.c
-  src/value/fields.c
-  src/value/gather.c
   src/value/guest.c
   src/value/leave.c
   src/value/locals.c
@@ -57,7 +53,6 @@ set(sources
   src/cross/protected.c
   src/cross/raise.c
   src/cross/resume.c
-  src/traceback/text.c
   src/traceback/traceback.c
   src/api/capture.c
   src/api/deadline.c
@@ -66,5 +61,4 @@ set(sources
   src/api/module.c
   src/api/redaction.c
   src/api/report.c
-  src/api/standalone.c
-  src/api/strike.c)
+  src/api/standalone.c)

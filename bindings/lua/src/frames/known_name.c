@@ -1,7 +1,114 @@
 /* Names of functions that package.loaded has, and those that C functions have. */
 #include "frames/activation.h"
+#include "frames/cache.h"
+#include "frames/collection.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* ---- Loaded name -----------------------------------------------------------------------------*/
+
+/* Finds the name of a function in the tables of package.loaded: raw access, no allocation, no
+   raise. */
+
+enum { NAME_LIMIT = 20000 /* entries that a search looks at */ };
+
+/* Keep the better name: the one found first, or before the other in the alphabet, so that every run
+   gives the same one.  A name that is too long is rejected: cut, it could be that of another
+   function. */
+static void offer_name(char name[SS_LUA_NAME_SIZE], const char *module, const char *field,
+                       bool *found)
+{
+    bool dotted = module && strcmp(module, LUA_GNAME) != 0;
+    char offered[SS_LUA_NAME_SIZE];
+    int length =
+        snprintf(offered, sizeof offered, "%s%s%s", dotted ? module : "", dotted ? "." : "", field);
+
+    if (length < 0 || (size_t)length >= sizeof offered || (*found && strcmp(offered, name) >= 0))
+        return;
+    memcpy(name, offered, (size_t)length + 1);
+    *found = true;
+}
+
+/* A loaded module's table is at the top, its name below.  [-0, +0, -] */
+static void search_module(lua_State *L, const void *value, char *name, bool *found, int *budget)
+{
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        bool match = lua_type(L, -2) == LUA_TSTRING && lua_topointer(L, -1) == value;
+
+        if (match)
+            offer_name(name, lua_tostring(L, -4), lua_tostring(L, -2), found);
+        lua_pop(L, 1);
+        if (--*budget <= 0) {
+            lua_pop(L, 1);
+            return;
+        }
+    }
+}
+
+bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE])
+{
+    bool found = false;
+    int budget = NAME_LIMIT;
+
+    ss_lua_push_loaded(L);
+    if (!lua_istable(L, -1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        if (lua_type(L, -2) == LUA_TSTRING) {
+            if (lua_topointer(L, -1) == value)
+                offer_name(name, NULL, lua_tostring(L, -2), &found);
+            else if (lua_istable(L, -1))
+                search_module(L, value, name, &found, &budget);
+        }
+        lua_pop(L, 1);
+        if (--budget <= 0) {
+            lua_pop(L, 1);
+            break;
+        }
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* Whether the table at the top has VALUE under FIELD; pops the table. [-1, +0, m] */
+static bool has_field(lua_State *L, const void *value, const char *field)
+{
+    bool has;
+
+    lua_pushstring(L, field);
+    lua_rawget(L, -2);
+    has = lua_topointer(L, -1) == value;
+    lua_pop(L, 2);
+    return has;
+}
+
+bool ss_lua_has_global_name(lua_State *L, const void *value, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    ss_lua_push_loaded(L);
+    if (!lua_istable(L, -1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    if (dot)
+        lua_pushlstring(L, name, (size_t)(dot - name));
+    else
+        lua_pushliteral(L, LUA_GNAME);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    if (lua_istable(L, -1))
+        return has_field(L, value, dot ? dot + 1 : name);
+    lua_pop(L, 1);
+    return false;
+}
+
+/* ---- Known name ------------------------------------------------------------------------------*/
 
 /* The pointer that lua_topointer gives for the function of an activation, or NULL. */
 static const void *function_of(const ss_lua_layout *layout, uintptr_t ci)
@@ -134,4 +241,48 @@ const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpret
     lua_getinfo(L, "Sn", &activation);
     name = ss_lua_loaded_name(layout, interpreter, L, &activation);
     return name || !is_lasting(activation.namewhat) ? name : ss_lua_called_name(&activation);
+}
+
+/* ---- Marks -----------------------------------------------------------------------------------*/
+
+/* The kinds of frames for the interpreter, as the core keeps them. */
+
+/* The core was asked to classify again: captures that begin now find the marks of the layout. */
+static atomic_bool reclassified;
+
+uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_site *site;
+
+    (void)data;
+    if (!layout || layout->failure)
+        return 0;
+    site = ss_lua_site_find(layout, ip);
+    if (site)
+        return (uint8_t)(site - layout->sites + 1);
+    if (ss_lua_is_api(layout, function))
+        return SS_LUA_MARK_API;
+    if (ss_lua_is_internal(layout, function))
+        return SS_LUA_MARK_INTERNAL;
+    return ss_lua_is_near(layout, function) ? SS_LUA_MARK_NEAR : 0;
+}
+
+/*
+ * The frames of this walk are marked if it began after reclassification.  The first capture of a
+ * thread that finds the flag set may have begun earlier; the next one did not.
+ */
+bool ss_lua_has_marks(void)
+{
+    static _Thread_local bool seen_before;
+    bool before = seen_before;
+
+    if (before)
+        return true;
+    if (!atomic_load(&reclassified)) {
+        stacksplice_reclassify();
+        atomic_store(&reclassified, true);
+    }
+    seen_before = true;
+    return false;
 }

@@ -8,8 +8,112 @@
  * An unpickled exception has a str among the items of its __dict__, a report (api/pickling.c).
  */
 #include "value/parts.h"
+#include "value/value.h"
 
 #include <stdlib.h>
+
+/* ---- Carrying dict ---------------------------------------------------------------------------*/
+
+/*
+ * A __dict__ that adds the report of an error where it is pickled, and nowhere else.
+ *
+ * BaseException.__reduce__ gives the __dict__ to the pickler as it is.  So the dict of an exception
+ * that crossed a border is of a type of ours, which has the items of the former one and knows the
+ * ties (api/pickling.c says what it writes).
+ *
+ * When an exception is unpickled, its class may restore the items by its own __setstate__ or
+ * __setattr__, which need not accept a name that it does not know.  Such exceptions keep the dict
+ * that they have.
+ */
+
+/* The slot follows the members of dict, whose size is known only at run time. */
+static PyObject **ties_slot(PyObject *dict)
+{
+    return (PyObject **)((char *)dict + PyDict_Type.tp_basicsize);
+}
+
+sspy_ties *sspy_carrying_dict_ties(PyObject *dict)
+{
+    return (sspy_ties *)*ties_slot(dict);
+}
+
+static int carrying_dict_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(*ties_slot(self));
+    return PyDict_Type.tp_traverse(self, visit, arg);
+}
+
+static int carrying_dict_clear(PyObject *self)
+{
+    return PyDict_Type.tp_clear(self);
+}
+
+static void carrying_dict_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject *ties = *ties_slot(self);
+
+    PyDict_Type.tp_dealloc(self);
+    Py_DECREF(type);
+    Py_XDECREF(ties);
+}
+
+PyTypeObject *sspy_carrying_dict_type(PyObject *module, PyMethodDef *methods)
+{
+    PyType_Slot slots[] = {
+        {Py_tp_traverse, carrying_dict_traverse},
+        {Py_tp_clear, carrying_dict_clear},
+        {Py_tp_dealloc, carrying_dict_dealloc},
+        {Py_tp_methods, methods},
+        {Py_tp_doc, "The __dict__ of an exception whose report is pickled.  Private."},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "stacksplice._stacksplice.CarryingDict",
+        .basicsize = (int)(PyDict_Type.tp_basicsize + (Py_ssize_t)sizeof(PyObject *)),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+    PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyDict_Type);
+    PyObject *type = bases ? PyType_FromModuleAndSpec(module, &spec, bases) : NULL;
+
+    Py_XDECREF(bases);
+    return (PyTypeObject *)type;
+}
+
+/* Whether instances of TYPE get each item back as an attribute when they are unpickled. */
+static bool restores_items(PyTypeObject *type)
+{
+    PyObject *method, *plain;
+
+    if (type->tp_setattro != PyObject_GenericSetAttr)
+        return false;
+    method = PyObject_GetAttrString((PyObject *)type, "__setstate__");
+    plain = PyObject_GetAttrString(PyExc_BaseException, "__setstate__");
+    Py_XDECREF(method); /* the types keep both */
+    Py_XDECREF(plain);
+    return method && method == plain;
+}
+
+/* Without memory the exception keeps its dict: it pickles as it would without us. */
+void sspy_carrying_dict_install(PyTypeObject *type, PyObject *exc, sspy_ties *ties)
+{
+    PyObject *dict = restores_items(Py_TYPE(exc)) ? PyObject_GenericGetDict(exc, NULL) : NULL;
+    PyObject *carrying = NULL;
+
+    if (dict && PyDict_CheckExact(dict))
+        carrying = PyObject_CallOneArg((PyObject *)type, dict);
+    if (carrying) {
+        *ties_slot(carrying) = Py_NewRef(ties);
+        (void)PyObject_GenericSetDict(exc, carrying, NULL);
+        Py_DECREF(carrying);
+    }
+    Py_XDECREF(dict);
+    PyErr_Clear();
+}
+
+/* ---- Ties ------------------------------------------------------------------------------------*/
 
 /* Remove the entry KEY of TABLE, unless it now names another exception. */
 static void forget_in(PyObject *table, PyObject *key, const sspy_ties *self)
@@ -171,4 +275,93 @@ uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
     ties->raised = NULL;
     ties->raised_count = 0;
     return frames;
+}
+
+/* ---- Pin -------------------------------------------------------------------------------------*/
+
+/*
+ * Pins: keep an exception alive before code outside gets a reference on its error.
+ *
+ * An error at rest does not keep its exception, which would otherwise live for ever.  A caller that
+ * has the exception makes the language exception keep it, and the exceptions it was made from, as
+ * far as the exception still names them.  Then one reference on the error counts for all.
+ */
+
+static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc);
+
+/* If ERROR was made for EXC, which may be NULL, let its language exception keep EXC.  Returns
+   whether it was. */
+static bool keep_for(sspy_interp *interp, const IScriptErrorInfo *error, PyObject *exc)
+{
+    sspy_ties *ties = exc ? sspy_ties_of(interp, exc) : NULL;
+
+    if (!ties || ties->core.error != error || ties->core.foreign || !ties->core.exception)
+        return false;
+    keep(interp, ties->core.exception, exc);
+    return true;
+}
+
+/* The same for X's cause, if EXC still names it. */
+static void keep_cause(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    IScriptErrorInfo *error = stacksplice_exception_related(x, 0);
+    PyObject *cause = error ? PyException_GetCause(exc) : NULL;
+    PyObject *context = error ? PyException_GetContext(exc) : NULL;
+
+    if (error && !keep_for(interp, error, cause))
+        (void)keep_for(interp, error, context);
+    Py_XDECREF(cause); /* EXC keeps both */
+    Py_XDECREF(context);
+}
+
+/* The errors of members are in the order of the members, but not every member has one. */
+static void keep_members(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    PyObject *members = sspy_group_members(exc);
+    Py_ssize_t count = members ? PyTuple_GET_SIZE(members) : 0, next = 0;
+    IScriptErrorInfo *error;
+
+    for (uint32_t i = 1; count && (error = stacksplice_exception_related(x, i)) != NULL; i++) {
+        Py_ssize_t at = next;
+
+        while (at < count && !keep_for(interp, error, PyTuple_GET_ITEM(members, at)))
+            at++;
+        if (at < count)
+            next = at + 1;
+    }
+}
+
+static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
+{
+    if (interp->ends || stacksplice_exception_is_held(x))
+        return;
+    if (!stacksplice_exception_keep(x, Py_NewRef(exc)))
+        Py_DECREF(exc);
+    keep_cause(interp, x, exc);
+    keep_members(interp, x, exc);
+}
+
+IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc)
+{
+    IUnknown *unknown;
+
+    if (!ties->exception)
+        return NULL;
+    keep(interp, ties->exception, exc);
+    unknown = stacksplice_exception_unknown(ties->exception);
+    unknown->lpVtbl->AddRef(unknown);
+    return unknown;
+}
+
+IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc)
+{
+    IScriptErrorInfo *error = ties ? ties->core.error : NULL;
+    IUnknown *pinned;
+
+    if (!error)
+        return NULL;
+    pinned = sspy_ties_pin(ties->interp, &ties->core, exc);
+    error->lpVtbl->AddRef(error);
+    sspy_unknown_release(pinned); /* ERROR holds it, or another error does */
+    return error;
 }
