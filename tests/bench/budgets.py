@@ -114,7 +114,9 @@ BUDGETS = [
     # Flat: nothing for an error, some pages for what the C library or Python keeps in reserve.
     Budget("memory, growth over * errors of *", "native errors", plus=256),
     Budget("memory, growth over * Python exceptions", "stacksplice.originate", plus=512),
-    Budget("live, *", "stacksplice dump", "py-spy dump", 1.0),
+    Budget("live, nine *", "stacksplice dump", "py-spy dump", 1.0),
+    Budget("live, processor time *", "stacksplice dump", "pystack remote", 1.0),
+    Budget("live, processor time *", "stacksplice dump", "py-spy dump --native", 2.0),
 ]
 
 # What the other methods of a row are compared with.

@@ -1,4 +1,5 @@
-"""How long a process stands still while its stacks are read: stacksplice beside other tools.
+"""How long a process stands still while its stacks are read, and what reading them takes: stacksplice
+beside other tools.
 
 usage: live_rows.py [--quick | --tiny]
 
@@ -8,6 +9,7 @@ pause.  That includes what the scheduler takes from it, so a busy machine makes 
 
 import json
 import mmap
+import resource
 import shutil
 import statistics
 import subprocess
@@ -15,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROW = "live, nine threads are read"
+ROWS = ("live, nine threads are read", "live, processor time of the reader")
 WATCHED = """
 import mmap, sys, threading, time
 
@@ -73,17 +75,23 @@ def commands(pid):
     }
 
 
+def used():
+    """The nanoseconds of processor time of the programs that have ended."""
+    of_children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((of_children.ru_utime + of_children.ru_stime) * 1e9)
+
+
 def read(command, pause):
-    """The longest pause in nanoseconds, or what went wrong."""
-    pause[0] = 0
+    """The longest pause and the processor time in nanoseconds, or what went wrong."""
+    before, pause[0] = used(), 0
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         return done.stderr.strip()[-200:] or f"status {done.returncode}"
-    return pause[0]
+    return pause[0], used() - before
 
 
 def measure(pid, pause, repeats):
-    """The pauses of each tool by its name; a text in place of them where there are none."""
+    """The values of ROWS for each tool by its name; a text in place of them where there are none."""
     found = {}
     for i in range(repeats):
         for name, (program, arguments, slow) in commands(pid).items():
@@ -98,8 +106,8 @@ def measure(pid, pause, repeats):
     return found
 
 
-def show(name, values):
-    line = {"row": ROW, "method": name}
+def show(row, name, values):
+    line = {"row": row, "method": name}
     if isinstance(values, str):
         line["unavailable"] = values
     else:
@@ -121,7 +129,8 @@ def main():
         try:
             watched.stdout.readline()
             for name, values in measure(str(watched.pid), pause, repeats).items():
-                show(name, values)
+                for i, row in enumerate(ROWS):
+                    show(row, name, values if isinstance(values, str) else [each[i] for each in values])
         finally:
             watched.kill()
             watched.communicate()

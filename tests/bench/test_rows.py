@@ -91,7 +91,7 @@ ROWS = {
         "memory, growth over 100000 errors of 1000 stacks",
         "memory, growth over 10000 Python exceptions",
     ],
-    "live": ["live, nine threads are read"],
+    "live": ["live, nine threads are read", "live, processor time of the reader"],
 }
 # Peers that a machine may lack; a peer that is there and finds other frames is a failure.
 MAY_LACK = (
