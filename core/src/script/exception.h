@@ -50,13 +50,14 @@ struct stacksplice_exception {
     _Atomic uint64_t epoch; /* (ATOMIC) see stacksplice_settle */
     uintptr_t storage[];    /* frames, members, notes, locals, texts */
 };
+
 void ss_related_wake(IScriptErrorInfo *error);
 void ss_related_hold(IScriptErrorInfo *error);
 
 /* False where no interpreter can keep a related value again: related errors stay awake. */
 bool ss_exception_sleeps(const stacksplice_exception *x);
 
-/* counts.c */
+/* release.c */
 ULONG ss_exception_add_ref(stacksplice_exception *x);
 ULONG ss_exception_release(stacksplice_exception *x);
 

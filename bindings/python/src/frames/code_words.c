@@ -1,6 +1,6 @@
 /*
  * What a token follows from whose code nobody watches: the words of the code object and of its
- * names, where the place of the instruction is found, and what seen.c compares.
+ * names, where the place of the instruction is found, and what tokens.c compares.
  */
 #include "frames/layout.h"
 #include "frames/positions.h"

@@ -117,7 +117,7 @@ int sspy_loop_runs(sspy_state *state);
    again. */
 void sspy_clear_but_interrupts(void);
 
-/* ---- Frames that stand for those of other languages (foreign_frame.c) -------------------------*/
+/* ---- Frames that stand for those of other languages (foreign_code.c) --------------------------*/
 
 /* The globals of a frame object for FRAME; FILE is NULL if there is no file to open. */
 PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file);

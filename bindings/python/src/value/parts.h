@@ -4,7 +4,7 @@
 
 #include "value/value.h"
 
-/* ---- type_names.c -----------------------------------------------------------------------------*/
+/* ---- exception.c ------------------------------------------------------------------------------*/
 
 /* The name of a type and those of its bases in the order of its MRO, without object. */
 typedef struct sspy_type_names {
@@ -18,7 +18,7 @@ typedef struct sspy_type_names {
 int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type);
 void sspy_type_names_end(sspy_type_names *names);
 
-/* ---- carrying_dict.c --------------------------------------------------------------------------*/
+/* ---- ties.c -----------------------------------------------------------------------------------*/
 
 /* Give EXC, whose ties are TIES, a __dict__ of that TYPE, if its class can restore the item. */
 void sspy_carrying_dict_install(PyTypeObject *type, PyObject *exc, sspy_ties *ties);

@@ -13,7 +13,7 @@ enum {
     SSPY_MAX_NOTES = 150    /* of one exception */
 };
 
-/* ---- HRESULTs (hresult.c, hresult_error.c) ----------------------------------------------------*/
+/* ---- HRESULTs (hresult.c) ---------------------------------------------------------------------*/
 
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
 /* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */
@@ -58,7 +58,7 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
                                           const uintptr_t *frames, uint32_t frame_count,
                                           const sspy_related *related);
 
-/* ---- The ties of an exception (ties.c, carrying_dict.c) ---------------------------------------*/
+/* ---- The ties of an exception (ties.c) --------------------------------------------------------*/
 
 /* Ties an exception to its error. */
 typedef struct sspy_ties {
