@@ -1,4 +1,4 @@
-// An extension that uses what docs/borders.md shows for pybind11.
+// An extension that uses what docs/borders.md shows for pybind11.  test_cpp.py makes one for nanobind of it.
 #include "pybind_border.hpp"
 
 #include <stdexcept>
@@ -20,10 +20,24 @@ static void fail(bool ours)
     }));
 }
 
+static int traced(int kind)
+{
+    return python_traced([&]() -> int {
+        if (kind == 0)
+            throw std::out_of_range("shelf 17");
+        if (kind == 1)
+            throw std::runtime_error("plain");
+        if (kind == 2)
+            throw py::value_error("of the bridge");
+        return kind;
+    });
+}
+
 PYBIND11_MODULE(guided, m)
 {
     if (FAILED(stacksplice_python_import()))
         throw py::import_error("stacksplice");
     m.def("pass_it", pass);
     m.def("fail", fail);
+    m.def("traced", traced);
 }

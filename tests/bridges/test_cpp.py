@@ -19,17 +19,48 @@ def lua_flags() -> list[str]:
     return done.stdout.split() if done.returncode == 0 else []
 
 
-@pytest.fixture(scope="session")
-def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The border that docs/borders.md shows for pybind11, taken out of it."""
-    folder = tmp_path_factory.mktemp("guided")
+def extract_guide(folder: Path) -> list[str]:
+    """Write the code of docs/borders.md into FOLDER; the options to compile it."""
     extract = ROOT / "tests" / "install" / "guide" / "extract.py"
     subprocess.run([sys.executable, str(extract), str(ROOT / "docs" / "borders.md"), str(folder)], check=True)
     package = Path(stacksplice.__file__).resolve().parent
-    includes = [f"-I{ROOT / name / 'include'}" for name in ("core", "bindings/python", "bindings/cpp")]
-    library = [f"-L{package}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{package}"]
-    options = [f"-I{pybind11.get_include()}", f"-I{folder}", *includes, *library]
-    compile_extension(folder / "guided", HERE / "guided.cpp", *options)
+    parts = ("core", "bindings/python", "bindings/lua", "bindings/cpp")
+    includes = [f"-I{ROOT / name / 'include'}" for name in parts]
+    return [f"-I{folder}", *includes, f"-L{package}", "-l:libstacksplice.so.0", f"-Wl,-rpath,{package}"]
+
+
+def nanobind_options() -> list[str]:
+    nanobind = pytest.importorskip("nanobind", reason="nanobind is not installed")
+    library = Path(nanobind.__file__).parent
+    headers = [f"-I{library / 'include'}", f"-I{library / 'ext' / 'robin_map' / 'include'}"]
+    return ["-fno-strict-aliasing", *headers, str(library / "src" / "nb_combined.cpp")]
+
+
+def in_words_of_nanobind(text: str) -> str:
+    for ours, its in (
+        ("pybind11/pybind11.h", "nanobind/nanobind.h"),
+        ("pybind11::error_already_set", "nanobind::python_error"),
+        ("py::function", "py::callable"),
+        ("PYBIND11_MODULE", "NB_MODULE"),
+        ('throw py::import_error("stacksplice")', "py::raise_python_error()"),
+        ("pybind11", "nanobind"),
+    ):
+        text = text.replace(ours, its)
+    return text
+
+
+@pytest.fixture(scope="session", params=["pybind11", "nanobind"])
+def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The border that docs/borders.md shows for pybind11, taken out of it."""
+    folder = tmp_path_factory.mktemp("guided")
+    options = [*extract_guide(folder), f"-I{pybind11.get_include()}"]
+    source = HERE / "guided.cpp"
+    if request.param == "nanobind":
+        options += nanobind_options()
+        for path in (source, folder / "pybind_border.hpp"):
+            (folder / path.name).write_text(in_words_of_nanobind(path.read_text()))
+        source = folder / "guided.cpp"
+    compile_extension(folder / "guided", source, *options)
     return folder
 
 
@@ -125,6 +156,33 @@ assert stacksplice.peek_error() is None
     )
 
 
+@pytest.mark.any_python
+def test_a_traced_function_raises_what_the_bridge_raises(run: Run, guided: Path) -> None:
+    """So a script's own handlers keep matching; the report has the throw's own frames."""
+    run(
+        """
+import sys
+sys.path.insert(0, sys.argv[1])
+import guided, stacksplice
+from seen import *
+
+assert guided.traced(7) == 7
+for kind, wanted, text in (
+    (0, IndexError, "shelf 17"), (1, RuntimeError, "plain"), (2, ValueError, "of the bridge"),
+):
+    exc = caught(guided.traced, kind)
+    assert type(exc) is wanted and str(exc) == text, exc
+    told = [f.function for f in stacksplice.error_info(exc.__cause__).stack]
+    assert any(f is not None and f.startswith("traced") for f in told), told
+    report = "".join(stacksplice.format_exception(exc))
+    assert report.index("traced(int)") < report.index("direct cause"), report
+    assert report.index("direct cause") < report.rindex(f"\\n{wanted.__name__}: {text}"), report
+assert stacksplice.peek_error() is None
+""",
+        str(guided),
+    )
+
+
 LUA = """
 SOURCE = '''
 local function inner() %s end
@@ -173,4 +231,40 @@ assert "ValueError: born in Python" in str(run_it("", False, "python()"))
 """,
         str(folder),
         str(LUA_MODULES),
+    )
+
+
+@pytest.fixture(scope="session")
+def guided_sol2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The handler that docs/borders.md shows for sol2."""
+    library = LUA_MODULES.parent.parent / "bindings" / "lua" / "libstacksplice-lua.a"
+    command = ["c++", "-std=c++17", "-fsyntax-only", "-x", "c++", *lua_flags(), "-"]
+    if subprocess.run(command, input="#include <sol/sol.hpp>", capture_output=True, text=True).returncode:
+        pytest.skip("sol2 is not installed")
+    if not library.exists():
+        pytest.skip(f"there is no {library}")
+    folder = tmp_path_factory.mktemp("sol2")
+    options = [*extract_guide(folder), f"-I{pybind11.get_include()}", str(library), *lua_flags()]
+    compile_extension(folder / "with_sol2", HERE / "with_sol2.cpp", *options)
+    return folder
+
+
+@pytest.mark.any_python
+def test_the_guides_handler_for_sol2(run: Run, guided_sol2: Path) -> None:
+    """C++ -> Lua -> C++ by sol2: the exception, its type and the stack of its throw."""
+    run(
+        """
+import sys
+sys.path.insert(0, sys.argv[1])
+import with_sol2
+from seen import *
+
+plain, traced = with_sol2.order("plain"), with_sol2.order("traced")
+for kind, text in (plain, traced):
+    assert kind == "no_stock of shelf 9: no stock", kind
+    assert "received by lua at" in text and "(Lua) File" in text, text
+assert "already returned" in plain[1] and ", in leaf" not in plain[1], plain[1]
+assert "already returned" not in traced[1] and ", in leaf" in traced[1], traced[1]
+""",
+        str(guided_sol2),
     )

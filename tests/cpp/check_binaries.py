@@ -1,7 +1,8 @@
 """check_binaries.py LIBRARY INCLUDE... : programs built and run with every compiler and C++ library.
 
 binaries.cpp loads plugin.cpp twice, the second time with another version of the header; format.cpp
-formats a trace by what there is.  Hidden are the symbols of classes in each module of pybind11 and in most plug-ins.
+formats a trace by what there is.  Hidden are the symbols of classes in each module of pybind11 and in
+most plug-ins.
 """
 
 import re
