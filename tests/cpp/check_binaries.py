@@ -22,9 +22,10 @@ def run(*command):
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
 
 
+UNDEFINED = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]  # also of what only has an interface
 COMPILERS = (
-    ["g++", "-fvisibility=hidden"],
-    ["clang++"],
+    ["g++", "-fvisibility=hidden", *UNDEFINED],
+    ["clang++", *UNDEFINED],
     ["clang++", "-stdlib=libc++", "-fvisibility=hidden"],
 )
 

@@ -25,9 +25,17 @@ HRESULT use(int n, std::unique_ptr<int> &out)
 """
 
 
-def compile_with(compiler, folder, *options):
+# Mistakes, and what a compiler says of each.
+WRONG = (
+    ("stacksplice::guard([] {});", "unused-result]"),
+    ("(void)stacksplice::guard([] { return 3; });", "stacksplice::hresult"),
+    ("int n; (void)stacksplice::guard([] {}, n);", "this function has no result"),
+)
+
+
+def compile_with(compiler, folder, *options, text=USE):
     source = Path(folder) / "use.cpp"
-    source.write_text(USE)
+    source.write_text(text)
     includes = [f"-I{path}" for path in sys.argv[1:]]
     command = [compiler, *includes, *options, "-c", str(source), "-o", str(Path(folder) / "use.o")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -50,6 +58,13 @@ def main():
                 if done.returncode:
                     failed += 1
                     print(f"FAILED {compiler} {options}\n{done.stderr}")
+            for mistake, words in WRONG:
+                text = f"{USE}void wrong() {{ {mistake} }}\n"
+                done = compile_with(compiler, folder, "-std=c++17", "-Werror=unused-result", text=text)
+                tried += 1
+                if done.returncode == 0 or words not in done.stderr:
+                    failed += 1
+                    print(f"FAILED {compiler}: of {mistake} it says\n{done.stderr}")
             for options, words in (
                 (("-std=c++17", "-fno-exceptions"), "needs C++ exceptions"),
                 (("-std=c++14",), "needs C++17"),
