@@ -178,7 +178,8 @@ STACKSPLICE_LUA_API int stacksplice_lua_raise(lua_State *L, stacksplice_hresult 
 /*
  * For bridges that raise by themselves: push what stacksplice_lua_raise would raise, which the
  * running C function raises next.  The error leaves the thread's slot.  Without memory the value is
- * Lua's message for that.  A success code is E_UNEXPECTED.  Returns 1, or 0 and nothing is pushed where the stack is full.
+ * Lua's message for that.  A success code is E_UNEXPECTED.  Returns 1; 0 where the stack is full, and
+ * then nothing is pushed.
  * [-0, +(0|1), -] [thread: the state's | alloc: yes]
  */
 STACKSPLICE_LUA_API int stacksplice_lua_push_error(lua_State *L, stacksplice_hresult hr);
