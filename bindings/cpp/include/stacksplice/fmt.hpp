@@ -6,10 +6,15 @@
 
 #include <fmt/core.h>
 
-template <> struct fmt::formatter<stacksplice::frame, char> : stacksplice::detail::text_formatter {
+namespace fmt
+{
+
+template <> struct formatter<stacksplice::frame, char> : stacksplice::detail::text_formatter {
 };
 
-template <> struct fmt::formatter<stacksplice::trace, char> : stacksplice::detail::text_formatter {
+template <> struct formatter<stacksplice::trace, char> : stacksplice::detail::text_formatter {
 };
+
+} // namespace fmt
 
 #endif

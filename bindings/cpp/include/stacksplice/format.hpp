@@ -6,10 +6,15 @@
 
 #include <format>
 
-template <> struct std::formatter<stacksplice::frame, char> : stacksplice::detail::text_formatter {
+namespace std
+{
+
+template <> struct formatter<stacksplice::frame, char> : stacksplice::detail::text_formatter {
 };
 
-template <> struct std::formatter<stacksplice::trace, char> : stacksplice::detail::text_formatter {
+template <> struct formatter<stacksplice::trace, char> : stacksplice::detail::text_formatter {
 };
+
+} // namespace std
 
 #endif
