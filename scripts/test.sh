@@ -198,7 +198,7 @@ list_runs() {
                 printf 'python %s\n' "$py_path"
             done
             ;;
-        pytest) printf 'pytest first\npytest second\nmatrix\n' ;;
+        pytest) printf 'pytest second\npytest first\nmatrix\n' ;;
         *) printf '%s\n' "$part" ;;
         esac
     done
