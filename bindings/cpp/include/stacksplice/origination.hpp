@@ -9,8 +9,9 @@
 #include <string_view>
 #include <typeinfo>
 
-// Its std::type_info, which also exists without RTTI.
+// Their std::type_info, which also exists without RTTI: of a class with one base, and with none.
 extern "C" const void *const stacksplice_type_of_runtime_error __asm__("_ZTISt13runtime_error");
+extern "C" const void *const stacksplice_type_of_exception __asm__("_ZTISt9exception");
 
 namespace stacksplice
 {
@@ -63,50 +64,50 @@ inline description foreign_description()
 
 com_ptr<IRestrictedErrorInfo> info_of(const std::exception_ptr &exception, const origin &from);
 
-// The next base of a class of single inheritance, as the ABI lays its std::type_info out.
-inline const std::type_info *base_of(const std::type_info *type) noexcept
+// What the ABI says of a class in its std::type_info, by the table of virtual functions there.
+inline bool is_of_kind(const std::type_info *type, const void *const &like) noexcept
 {
-    const void *tables[2];
-    const std::type_info *base = nullptr;
+    const void *table;
 
-    std::memcpy(&tables[0], static_cast<const void *>(type), sizeof(void *));
-    std::memcpy(&tables[1], &stacksplice_type_of_runtime_error, sizeof(void *));
-    if (tables[0] == tables[1]) // of this kind, too
-        std::memcpy(&base, reinterpret_cast<const char *>(type) + 2 * sizeof(void *), sizeof base);
-    return base;
+    std::memcpy(&table, static_cast<const void *>(type), sizeof table);
+    return table == like;
 }
 
 // The error of this or another version that is being handled, or NULL.  Another binary's class can be
-// another one to the handlers of libc++, which compares addresses; it has the same name then.
+// another one to the handlers of libc++, which compares addresses; it has the same name then.  Throwing
+// again takes as long as all the rest, and is only done where the bases do not tell.
 inline const any_error *current_error() noexcept
 {
+    const std::type_info *type = abi::__cxa_current_exception_type();
+
+    for (; type; std::memcpy(&type, reinterpret_cast<const char *>(type) + 2 * sizeof(void *),
+                             sizeof type)) {
+        if (std::strcmp(type->name(), "N11stacksplice9any_errorE") == 0)
+            return static_cast<const any_error *>(object_of(std::current_exception()));
+        if (is_of_kind(type, stacksplice_type_of_exception))
+            return nullptr; // the last base
+        if (!is_of_kind(type, stacksplice_type_of_runtime_error))
+            break; // several bases, or no class
+    }
     try {
         throw;
     } catch (const any_error &e) {
         return &e;
     } catch (...) {
-        const std::type_info *type = abi::__cxa_current_exception_type();
-
-        while (type && std::strcmp(type->name(), "N11stacksplice9any_errorE") != 0)
-            type = base_of(type);
-        return type ? static_cast<const any_error *>(object_of(std::current_exception())) : nullptr;
+        return nullptr;
     }
 }
 
-// The error object of the exception nested in the one that is being handled, if any.
-inline com_ptr<IRestrictedErrorInfo> cause_of_current(const origin &from)
+// What is nested in the exception that is being handled, if anything.
+inline std::exception_ptr nested_in_current()
 {
-    std::exception_ptr nested;
-
-    if (from.depth < max_causes)
-        try {
-            throw;
-        } catch (const std::nested_exception &e) {
-            nested = e.nested_ptr();
-        } catch (...) { // nothing is nested in it
-        }
-    return nested ? info_of(nested, {nullptr, from.above, from.depth + 1})
-                  : com_ptr<IRestrictedErrorInfo>();
+    try {
+        throw;
+    } catch (const std::nested_exception &e) {
+        return e.nested_ptr();
+    } catch (...) {
+        return nullptr;
+    }
 }
 
 // Classes whose headers are too large to include here.
@@ -120,18 +121,29 @@ inline HRESULT hresult_of_type(const char *name) noexcept
 }
 
 // HRESULT and message of the exception that is being handled, by catch clauses: they need no RTTI.
-inline void describe_standard(description &what)
+// NESTED receives what is nested in it.  ERROR is the result of current_error.
+inline void describe_standard(description &what, const any_error *error, std::exception_ptr &nested)
 {
-    const auto say = [&what](HRESULT hr, const std::exception &e) {
+    bool may_nest = true;
+    const auto say = [&](HRESULT hr, const std::exception &e) {
         const char *const text = e.what();
 
         what.hresult = hr;
         if (text)
             what.message = text;
+#if defined(__cpp_rtti)
+        if (const auto *const pair = dynamic_cast<const std::nested_exception *>(&e))
+            nested = pair->nested_ptr();
+        may_nest = false;
+#endif
     };
 
-    if (const any_error *const e = current_error())
-        return say(e->hresult(), *e);
+    if (error) {
+        say(error->hresult(), *error);
+        if (may_nest)
+            nested = nested_in_current();
+        return;
+    }
     try {
         throw;
     } catch (const std::bad_alloc &e) {
@@ -163,18 +175,23 @@ inline void describe_standard(description &what)
         what.message = code.message();
     } catch (int number) {
         what.message += ": " + std::to_string(number);
+        may_nest = false;
     } catch (...) { // only its type is known
     }
+    if (may_nest)
+        nested = nested_in_current();
 }
 
-inline description describe(const origin &from)
+inline description describe(const origin &from, const any_error *error)
 {
     description what;
+    std::exception_ptr nested;
 
     what.type = readable(abi::__cxa_current_exception_type()->name());
     what.message = "a " + what.type + " was thrown";
-    describe_standard(what);
-    what.cause = cause_of_current(from);
+    describe_standard(what, error, nested);
+    if (nested && from.depth < max_causes)
+        what.cause = info_of(nested, {nullptr, from.above, from.depth + 1});
     return what;
 }
 
@@ -277,7 +294,7 @@ inline bool put_error(const error &e, const origin &from)
     com_ptr<IRestrictedErrorInfo> info = error_maker::known(e);
 
     if (!info)
-        info = error_maker::make(e, std::current_exception(), describe(from));
+        info = error_maker::make(e, std::current_exception(), describe(from, &e));
     if (!info)
         return false;
     error_maker::keep(e, info, std::current_exception());
@@ -294,14 +311,16 @@ inline HRESULT originate_from(const origin &from) noexcept
     try {
         if (!std::current_exception()) // not a C++ exception: nothing is known of it
             return originate_new(nullptr, foreign_description(), stack_of(from));
-        if (const any_error *const e = current_error()) {
+        const any_error *const e = current_error();
+
+        if (e) {
             if (e->leave(from.above, from.depth))
                 return e->hresult();
         } else if (stacksplice_thrown_leave(object_of(std::current_exception()), &cpp_library(),
                                             &hr) == S_OK) {
             return hr;
         }
-        return originate_new(std::current_exception(), describe(from), stack_of(from));
+        return originate_new(std::current_exception(), describe(from, e), stack_of(from));
     } catch (...) { // memory ran out while making the error: report that instead
         (void)RoOriginateErrorW(E_OUTOFMEMORY, 0, nullptr);
         return E_OUTOFMEMORY;
@@ -317,7 +336,7 @@ inline void attach(const origin &from)
 
     if (!exception || current_error() || stacksplice_thrown_has_error(object_of(exception)))
         return;
-    fresh.make(exception, describe(from), stack_of(from));
+    fresh.make(exception, describe(from, nullptr), stack_of(from));
     if (stacksplice_make_error(fresh.get(), &made) != S_OK)
         return;
     (void)stacksplice_thrown_tie(object_of(exception), abi::__cxa_current_exception_type(),
