@@ -37,7 +37,6 @@ set(sources
   src/value/guest.c
   src/value/leave.c
   src/value/locals.c
-  src/value/originate.c
   src/value/read.c
   src/value/read_scalar.c
   src/value/redact.c

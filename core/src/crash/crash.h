@@ -6,6 +6,8 @@
 #ifndef SS_CRASH_H
 #define SS_CRASH_H
 
+#include "base/platform.h"
+#include "report/facts.h"
 #include "report/json.h"
 #include "report/report.h"
 
@@ -56,5 +58,72 @@ typedef struct ss_crash_text {
 } ss_crash_text;
 
 int ss_crash_append(const char *bytes, size_t length, void *data);
+
+/* ---- First words -----------------------------------------------------------------------------*/
+
+/* The first output of a dying process, before it follows any object, each of which may be
+   damaged. */
+
+/*
+ * Write EVENT, HR and the callers' addresses to stderr.  ABOVE is the frame address, which must be
+ * exact, of the function whose callers are meant.  EVENT is a literal.  In a thread that has
+ * captured before, allocates and locks nothing.  Signal safe.
+ */
+void ss_first_words(HRESULT hr, const char *event, const void *above);
+
+/* Fill FACTS for an error known only by these words; returns the event. */
+const char *ss_first_words_facts(ss_facts *facts);
+
+/* ---- Stowed records --------------------------------------------------------------------------*/
+
+/* The stowed-exception records of a process that fails fast; static storage, see stowed.h. */
+
+/* Fill the public array from the error in FACTS, whose memory lives as long as the process. */
+void ss_stow(const ss_facts *facts);
+
+/* ---- The reporter ----------------------------------------------------------------------------*/
+
+/* Which thread reports the end of the process.  Signal safe. */
+
+typedef enum ss_reporter {
+    SS_REPORTER_NOW,   /* this thread, from this call on */
+    SS_REPORTER_AGAIN, /* this thread was it before: something interrupted its report */
+    SS_REPORTER_OTHER  /* another thread */
+} ss_reporter;
+
+/*
+ * The same, but wait while there is another.  One whose report ends nothing may wait for this very
+ * thread, which crashed with a lock of the loader: it is waited for 15 seconds.
+ */
+ss_reporter ss_reporter_become_waiting(void);
+
+/* The same for a report that ends nothing: a fault in it makes this thread reporter once more. */
+void ss_reporter_become_for_now(void);
+
+/* The report is complete, and the process may go on. */
+void ss_reporter_is_done(void);
+
+/*
+ * A closed stderr or a limit on files must not end the process before the rest is written.  A fault
+ * in the report must reach the handler that goes on with it: the kernel kills a process that faults
+ * while it blocks the signal.  Nor may a cancellation that waits end this thread in the report.
+ */
+void ss_reporter_set_signals(void);
+
+/*
+ * Undo that for the crash that follows: what the report has raised must not strike in its place.  A
+ * cancellation waits for a cancellation point.
+ */
+void ss_reporter_reset_signals(void);
+
+/* Drop signal NUMBER, which this thread blocks, if it waits. */
+void ss_reporter_drop_signal(int number);
+
+/* ---- C++ -------------------------------------------------------------------------------------*/
+
+/* Exceptions that nobody catches: the terminate handlers of the C++ libraries of this process. */
+
+/* Put ours in front, in each library that a binary told of and that is told of later. */
+void ss_uncaught_watch(void);
 
 #endif

@@ -1,6 +1,5 @@
 #include "base/thread.h"
-#include "crash/deadline_table.h"
-#include "crash/deadline_watcher.h"
+#include "crash/deadlines.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "crash/deadline_bound.h"
+#include "crash/deadlines.h"
 
 #define PER_REPORT ((int64_t)SS_DEADLINE_SECONDS_PER_REPORT * 1000 * 1000 * 1000)
 

@@ -2,14 +2,12 @@
  * Uses no heap and no lock of the host, as the report of a crash: a thread may hang because of such
  * a lock, or while it holds one.
  */
-#include "crash/deadline_report.h"
+#include "crash/deadlines.h"
 
 #include "com/messages.h"
 #include "crash/crash.h"
-#include "crash/deadline_bound.h"
-#include "crash/handler.h"
-#include "crash/reporter.h"
-#include "crash/thread_stacks.h"
+#include "crash/fault.h"
+#include "crash/threads.h"
 #include "report/json.h"
 #include "splice/token.h"
 

@@ -1,4 +1,4 @@
-#include "crash/deadline_table.h"
+#include "crash/deadlines.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"

@@ -1,8 +1,6 @@
-#include "crash/deadline_watcher.h"
+#include "crash/deadlines.h"
 
 #include "base/thread.h"
-#include "crash/deadline_report.h"
-#include "crash/deadline_table.h"
 #include "crash/threads.h"
 
 #include <errno.h>

@@ -3,9 +3,6 @@
 #include "base/stack_call.h"
 #include "base/thread.h"
 #include "com/messages.h"
-#include "crash/first_words.h"
-#include "crash/reporter.h"
-#include "crash/stowed.h"
 #include "splice/splice.h"
 
 #include <signal.h>

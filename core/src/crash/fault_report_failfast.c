@@ -1,11 +1,9 @@
-#include "crash/fault_report.h"
+#include "crash/fault.h"
 
 #include "base/stack_call.h"
 #include "base/thread.h"
 #include "crash/crash.h"
-#include "crash/first_words.h"
-#include "crash/thread_stacks.h"
-#include "crash/watchdog.h"
+#include "crash/threads.h"
 #include "report/visit.h"
 #include "splice/scratch.h"
 

@@ -1,8 +1,7 @@
-#include "crash/first_words.h"
+#include "crash/crash.h"
 
 #include "base/thread.h"
 #include "com/messages.h"
-#include "crash/crash.h"
 #include "splice/splice.h"
 
 #include <string.h>

@@ -1,10 +1,8 @@
-#include "crash/handler.h"
+#include "crash/fault.h"
 
 #include "base/thread.h"
 #include "crash/context.h"
 #include "crash/crash.h"
-#include "crash/reporter.h"
-#include "crash/watchdog.h"
 #include "unwind/modules.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Puts the handler of crashes in the place of others, and takes it away. */
-#include "crash/handler.h"
+#include "crash/fault.h"
 
 #include "base/thread.h"
-#include "crash/uncaught.h"
+#include "crash/crash.h"
 
 #include <stacksplice/crash.h>
 

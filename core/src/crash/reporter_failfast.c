@@ -1,4 +1,4 @@
-#include "crash/reporter.h"
+#include "crash/crash.h"
 
 #include "base/thread.h"
 

@@ -1,4 +1,4 @@
-#include "crash/stowed.h"
+#include "crash/crash.h"
 
 #include "error/record.h"
 #include "inspect/block.h"

@@ -1,4 +1,4 @@
-#include "crash/thread_stacks.h"
+#include "crash/threads.h"
 
 #include "report/visit.h"
 

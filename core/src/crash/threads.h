@@ -6,6 +6,8 @@
 #define SS_THREADS_H
 
 #include "base/platform.h"
+#include "report/json.h"
+#include "report/report.h"
 
 enum { SS_THREADS_MAX = 256, SS_THREAD_FRAMES = 128, SS_THREAD_NAME = 16 };
 
@@ -48,5 +50,15 @@ bool ss_threads_get(uint32_t index, const ss_other_thread **thread);
  */
 uint32_t ss_capture_interrupted(const void *handler, const void *return_address, uintptr_t pc,
                                 uint32_t max, uintptr_t *frames);
+
+/* ---- In reports ------------------------------------------------------------------------------*/
+
+/* The stacks that ss_threads_ask got, in reports: all but that of one thread.  Signal safe. */
+
+/* As text; EXCEPT is a thread's id, or 0. */
+void ss_threads_tell(const ss_report *r, uint64_t except);
+
+/* As the members `threads` and `threads_left_out` (null: they are unknown) of a report file. */
+void ss_threads_put(const ss_report *r, ss_emit *e, uint64_t except);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/valgrind.h"
 #include "crash/context.h"
 #include "crash/crash.h"
-#include "crash/deadline_table.h"
+#include "crash/deadlines.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,7 @@
-#include "crash/uncaught.h"
+#include "crash/crash.h"
 
 #include "base/thread.h"
-#include "crash/crash.h"
-#include "crash/handler.h"
+#include "crash/fault.h"
 
 #include <stacksplice/thrown.h>
 

@@ -1,4 +1,4 @@
-#include "crash/watchdog.h"
+#include "crash/fault.h"
 
 #include "base/thread.h"
 

@@ -1,4 +1,4 @@
-#include "unwind/readable.h"
+#include "unwind/stack.h"
 #include "unwind/rule.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "unwind/modules.h"
 
 #include "base/loader.h"
-#include "unwind/readable.h"
+#include "unwind/stack.h"
 #include "unwind/unloads.h"
 
 #include <stdatomic.h>

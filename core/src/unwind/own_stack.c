@@ -1,11 +1,11 @@
 /* The stack that a thread started with. */
 #include "base/thread.h"
-#include "unwind/readable.h"
 #include "unwind/stack.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <errno.h>
 
 /*
  * The main thread's stack grows downward, and its limit may be raised at any time.  The kernel maps
@@ -191,4 +191,16 @@ bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack)
 {
     *stack = own;
     return own.high && sp < own.low && own.low - sp <= OVERFLOW_ROOM;
+}
+
+/* The kernel reads the new mask first, and then rejects the request because of its invalid HOW. */
+bool ss_is_readable(uintptr_t address)
+{
+    int before = errno;
+    bool readable;
+
+    (void)syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8);
+    readable = errno == EINVAL;
+    errno = before;
+    return readable;
 }

@@ -2,9 +2,11 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "unwind/readable.h"
 
 #include <signal.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 _Atomic uint32_t ss_stack_version;
 

@@ -55,4 +55,10 @@ bool ss_own_stack_described(bool off);
  */
 bool ss_stack_find_overflown(uintptr_t sp, ss_range *stack);
 
+/* The smallest unit of memory protection. */
+enum { SS_READABLE_STEP = 4096 };
+
+/* Whether the eight bytes at ADDRESS can be read.  One system call; signal safe. */
+bool ss_is_readable(uintptr_t address);
+
 #endif

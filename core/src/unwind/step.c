@@ -1,5 +1,4 @@
 #include "unwind/modules.h"
-#include "unwind/readable.h"
 #include "unwind/stack.h"
 #include "unwind/walk.h"
 

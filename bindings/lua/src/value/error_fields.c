@@ -309,3 +309,16 @@ void ss_lua_push_error(lua_State *L, ss_lua_state *state, IUnknown *error)
     ss_lua_release(info); /* the caller's reference is enough */
     ss_lua_push_error_object(L, state, info, metamethods);
 }
+
+/* The error of a value as its error object. */
+void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder,
+                            stacksplice_ties *ties)
+{
+    if (FAILED(stacksplice_make_error(ties, (IScriptErrorInfo **)holder)))
+        luaL_error(L, "not enough memory");
+    if (*holder)
+        ss_lua_push_error(L, state, *holder);
+    else
+        lua_pushnil(L);
+    ss_lua_drop_holder(L, -2);
+}

@@ -3,6 +3,7 @@
 #define SSPY_REPORT_READ_H
 
 #include "api/api.h"
+#include "life/text.h"
 
 /* What is read of one report.  The Python objects it was read from lend the texts. */
 typedef struct sspy_reader {
@@ -26,5 +27,18 @@ int sspy_lend_text(sspy_reader *reader, PyObject *text, stacksplice_told_text *o
 /* Read a frame, or an error with all that belongs to it, as a JSON report has them. */
 int sspy_read_frame(sspy_reader *reader, PyObject *dict, stacksplice_told_frame *out);
 int sspy_read_error(sspy_reader *reader, PyObject *dict, stacksplice_told *out);
+
+/* ---- Python callables that write Python's frames: those of _look.py and _traceback.py (report_text.c) */
+
+typedef struct sspy_look {
+    PyObject *callable; /* borrowed; None: there is none */
+    PyObject *text;     /* what it returned last, which lends the lines; or NULL */
+} sspy_look;
+
+/* Have OPTIONS call LOOK, which stays where it is until the report is written. */
+void sspy_look_take(sspy_look *look, stacksplice_format_options *options);
+
+/* As sspy_text_finish; NULL also when LOOK was left by KeyboardInterrupt or the like. */
+PyObject *sspy_look_finish(sspy_look *look, sspy_text_buffer *buffer, HRESULT hr);
 
 #endif

@@ -15,7 +15,7 @@ HRESULT sspy_source_register(void);
    memory the table stays empty. */
 void sspy_cache_begin(PyInterpreterState *interp);
 
-/* ---- Elements of stacks (tokens.c, mark.c) ----------------------------------------------------*/
+/* ---- Elements of stacks (tokens.c) ------------------------------------------------------------*/
 
 /* The token of a live frame at byte offset LASTI (or -1) in CODE.  Any thread, also in a capture.
  */

@@ -99,7 +99,7 @@ const char *sspy_lupa_message(PyObject *exc, size_t *length);
    exception. */
 int sspy_lupa_tie(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-/* ---- Types (types.c, coroutine.c, method.c) ---------------------------------------------------*/
+/* ---- Types (types.c, coroutine.c) -------------------------------------------------------------*/
 
 /* What METH_FASTCALL | METH_KEYWORDS stands for. */
 typedef PyObject *(*sspy_fast_function)(PyObject *self, PyObject *const *arguments,

@@ -1,7 +1,7 @@
 """Reports of exceptions that are alive: the traceback module of this Python writes Python's part.
 
 So marks, suggestions, groups and colours are Python's own.  What is said of other languages comes from
-the core, which asks for each of Python's frames (report_look.c).
+the core, which asks for each of Python's frames (report_text.c).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 /* The deadlines that were begun and not yet ended. */
-#ifndef SS_DEADLINE_TABLE_H
-#define SS_DEADLINE_TABLE_H
+#ifndef SS_DEADLINES_H
+#define SS_DEADLINES_H
 
 #include "base/platform.h"
 
@@ -50,5 +50,46 @@ void ss_deadlines_begin_interrupts(stacksplice_deadline number, int64_t now);
 
 /* In its thread, in a signal handler: call its function, unless it has been removed. */
 void ss_deadlines_interrupt(stacksplice_deadline number);
+
+/* ---- The watcher -----------------------------------------------------------------------------*/
+
+/* The thread that waits for deadlines to pass. */
+
+/* Nanoseconds of the clock of all deadlines. */
+int64_t ss_deadline_now(void);
+
+/* Start it in this process, unless it runs.  False: no thread can be started. */
+bool ss_deadline_watch(void);
+
+/* Have it look again at the table. */
+void ss_deadline_wake(void);
+
+/* Whether this thread is it. */
+bool ss_deadline_is_watcher(void);
+
+/* ---- The report ------------------------------------------------------------------------------*/
+
+/* The report of a missed deadline, written by the watcher's thread.  The process goes on. */
+
+/* Before the first report, outside of signal handlers. */
+void ss_deadline_report_prepare(void);
+
+/* Returns the path of its file until the next report, or NULL: also if there have been too many. */
+const char *ss_deadline_report(const ss_deadline *deadline, int64_t now);
+
+/* ---- Their number ----------------------------------------------------------------------------*/
+
+/* How many missed deadlines are reported: a report stops every thread for a moment, and stays. */
+
+enum { SS_DEADLINE_REPORTS = 60, SS_DEADLINE_SECONDS_PER_REPORT = 60 };
+
+/* Whether one may be reported at NOW: so many at once, and one more for each such time since. */
+bool ss_deadline_may_report(int64_t now);
+
+/* How many were not reported since the last one that was. */
+uint64_t ss_deadlines_left_out(void);
+
+/* The report has told it. */
+void ss_deadlines_left_out_are_told(void);
 
 #endif
