@@ -115,15 +115,17 @@ static uint64_t number_before(const char *text, char end)
     return *text == end ? number : 0;
 }
 
+static char *append(char *to, const char *text)
+{
+    while ((*to = *text++) != 0)
+        to++;
+    return to;
+}
+
 /* Write the path of the kernel's FILE about the thread with that number. */
 static void make_path(char *path, const char *digits, const char *file)
 {
-    static const char folder[] = "/proc/self/task/";
-    size_t length = strlen(digits);
-
-    memcpy(path, folder, sizeof folder - 1);
-    memcpy(path + sizeof folder - 1, digits, length);
-    memcpy(path + sizeof folder - 1 + length, file, strlen(file) + 1);
+    (void)append(append(append(path, "/proc/self/task/"), digits), file);
 }
 
 /* The first SIZE - 1 bytes of the kernel's FILE about the thread, as text; its length. */
