@@ -374,6 +374,7 @@ static bool is_operator(const char *name, size_t at)
 static void put_function(const ss_report *r, const char *name)
 {
     enum { SHORT_ENOUGH = 120 };
+    static const char dots[] = "<...>";
     char brief[4 * SHORT_ENOUGH];
     size_t length = 0, at = 0;
     unsigned depth = 0;
@@ -386,8 +387,8 @@ static void put_function(const ss_report *r, const char *name)
         bool is_bracket = (name[at] == '<' || name[at] == '>') && !is_operator(name, at);
 
         if (is_bracket && name[at] == '<' && !depth++) {
-            memcpy(brief + length, "<...>", 5);
-            length += 5;
+            memcpy(brief + length, dots, sizeof dots);
+            length += sizeof dots - 1;
         } else if (is_bracket && name[at] == '>' && depth) {
             depth--;
         } else if (!depth) {

@@ -16,6 +16,7 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -49,13 +50,16 @@ static bool name_of_file(const char *path, char name[LONGEST])
 /* Whether LINE of the kernel's list is of ADDRESS; *NAME is then what it ends with. */
 static bool is_of(const char *line, uintptr_t address, const char **name)
 {
-    unsigned long start, end;
-    int at = 0;
+    char *at;
+    uintptr_t start = strtoul(line, &at, 16);
 
-    if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &start, &end, &at) < 2 || !at ||
-        address < start || address >= end)
+    if (*at != '-' || address < start || address >= strtoul(at + 1, &at, 16))
         return false;
-    *name = line + at;
+    for (unsigned skipped = 0; skipped < 4; skipped++) { /* rights, offset, device, inode */
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+    }
+    *name = at + strspn(at, " ");
     return true;
 }
 
