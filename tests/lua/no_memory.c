@@ -417,6 +417,59 @@ TEST(test_all_requests_fail_from_one_on)
     run_all(true);
 }
 
+/* ---- Captures --------------------------------------------------------------------------------*/
+
+enum { DEPTH = 100, MOST = 2048 };
+
+static int is_of_script(const stacksplice_frame *frame, void *data)
+{
+    unsigned *counts = data;
+
+    counts[0] += frame->kind == STACKSPLICE_FRAME_SCRIPT && frame->line == 1;
+    counts[1] += frame->kind == STACKSPLICE_FRAME_GAP;
+    return 0;
+}
+
+/* Calls the function at index 2 with one less; at 0 captures as in a signal handler, where the
+   allocator may have been interrupted. */
+static int descend(lua_State *L)
+{
+    static uintptr_t frames[MOST];
+    uint32_t count = 0;
+    unsigned counts[2] = {0, 0};
+    lua_Integer n = lua_tointeger(L, 1);
+    HRESULT hr;
+
+    if (n > 0) {
+        lua_settop(L, 2);
+        lua_pushvalue(L, 2);
+        lua_pushinteger(L, n - 1);
+        lua_call(L, 1, 1);
+        return 1;
+    }
+    left = 0;
+    for_good = true;
+    hr = stacksplice_capture(0, MOST, frames, &count, NULL);
+    left = -1;
+    for (uint32_t i = 0; i < count; i++)
+        (void)stacksplice_resolve(frames[i], is_of_script, counts);
+    assert_int_equal(hr, S_OK);
+    assert_int_equal(counts[1], 0);
+    lua_pushinteger(L, counts[0]);
+    return 1;
+}
+
+STATE_TEST(test_a_capture_asks_no_allocator_at_any_depth)
+{
+    lua_State *L = *state;
+
+    lua_register(L, "descend", descend);
+    assert_int_equal(
+        luaL_dostring(L, "local function f(n) return (descend(n, f)) end return f(0) and f(100)"),
+        LUA_OK);
+    assert_int_equal(lua_tointeger(L, -1), DEPTH + 2); /* and the chunk */
+}
+
 int main(void)
 {
     static const stacksplice_allocator allocator = {sizeof allocator, core_alloc, core_realloc,

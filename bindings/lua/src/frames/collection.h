@@ -98,6 +98,8 @@ static inline uint8_t ss_lua_mark_of(const ss_lua_collection *c, uint32_t frame)
 
 /* Find the sites among the marked frames, and make room for them in the collection. */
 void ss_lua_find_sites(ss_lua_collection *c);
+/* Release what that has taken. */
+void ss_lua_end_sites(ss_lua_collection *c);
 
 /* The interpreter of L; notes a capture of ours that is running in it. */
 ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L);

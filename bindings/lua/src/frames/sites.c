@@ -1,7 +1,7 @@
 /* Finds the interpreter's call sites among the native frames, and their coroutines. */
 #include "frames/collection.h"
 
-#include <stdlib.h>
+#include <sys/mman.h>
 
 static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_place place,
                        uintptr_t *value)
@@ -138,20 +138,40 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
     return true;
 }
 
-/* Allocate for the worst case; on failure keep the near sites and leave a gap for the rest. */
-static void make_room(ss_lua_collection *c, uint32_t most)
+/* Whether MARK is that of a frame which add_site takes. */
+static bool is_site(uint8_t mark)
 {
+    return mark && mark != SS_LUA_MARK_INTERNAL && mark != SS_LUA_MARK_NEAR &&
+           mark != SS_LUA_MARK_API;
+}
+
+/* For many sites, map memory: a signal may have interrupted the allocator.  Without it keep the near
+   sites and leave a gap for the rest. */
+static void make_room(ss_lua_collection *c, uint32_t end)
+{
+    uint32_t wanted = 0;
+    void *map;
+
     c->sites = c->near_sites;
     c->site_room = SS_LUA_NEAR_SITES;
-    if (most <= SS_LUA_NEAR_SITES)
+    if (end <= SS_LUA_NEAR_SITES)
         return;
-    if (most > SS_LUA_CAPTURE_SITES)
-        most = SS_LUA_CAPTURE_SITES;
-    c->sites = malloc(most * sizeof *c->sites);
-    if (c->sites)
-        c->site_room = most;
-    else
-        c->sites = c->near_sites;
+    for (uint32_t i = 0; i < end && wanted < SS_LUA_CAPTURE_SITES; i++)
+        wanted += is_site(ss_lua_mark_of(c, c->marks ? c->walk->marked[i] : i));
+    if (wanted <= SS_LUA_NEAR_SITES)
+        return;
+    map = mmap(NULL, wanted * sizeof *c->sites, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+               -1, 0);
+    if (map == MAP_FAILED)
+        return;
+    c->sites = map;
+    c->site_room = wanted;
+}
+
+void ss_lua_end_sites(ss_lua_collection *c)
+{
+    if (c->sites != c->near_sites)
+        (void)munmap(c->sites, c->site_room * sizeof *c->sites);
 }
 
 void ss_lua_find_sites(ss_lua_collection *c)
@@ -168,8 +188,7 @@ void ss_lua_find_sites(ss_lua_collection *c)
                 ss_lua_missed_note(c, frame);
         } else if (mark == SS_LUA_MARK_NEAR) {
             (void)hide(c, frame);
-        } else if (mark && mark != SS_LUA_MARK_API &&
-                   !add_site(c, frame, &c->layout->sites[mark - 1])) {
+        } else if (is_site(mark) && !add_site(c, frame, &c->layout->sites[mark - 1])) {
             return;
         }
     }

@@ -58,8 +58,7 @@ static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout 
     ss_lua_splice_all(&c);
     if (walk->recorded)
         ss_lua_report_words(&c);
-    if (c.sites != c.near_sites)
-        free(c.sites);
+    ss_lua_end_sites(&c);
 }
 
 static bool is_in_signal_handler(const stacksplice_walk *walk)
