@@ -324,7 +324,9 @@ TEST(without_its_crash_handler_the_core_passes_the_exception_on)
         leaf(1);
     });
 
-    assert_string_equal(text.c_str(), "the first one\n");
+    // An emulator may tell of the end in a line of its own.
+    assert_true(text == "the first one\n" ||
+                text == "the first one\nqemu: uncaught target signal 6 (Aborted) - core dumped\n");
 }
 
 } // namespace
