@@ -89,12 +89,14 @@ TEST(test_deep_walk_without_memory_says_so)
 TEST(test_full_table_without_memory_begins_anew)
 {
     const ss_rule rule = ss_rule_frame_pointer();
+    const char *ends_by;
     pid_t child;
 
     if (SANITIZED)
         SKIP("sanitizers have mapped the whole address space");
     ss_unwind_trim(&walk, true);
     assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
+    ends_by = walk.end_reason; /* musl has no unwind data for its callers of main */
     child = fork();
     if (child == 0) {
         ss_table_forget(walk.table);
@@ -103,8 +105,9 @@ TEST(test_full_table_without_memory_begins_anew)
         if (getrlimit(RLIMIT_AS, &as_limit) != 0)
             _exit(2);
         walk_without_memory();
-        _exit(walked_without == walk.count && !left_without && !walk.end_reason &&
-                      walk.table->size == SS_TABLE_SMALL && ss_table_count(walk.table) < 1000
+        _exit(walked_without == walk.count && left_without == walk.bytes_left &&
+                      walk.end_reason == ends_by && walk.table->size == SS_TABLE_SMALL &&
+                      ss_table_count(walk.table) < 1000
                   ? 0
                   : 1);
     }
