@@ -99,8 +99,7 @@ STATE_TEST(test_an_error_in_error_handling_stays_one)
                            "error(ok, 0)");
 }
 
-/* ---- The parents of a coroutine that C resumed
- * -------------------------------------------------*/
+/* ---- The parents of a coroutine that C resumed ------------------------------------------------*/
 
 static text seen;
 

@@ -1,4 +1,4 @@
-/* The rules of this process. */
+/* What is a secret in a text: by its form, or by the name before it; and which rules are in force. */
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "redact/redact.h"
@@ -7,9 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- Shapes ----------------------------------------------------------------------------------*/
-
-/* Secrets known by their form: tokens, private keys, credentials in URLs, e-mail addresses. */
+/* ---- Secrets known by their form --------------------------------------------------------------*/
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
@@ -203,9 +201,7 @@ static bool ss_scan_email(const ss_scan *s, size_t at, ss_secret *secret)
     return begin < at && dot > at + 1;
 }
 
-/* ---- Value -----------------------------------------------------------------------------------*/
-
-/* Where the value of a name begins and ends. */
+/* ---- Where a value begins and ends ------------------------------------------------------------*/
 
 enum {
     CODE_SEEN = 512,     /* of a list in code, to find a literal in it */
@@ -724,9 +720,9 @@ static bool ss_scan_value(const ss_scan *s, const ss_secret_name *name, size_t b
            (!name->encoded || is_encoded(s, secret->begin, secret->end));
 }
 
-/* ---- Named -----------------------------------------------------------------------------------*/
+/* ---- Values with a telling name ---------------------------------------------------------------*/
 
-/* Values with a telling name: password=..., "api_key": "...", Authorization: ... */
+/* password=..., "api_key": "...", Authorization: ... */
 
 enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
 
@@ -922,7 +918,7 @@ static bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
     return name && ss_scan_value(s, name, at, end, secret);
 }
 
-/* ---- Rules -----------------------------------------------------------------------------------*/
+/* ---- The rules of this process ----------------------------------------------------------------*/
 
 static const ss_rules usual = {.rules = STACKSPLICE_REDACT_DEFAULT};
 
@@ -1042,7 +1038,7 @@ const char *stacksplice_redact_name(const char *name)
     return found && !found->encoded ? found->kind : NULL;
 }
 
-/* ---- Scan ------------------------------------------------------------------------------------*/
+/* ---- From one secret to the next --------------------------------------------------------------*/
 
 /* In source, note where literals begin and end. */
 static void pass(ss_scan *s, uint32_t c)

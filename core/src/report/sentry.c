@@ -26,9 +26,7 @@ typedef struct ss_line {
     size_t length;
 } ss_line;
 
-/* ---- Sentry stack ----------------------------------------------------------------------------*/
-
-/* Stacks and binaries of an event for Sentry. */
+/* ---- Text that is kept for a moment -----------------------------------------------------------*/
 
 /* A stacksplice_write_callback for one. */
 static int ss_line_keep(const char *text, size_t length, void *data)
@@ -282,7 +280,7 @@ static SS_NOINLINE void ss_sentry_images(ss_emit *e, const ss_images *images)
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
-/* ---- Sentry ----------------------------------------------------------------------------------*/
+/* ---- What belongs to the event ----------------------------------------------------------------*/
 
 enum { MOST_ERRORS = 64 };
 

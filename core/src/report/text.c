@@ -1,4 +1,7 @@
-/* The text report of one error, without its causes; docs/reports.md describes it. */
+/*
+ * The text of a report, as docs/reports.md describes it.  First what a brief report leaves out, then
+ * one frame, one stack, one error, and an error with its causes and members.
+ */
 #include "report/report.h"
 #include "resolve/glue.h"
 #include "resolve/room.h"
@@ -31,7 +34,7 @@ static inline void ss_color_end(const ss_report *r, const char *color)
         ss_writer_text(r->w, "\033[0m");
 }
 
-/* ---- Fold ------------------------------------------------------------------------------------*/
+/* ---- What a brief report leaves out -----------------------------------------------------------*/
 
 /*
  * What a brief report leaves out of a stack: glue, loaders, customary gaps, start-up code, and the
@@ -271,7 +274,7 @@ void ss_report_where(const ss_report *r, ss_shown_stack stack)
         each_frame(r, &stack, i, look_where, &at);
 }
 
-/* ---- Frame -----------------------------------------------------------------------------------*/
+/* ---- One frame --------------------------------------------------------------------------------*/
 
 /* One frame as text, in pystack's grammar. */
 
@@ -626,7 +629,7 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
     return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }
 
-/* ---- Stack -----------------------------------------------------------------------------------*/
+/* ---- One stack --------------------------------------------------------------------------------*/
 
 /* A stack as text: glue hidden and counted, repeats folded, in either order. */
 
@@ -921,7 +924,7 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
     put_refused(&p);
 }
 
-/* ---- Title -----------------------------------------------------------------------------------*/
+/* ---- What an error says -----------------------------------------------------------------------*/
 
 /* What an error says, as text: its type and message, its notes, and its HRESULT. */
 
@@ -1059,7 +1062,7 @@ static void ss_report_title(const ss_report *r, const ss_facts *facts)
     ss_report_hresult(r, facts);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------*/
+/* ---- One error --------------------------------------------------------------------------------*/
 
 static void put_shown_place(const ss_report *r, const char *place)
 {
@@ -1158,7 +1161,7 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts)
     ss_report_hresult(r, facts);
 }
 
-/* ---- The error -------------------------------------------------------------------------------*/
+/* ---- The error and its stack ------------------------------------------------------------------*/
 
 /* Write lines that a caller has formatted. */
 static void put_lines(const ss_report *r, stacksplice_told_text text)
@@ -1200,7 +1203,7 @@ static void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
         put_lines(r, told->passed);
 }
 
-/* ---- Chain -----------------------------------------------------------------------------------*/
+/* ---- An error with all that belongs to it -----------------------------------------------------*/
 
 /*
  * The text report of an error, its causes, and the members of groups, which are set off by a

@@ -22,7 +22,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* ---- Mapped ----------------------------------------------------------------------------------*/
+/* ---- Whether a file is the one that was loaded ------------------------------------------------*/
 
 /*
  * Whether a file on disk is the one that was loaded, where no build-id tells.  The kernel names a
@@ -100,7 +100,7 @@ static bool ss_file_is_mapped(const ss_binary *module)
            (!name_of_file(module->path, name) || is_mapped_at(module->start, name));
 }
 
-/* ---- Libdw -----------------------------------------------------------------------------------*/
+/* ---- What a session has -----------------------------------------------------------------------*/
 
 enum { SS_SESSION_FILES = 64 };
 
@@ -115,7 +115,7 @@ typedef struct ss_session {
     } opened[SS_SESSION_FILES];
 } ss_session;
 
-/* ---- Load ------------------------------------------------------------------------------------*/
+/* ---- Loading libdw ----------------------------------------------------------------------------*/
 
 /* Loads libdw when the first native address is resolved. */
 
@@ -183,7 +183,7 @@ static const ss_libdw *ss_libdw_functions(void)
     return atomic_load_explicit(&loaded, memory_order_acquire);
 }
 
-/* ---- Session ---------------------------------------------------------------------------------*/
+/* ---- Calls that may run out of memory ---------------------------------------------------------*/
 
 static const ss_libdw *ss_dw; /* (LOCK of native.c), as everything below */
 static bool broken;           /* libdw ran out of memory half-way: never call it again */
@@ -218,7 +218,7 @@ static void ss_debug_stop(void)
     broken = true;
 }
 
-/* ---- Sessions --------------------------------------------------------------------------------*/
+/* ---- One session ------------------------------------------------------------------------------*/
 
 /* False when libdw refuses. */
 static bool ss_session_begin(ss_session *session, const Dwfl_Callbacks *callbacks)
@@ -330,7 +330,7 @@ static bool ss_session_same_build(Dwfl_Module *found, const char *build_id)
     return true;
 }
 
-/* ---- Answer ----------------------------------------------------------------------------------*/
+/* ---- One address ------------------------------------------------------------------------------*/
 
 /* What libdw knows of an address in one module. */
 
@@ -540,7 +540,7 @@ static void ss_debug_answer_from(Dwfl_Module *module, uintptr_t address,
         answer->count = 1;
 }
 
-/* ---- Debuglink -------------------------------------------------------------------------------*/
+/* ---- Separate debug files ---------------------------------------------------------------------*/
 
 /*
  * Separate debug files by the name and the checksum that a stripped binary has in .gnu_debuglink:
@@ -605,7 +605,7 @@ static int ss_debuglink_open(const char *binary, const char *link, uint32_t chec
     return fd;
 }
 
-/* ---- Libdw -----------------------------------------------------------------------------------*/
+/* ---- This process -----------------------------------------------------------------------------*/
 
 typedef struct known_module {
     uintptr_t start;
@@ -729,7 +729,7 @@ void ss_debug_lookup(const ss_binary *module, uintptr_t address,
         memset(answer, 0, sizeof *answer);
 }
 
-/* ---- File ------------------------------------------------------------------------------------*/
+/* ---- Files that are not loaded ----------------------------------------------------------------*/
 
 /*
  * Debug information of files that are not loaded.  Each has a session of its own, in which it lies

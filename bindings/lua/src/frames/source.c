@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Collecting
- * ----------------------------------------------------------------------------------*/
+/* ---- Collecting -------------------------------------------------------------------------------*/
 
 /* Lua is on the stack but cannot be read: put a gap where it was entered. */
 static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)

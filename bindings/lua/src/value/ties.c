@@ -133,8 +133,7 @@ void ss_lua_untie(lua_State *L, int index)
     lua_pop(L, 1);
 }
 
-/* ---- Pins
- * ---------------------------------------------------------------------------------------*/
+/* ---- Pins -------------------------------------------------------------------------------------*/
 
 void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index)
 {

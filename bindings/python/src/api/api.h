@@ -6,8 +6,7 @@
 
 #include <stacksplice/python.h>
 
-/* ---- ErrorHandle: Python's handle of an error object (error_object.c, error_fields.c)
-   --------- */
+/* ---- ErrorHandle: Python's handle of an error object (error_object.c, error_fields.c) ---------*/
 
 typedef struct sspy_error_object {
     PyObject_HEAD IScriptErrorInfo *error; /* (RO) inside if it was born here, else outside */

@@ -154,8 +154,7 @@ static PyObject *exception_table(PyObject *module, PyObject *unused)
     return sspy_hresult_table();
 }
 
-/* ---- Unhandled exceptions
-   --------------------------------------------------------------------- */
+/* ---- Unhandled exceptions ---------------------------------------------------------------------*/
 
 PyDoc_STRVAR(fail_fast_doc,
              "fail_fast(exc, /)\n--\n\n"

@@ -1,6 +1,6 @@
 /*
  * Errors that Python describes for the core's formatter.  A report that was read back is a dict as
- * JSON gives it.  A live exception and what belongs to it are tuples that _live.py makes
+ * JSON gives it.  A live exception and what belongs to it are tuples that live.py makes
  * (report_text.c).
  *
  * What is read lives in blocks until the report is written; Python objects lend the texts.

@@ -28,7 +28,9 @@ int sspy_lend_text(sspy_reader *reader, PyObject *text, stacksplice_told_text *o
 int sspy_read_frame(sspy_reader *reader, PyObject *dict, stacksplice_told_frame *out);
 int sspy_read_error(sspy_reader *reader, PyObject *dict, stacksplice_told *out);
 
-/* ---- Python callables that write Python's frames: those of _look.py and _traceback.py (report_text.c) */
+/* ---- Callables of Python (report_text.c) ------------------------------------------------------*/
+
+/* They write Python's frames: those of look.py and traceback.py. */
 
 typedef struct sspy_look {
     PyObject *callable; /* borrowed; None: there is none */

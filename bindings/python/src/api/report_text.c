@@ -2,7 +2,7 @@
  * The texts of errors that are no error objects: saved errors, single frames, and live exceptions.
  * Live exceptions belong to one another whether they have crossed a border or not.
  *
- * _live.py makes a tuple of a live exception: (key, handle or None, text, report or None, text that
+ * live.py makes a tuple of a live exception: (key, handle or None, text, report or None, text that
  * follows, relation to its cause, cause or None, members or None, members left out).  With a handle
  * the text is the type to show in place of the error's own, or empty.
  */

@@ -48,8 +48,7 @@ PyObject *sspy_restore_error(PyObject *module, PyObject *capsule);
 void sspy_slot_note(sspy_state *state);
 void sspy_slot_drop_other_task(sspy_state *state);
 
-/* ---- Unhandled exceptions (unhandled.c)
-   ------------------------------------------------------- */
+/* ---- Unhandled exceptions (unhandled.c) -------------------------------------------------------*/
 
 /* Give EXC to the host's handler, else to sys.excepthook; see stacksplice_python_unhandled().
    STATE may be NULL: then only sys.excepthook gets it.  Leaves no exception set. */

@@ -22,8 +22,7 @@ const ss_lua_loadable *sspy_lua_instance(const char *library);
 /* Whether errors of all instances keep local variables, those of later ones, too. */
 void sspy_lua_show_locals(bool shows);
 
-/* ---- Copies of Lua (scope.c, version.c)
- * ----------------------------------------------------------------*/
+/* ---- Copies of Lua (scope.c, version.c) -------------------------------------------------------*/
 
 /* The handle in which dlsym finds the functions of Lua that the loaded file LIBRARY calls, or those
    of the global scope if it is NULL; NULL if the file is not loaded. */

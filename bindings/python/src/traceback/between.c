@@ -36,8 +36,7 @@ static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
     return count;
 }
 
-/* ---- What the traceback already shows
-   --------------------------------------------------------- */
+/* ---- What the traceback already shows ---------------------------------------------------------*/
 
 /* Whether one of the adjacent entries of HEAD's frame is the place of ELEMENT. */
 static bool is_at(sspy_state *state, const PyTracebackObject *head, uintptr_t element)

@@ -116,8 +116,7 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
     return failed;
 }
 
-/* ---- Results of elements
-   ---------------------------------------------------------------------- */
+/* ---- Results of elements ----------------------------------------------------------------------*/
 
 /* A Python gap that no traceback of Python mentions.  A traceback never has the callers of its
    outermost frame, nor the C calls between two frames. */

@@ -17,8 +17,7 @@ enum {
     MOST_CALLERS = 64     /* of the outermost frame of a traceback */
 };
 
-/* ---- What is compared
-   ------------------------------------------------------------------------- */
+/* ---- What is compared -------------------------------------------------------------------------*/
 
 typedef enum kind { OTHER, PYTHON, MADE /* by C code, as Cython does */ } kind;
 

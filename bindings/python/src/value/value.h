@@ -29,8 +29,7 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 /* The rows of the table, for the test of its completeness. */
 PyObject *sspy_hresult_table(void);
 
-/* ---- Notes, members and the language exception (notes.c, exception.c)
-   ------------------------- */
+/* ---- Notes, members and the language exception (notes.c, exception.c) -------------------------*/
 
 /* The members of EXC if it is a group, borrowed; else NULL. */
 PyObject *sspy_group_members(PyObject *exc);
