@@ -3,7 +3,7 @@ files["tests/lua/spec"] = {std = "+busted", max_line_length = false} -- tables o
 files["tests/lua/spec/traceback_spec.lua"].ignore = {"113", "221", "512", "531", "532"} -- every shape of code
 files["tests/lua/failing"].std = "+busted"
 files["bindings/lua/library"].max_line_length = false -- an annotation is one line
-files["tests/bench"].read_globals = {"row"}
+files["bench"].read_globals = {"row"}
 files["tests/matrix/steps.lua"].globals = {"left"}
 
 -- Code of every shape, run for the stacks that it has; the program gives it its functions.

@@ -1,10 +1,12 @@
 # stacksplice_flags: what every target of ours compiles and links with.  Not exported.
+set(in_tests
+  "$<BOOL:$<FILTER:$<TARGET_PROPERTY:SOURCE_DIR>,INCLUDE,${PROJECT_SOURCE_DIR}/(tests|bench)>>")
 add_library(stacksplice_flags INTERFACE)
 target_compile_features(stacksplice_flags INTERFACE c_std_11)
 target_compile_options(stacksplice_flags INTERFACE
   -Wall -Wextra -Wshadow
-  # Callbacks of tests have the parameters that they are given.
-  $<$<BOOL:$<FILTER:$<TARGET_PROPERTY:SOURCE_DIR>,INCLUDE,${PROJECT_SOURCE_DIR}/tests>>:-Wno-unused-parameter>
+  # Callbacks of tests and benchmarks have the parameters that they are given.
+  "$<${in_tests}:-Wno-unused-parameter>"
   $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes>
   $<$<BOOL:${STACKSPLICE_WERROR}>:-Werror>
   -fvisibility=hidden
@@ -16,12 +18,10 @@ target_link_options(stacksplice_flags INTERFACE LINKER:--build-id)
 # Hardening of what is installed; a test reads it (tests/install/hardening.py).  Sanitizers have checks
 # of their own.
 include(CheckCCompilerFlag)
-set(not_in_tests
-  $<NOT:$<BOOL:$<FILTER:$<TARGET_PROPERTY:SOURCE_DIR>,INCLUDE,${PROJECT_SOURCE_DIR}/tests>>>)
 foreach(flag stack-protector-strong cf-protection)
   check_c_compiler_flag(-f${flag} STACKSPLICE_HAVE_${flag})
   if(STACKSPLICE_HAVE_${flag})
-    target_compile_options(stacksplice_flags INTERFACE $<${not_in_tests}:-f${flag}>)
+    target_compile_options(stacksplice_flags INTERFACE "$<$<NOT:${in_tests}>:-f${flag}>")
   endif()
 endforeach()
 string(TOUPPER "CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}" build_flags)
@@ -29,7 +29,7 @@ if("${CMAKE_C_FLAGS} ${${build_flags}}" MATCHES "-O[1-3s]" AND
     NOT "${CMAKE_C_FLAGS} ${${build_flags}}" MATCHES "-fsanitize")
   set(STACKSPLICE_FORTIFIED ON)
   target_compile_options(stacksplice_flags INTERFACE
-    $<${not_in_tests}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>)
+    "$<$<NOT:${in_tests}>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
 endif()
 # Functions are bound when a binary is loaded.  At a first call it would also take three kilobytes of
 # stack (registers of AVX-512), which a small alternate stack of a signal handler has not got.

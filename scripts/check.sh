@@ -22,7 +22,7 @@ prepare_check_tools() {
 }
 
 sources() { # PATTERN
-    find core bindings inspect tests -type f -name "$1" -print0
+    find core bindings inspect tests bench -type f -name "$1" -print0
 }
 
 command_check() {
@@ -36,9 +36,9 @@ command_check() {
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/inspect/src"
-    check luacheck luacheck bindings tests
-    check ruff "$venv/bin/ruff" check bindings inspect tests
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests
+    check luacheck luacheck bindings tests bench
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench
     check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
     prepare_docs_venv || failed_parts="$failed_parts docs-venv"
     check reference-python reference_python build/dev

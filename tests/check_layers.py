@@ -225,7 +225,7 @@ def package_violations():
 
 
 def sources():
-    for top in ("core", "bindings", "inspect", "tests"):
+    for top in ("core", "bindings", "inspect", "tests", "bench"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cpp", ".hpp", ".S")):

@@ -6,8 +6,8 @@
  * instead.  Under callgrind nothing is timed: the instructions of each method are dumped with
  * {"row", "method", "runs"} as the dump's name, set-up and warm-up not counted.
  */
-#ifndef STACKSPLICE_TESTS_BENCH_BENCH_H
-#define STACKSPLICE_TESTS_BENCH_BENCH_H
+#ifndef STACKSPLICE_BENCH_BENCH_H
+#define STACKSPLICE_BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * chain_call_framed is the same code, compiled to keep frame pointers.
  */
-#ifndef STACKSPLICE_TESTS_BENCH_CHAIN_H
-#define STACKSPLICE_TESTS_BENCH_CHAIN_H
+#ifndef STACKSPLICE_BENCH_CHAIN_H
+#define STACKSPLICE_BENCH_CHAIN_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * The captures of native frames that are compared: each stores return addresses of the calling
  * thread, innermost first.
  */
-#ifndef STACKSPLICE_TESTS_BENCH_PEERS_H
-#define STACKSPLICE_TESTS_BENCH_PEERS_H
+#ifndef STACKSPLICE_BENCH_PEERS_H
+#define STACKSPLICE_BENCH_PEERS_H
 
 #include "bench.h"
 

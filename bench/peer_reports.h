@@ -1,6 +1,6 @@
 /* Reports of libraries for C++, each in a shared object of its own: the length of the text. */
-#ifndef STACKSPLICE_TESTS_BENCH_PEER_REPORTS_H
-#define STACKSPLICE_TESTS_BENCH_PEER_REPORTS_H
+#ifndef STACKSPLICE_BENCH_PEER_REPORTS_H
+#define STACKSPLICE_BENCH_PEER_REPORTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The module bench_bridge, as an extension and inside the embedding program. */
-#ifndef STACKSPLICE_TESTS_BENCH_BRIDGE_H
-#define STACKSPLICE_TESTS_BENCH_BRIDGE_H
+#ifndef STACKSPLICE_BENCH_BRIDGE_H
+#define STACKSPLICE_BENCH_BRIDGE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

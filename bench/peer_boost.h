@@ -1,6 +1,6 @@
 /* boost.stacktrace behind C functions, in a library that is linked with the shared libgcc. */
-#ifndef STACKSPLICE_TESTS_BENCH_PEER_BOOST_H
-#define STACKSPLICE_TESTS_BENCH_PEER_BOOST_H
+#ifndef STACKSPLICE_BENCH_PEER_BOOST_H
+#define STACKSPLICE_BENCH_PEER_BOOST_H
 
 #include <stddef.h>
 
