@@ -51,16 +51,41 @@ TEST(test_many_stacks_are_found)
     assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
     for (unsigned i = 0; i < STACKS * 2; i++)
         assert_true(finds(i, i % 2 == 0));
-    /* As when a signal handler interrupts a host that adds or removes one. */
-    ss_stack_version++;
-    for (unsigned i = 0; i < STACKS * 2; i += 997)
-        assert_true(finds(i, i % 2 == 0));
     assert_true(ss_stack_find((uintptr_t)&stack, &stack));
-    ss_stack_version++;
     change_half(false);
     assert_int_equal(stacksplice_remove_stack(memory[0]), E_INVALIDARG);
     for (unsigned i = 0; i < STACKS * 2; i += 97)
         assert_true(finds(i, false));
+}
+
+static atomic_bool is_found;
+
+static void *change_others(void *refused)
+{
+    for (unsigned i = 0; i < 100 || (i < 100000 && !atomic_load(&is_found)); i++) {
+        unsigned at = 2 * (i % 3); /* before the one that stays, or behind it */
+
+        if (at == 2)
+            continue;
+        *(bool *)refused |= stacksplice_add_stack(memory[at], memory[at] + STACK_BYTES) ||
+                            stacksplice_remove_stack(memory[at]);
+    }
+    return NULL;
+}
+
+TEST(test_a_stack_is_found_while_others_come_and_go)
+{
+    bool all = true, refused = false;
+    pthread_t thread;
+
+    assert_int_equal(stacksplice_add_stack(memory[2], memory[2] + STACK_BYTES), 0);
+    thread = thread_start(change_others, &refused);
+    for (unsigned i = 0; i < 20000; i++)
+        all = all && finds(2, true) && finds(1, false);
+    atomic_store(&is_found, true);
+    (void)thread_end(thread);
+    assert_true(all && !refused);
+    assert_int_equal(stacksplice_remove_stack(memory[2]), 0);
 }
 
 /* What this thread's stack is, by us and by the C library. */

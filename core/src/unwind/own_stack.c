@@ -155,7 +155,7 @@ bool ss_own_stack_described(bool off)
 static void forget_own(void)
 {
     own = (ss_range){0, 0};
-    atomic_fetch_add(&ss_stack_version, 2);
+    atomic_fetch_add(&ss_stack_version, 1);
 }
 
 static __attribute__((constructor)) void watch_forks(void)

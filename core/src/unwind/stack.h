@@ -25,7 +25,7 @@ typedef struct ss_stack_cache {
     uint32_t version;
 } ss_stack_cache;
 
-/* Changes when cached answers may be wrong; odd while a host adds or removes a stack. */
+/* Changes when cached answers may be wrong. */
 extern _Atomic uint32_t ss_stack_version;
 
 bool ss_stack_find_anew(ss_stack_cache *cache, uintptr_t sp, ss_range *stack);
