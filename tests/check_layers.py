@@ -61,8 +61,8 @@ INSPECT = {
 }
 # In each of these trees no files may form a cycle by who uses whose functions.
 ACYCLIC = ["core/src", "inspect/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
-# What this process and the reader of others both compile.
-SHARED = ["frames/location_table.h", "frames/utf8.h"]
+# What is known of interpreters' insides.  This process and the reader of others both compile it.
+SHARED = "shared"
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
 LANGUAGE_FREE = ["core"]
@@ -152,9 +152,15 @@ def inspect_violation(room, name):
     target = name.split("/")[0]
     if "/" in name and target in INSPECT and target != room and target not in INSPECT.get(room, ()):
         return f"{room} may not use {target}"
-    if "/" in name and not os.path.exists(os.path.join(ROOT, "inspect/src", name)) and name not in SHARED:
-        if any(os.path.exists(os.path.join(ROOT, tree, name)) for tree in ACYCLIC):
-            return "the reader of other processes uses no files of the bindings but those of SHARED"
+    if target != SHARED and not os.path.exists(os.path.join(ROOT, "inspect/src", name)):
+        if any(os.path.exists(os.path.join(ROOT, tree, name)) for tree in (*ACYCLIC, "bindings")):
+            return "the reader of other processes uses no files of the bindings but the shared ones"
+    return None
+
+
+def shared_violation(name):
+    if INTERPRETER.match(name) or ("/" in name and not name.startswith(SHARED + "/")):
+        return "what bindings and the reader of other processes share includes nothing of either"
     return None
 
 
@@ -186,6 +192,8 @@ def violation(path, name):
         return room_violation(PYTHON, parts[3], name)
     if parts[:2] == ["inspect", "src"]:
         return inspect_violation(parts[2], name)
+    if parts[:2] == ["bindings", SHARED]:
+        return shared_violation(name)
     if parts[0] == "bindings":
         return binding_violation(name)
     if parts[:2] == ["tests", "conformance"]:

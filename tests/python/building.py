@@ -14,6 +14,7 @@ import stacksplice
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+SHARED = ROOT / "bindings" / "shared"
 PACKAGE = Path(stacksplice.__file__).resolve().parent
 INCLUDES = [
     f"-I{ROOT / 'core' / 'include'}",

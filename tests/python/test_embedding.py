@@ -11,7 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import HERE, INCLUDES, PACKAGE, ROOT, compile_c, core_library
+from building import HERE, INCLUDES, PACKAGE, ROOT, SHARED, compile_c, core_library
 
 
 def embedding_flags() -> list[str]:
@@ -83,8 +83,9 @@ def test_extension_in_the_inittab(tmp_path):
     rooms = ROOT / "bindings" / "python" / "src"
     program = compile_c(
         tmp_path / "builtin",
-        [HERE / "builtin_program.c", *sorted(rooms.rglob("*.c"))],
+        [HERE / "builtin_program.c", *sorted(rooms.rglob("*.c")), *sorted(SHARED.glob("python*.c"))],
         f"-I{rooms}",
+        f"-I{SHARED.parent}",
         f"-I{ROOT / 'bindings' / 'lua' / 'loadable'}",
         "-D_GNU_SOURCE",
         "-pthread",

@@ -9,12 +9,12 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import PACKAGE, ROOT, compile_c, core_library
+from building import PACKAGE, ROOT, SHARED, compile_c, core_library
 
 VERSION = sys.version_info[:2]
 SOURCES = ROOT / "bindings" / "python" / "src"
-INCLUDES = [f"-I{SOURCES}", f"-I{ROOT / 'bindings' / 'lua' / 'loadable'}"]
-LAYOUT = SOURCES / "frames" / "layout.c"
+INCLUDES = [f"-I{folder}" for folder in (SOURCES, SHARED.parent, ROOT / "bindings" / "lua" / "loadable")]
+LAYOUT = SHARED / "python.c"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 WRONG = "cannot read Python frames: "
 
@@ -63,7 +63,7 @@ table = (ctypes.c_uint64 * 128).in_dll(ctypes.pythonapi, "_PyRuntime")
 index, value = int(sys.argv[1]), sys.argv[2]
 table[index] = table[index] + int(value[1:]) if value[0] == "+" else int(value)
 """
-# Words of the groups before: as bindings/python/src/frames/layout.c has them, counted here by themselves.
+# Words of the groups before: as bindings/shared/python.c has them, counted here by themselves.
 GROUPS = {(3, 13): (3, 13, 9, 0), (3, 14): (3, 16, 9, 0), (3, 15): (3, 16, 16, 1)}
 LOCK = {(3, 13): 8, (3, 14): 9, (3, 15): 9}
 
@@ -106,7 +106,8 @@ def test_wrong_word_in_the_table(child, word, change):
 
 # ---- 3.11 and 3.12: the row is made wrong before it is compiled ----------------------------------
 
-FIELDS = ["head", "cframe_current", "cframe_previous", "code", "previous", "instruction", "owner"]
+FIELDS = ["thread_head", "cframe_current", "cframe_previous"]
+FIELDS += ["frame_code", "frame_previous", "frame_instruction", "frame_owner"]
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +115,9 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The extension without the file of the rows."""
     folder = tmp_path_factory.mktemp("objects")
     made = []
-    for source in sorted(SOURCES.rglob("*.c")):
-        if source != LAYOUT:
-            flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
-            made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
+    for source in sorted([*SOURCES.rglob("*.c"), SHARED / "python_places.c"]):
+        flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
+        made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
     return made
 
 
@@ -125,19 +125,17 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.mark.skipif(VERSION > (3, 12), reason="the row is read from the interpreter since 3.13")
 @pytest.mark.parametrize("field", FIELDS)
 def test_wrong_number_in_the_row(child, tmp_path, objects, field):
-    row = re.compile(r"(\{0x030%X, \{true, )([^}]*)\}" % VERSION[1])
+    row = re.compile(r"(\.minor = %d,.*?\.%s = )(\d+)" % (VERSION[1], field), re.DOTALL)
     text = LAYOUT.read_text()
-    numbers = row.search(text)[2].split(", ")
-    place = FIELDS.index(field)
+    right = int(row.search(text)[2])
     package = tmp_path / "stacksplice"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("_stacksplice*.so"))
     library = package / f"_stacksplice{sysconfig.get_config_var('EXT_SUFFIX')}"
     # Behind a _PyCFrame lies what an earlier call left on the stack, at times the right pointer.
     beside = -8 if field == "cframe_previous" else 8
-    for wrong in (int(numbers[place]) + beside, 1 << 30):
-        changed = ", ".join([*numbers[:place], str(wrong), *numbers[place + 1 :]])
-        source = tmp_path / "layout.c"
-        source.write_text(row.sub(lambda found: found[1] + changed + "}", text))
+    for wrong in (right + beside, 1 << 30):
+        source = tmp_path / "python.c"
+        source.write_text(row.sub(rf"\g<1>{wrong}", text, count=1))
         flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
         compile_c(library, [source, *objects], *flags, *core_library())
         assert refused(child, f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SCRIPT}")

@@ -1,7 +1,8 @@
-"""Lines and columns, against code.co_positions()."""
+"""What bindings/shared knows of this Python: places in source, against code.co_positions(), and offsets."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import random
 import sys
@@ -11,21 +12,30 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE, ROOT, compile_c
+from building import HERE, ROOT, SHARED, compile_c
 
 
 @pytest.fixture(scope="module")
-def position(tmp_path_factory):
-    output = tmp_path_factory.mktemp("positions") / f"positions{sysconfig.get_config_var('EXT_SUFFIX')}"
-    rooms = ROOT / "bindings" / "python" / "src"
-    sources = [HERE / "positions_module.c", rooms / "frames" / "positions.c"]
-    sources.append(rooms / "frames" / "location_table.c")
-    spec = importlib.util.spec_from_file_location(
-        "positions", compile_c(output, sources, f"-I{rooms}", "-shared", "-fPIC")
-    )
+def shared(tmp_path_factory):
+    output = tmp_path_factory.mktemp("shared") / f"shared{sysconfig.get_config_var('EXT_SUFFIX')}"
+    sources = [HERE / "shared_module.c", *sorted(SHARED.glob("python*.c"))]
+    includes = [f"-I{ROOT / 'bindings' / 'python' / 'src'}", f"-I{SHARED.parent}"]
+    compile_c(output, sources, *includes, "-shared", "-fPIC")
+    spec = importlib.util.spec_from_file_location("shared", output)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.position
+    return module
+
+
+@pytest.fixture(scope="module")
+def position(shared):
+    return shared.position
+
+
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="not a known build")
+def test_offsets_are_those_of_the_headers(shared):
+    runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+    assert shared.differences(runtime) == []
 
 
 def truths(code):

@@ -1,6 +1,6 @@
 #include "base/base.h"
 
-#include "frames/utf8.h"
+#include "shared/utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "errors/errors.h"
-#include "frames/utf8.h"
+#include "shared/utf8.h"
 
 #include <string.h>
 

@@ -8,11 +8,10 @@
 #define SSI_LUA_H
 
 #include "native/native.h"
+#include "shared/lua.h"
 #include "target/frame.h"
 #include "target/binary.h"
 #include "target/target.h"
-
-typedef struct ssi_lua_layout ssi_lua_layout;
 
 enum { SSI_MAX_LUAS = 8, SSI_MAX_LUA_STATES = 256 };
 

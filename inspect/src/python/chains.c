@@ -24,8 +24,8 @@ static void read_lock(const ssi_memory *memory, uint64_t lock, ssi_python_activi
     uint64_t holder;
     int32_t held;
 
-    if (!ssi_read(memory, lock + SSI_LOCK_HELD, &held, sizeof held) || held < -1 || held > 1 ||
-        !ssi_read_word(memory, lock + SSI_LOCK_HOLDER, &holder))
+    if (!ssi_read(memory, lock + SSPY_LOCK_HELD, &held, sizeof held) || held < -1 || held > 1 ||
+        !ssi_read_word(memory, lock + SSPY_LOCK_HOLDER, &holder))
         return;
     activity->lock = lock;
     if (held == 1)
@@ -34,7 +34,7 @@ static void read_lock(const ssi_memory *memory, uint64_t lock, ssi_python_activi
 
 /* Read what the interpreter says, whose address is there already. */
 static void activity_read(ssi_python_activity *activity, const ssi_memory *memory,
-                          const ssi_python_layout *layout, uint64_t runtime)
+                          const sspy_layout *layout, uint64_t runtime)
 {
     uint64_t lock = runtime + layout->runtime_lock, at = activity->interpreter;
     int32_t collects = 0;
@@ -84,7 +84,7 @@ enum { MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
 typedef struct reader {
     const ssi_memory *memory;
-    ssi_python_layout layout;
+    sspy_layout layout;
     ssi_codes codes;
     ssi_scripts *scripts;
     const char *interpreter;      /* of the thread that is read; NULL: the main one */
@@ -105,7 +105,7 @@ typedef struct seen_frame {
 
 static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
 {
-    const ssi_python_layout *l = &r->layout;
+    const sspy_layout *l = &r->layout;
 
     *seen = (seen_frame){.address = address};
     if (!ssi_read_word(r->memory, address + l->frame_code, &seen->code) ||
@@ -134,7 +134,6 @@ static const char *locals_of(reader *r, const seen_frame *seen)
 static bool show(reader *r, const seen_frame *seen)
 {
     const ssi_code *code = ssi_code_at(&r->codes, seen->code);
-    uint64_t start = seen->code + r->layout.code_instructions;
     ssi_frame frame = {.kind = SSI_SCRIPT,
                        .language = "python",
                        .address = seen->instruction,
@@ -142,12 +141,13 @@ static bool show(reader *r, const seen_frame *seen)
 
     if (!code)
         return ssi_frames_add_gap(&r->scripts->frames, "a Python frame cannot be read");
-    if (seen->owner != SSI_FRAME_OF_GENERATOR &&
-        seen->instruction < start + (uint64_t)code->first_traceable * SSI_CODE_UNIT)
-        return true; /* it has not begun */
+    if (!sspy_has_begun(&r->layout, seen->owner, seen->code, seen->instruction,
+                        code->first_traceable))
+        return true;
     frame.function = code->function;
     frame.file = code->file;
-    ssi_code_place(&r->codes, code, (int64_t)(seen->instruction - start), &frame);
+    ssi_code_place(&r->codes, code,
+                   (int64_t)(seen->instruction - sspy_code_start(&r->layout, seen->code)), &frame);
     frame.locals = locals_of(r, seen);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }
@@ -180,7 +180,7 @@ static void read_cframes(reader *r, uint64_t cframe)
         begin_run(r);
         (void)ssi_read_word(r->memory, cframe + r->layout.cframe_current, &frame);
         while (frame && steps++ < MAX_FRAMES && read_frame(r, frame, &seen)) {
-            if (seen.owner >= SSI_FRAME_OF_C || !show(r, &seen) || seen.is_entry)
+            if (seen.owner >= SSPY_FRAME_OF_C || !show(r, &seen) || seen.is_entry)
                 break;
             frame = seen.previous;
         }
@@ -199,7 +199,7 @@ static void read_entry_frames(reader *r, uint64_t frame)
     begin_run(r);
     for (int steps = 0; frame && steps < MAX_FRAMES && read_frame(r, frame, &seen); steps++) {
         r->began_collection |= frame == r->activity.frame;
-        if (seen.owner >= SSI_FRAME_OF_C) {
+        if (seen.owner >= SSPY_FRAME_OF_C) {
             end_run(r, frame);
             begin_run(r);
         } else if (!show(r, &seen)) {

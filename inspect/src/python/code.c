@@ -1,7 +1,7 @@
 #include "python/private.h"
 
 #include "base/base.h"
-#include "frames/location_table.h"
+#include "shared/python.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +57,8 @@ static const char *shown_name(const ssi_codes *codes, uint64_t address)
     uint64_t name = 0, whole = 0;
     const char *short_name, *long_name;
 
-    (void)ssi_read_word(codes->memory, address + SSI_CODE_NAME, &name);
-    (void)ssi_read_word(codes->memory, address + SSI_CODE_QUALNAME, &whole);
+    (void)ssi_read_word(codes->memory, address + SSPY_CODE_NAME, &name);
+    (void)ssi_read_word(codes->memory, address + SSPY_CODE_QUALNAME, &whole);
     short_name = ssi_python_text(codes->memory, codes->layout, name);
     long_name = ssi_python_text(codes->memory, codes->layout, whole);
     return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
@@ -68,14 +68,14 @@ static void read_table(ssi_codes *codes, ssi_code *code)
 {
     uint64_t table = 0, size = 0;
 
-    if (!ssi_read_word(codes->memory, code->address + SSI_CODE_TABLE, &table) ||
-        !ssi_read_word(codes->memory, table + SSI_VAR_SIZE, &size) || size > MAX_TABLE ||
+    if (!ssi_read_word(codes->memory, code->address + SSPY_CODE_TABLE, &table) ||
+        !ssi_read_word(codes->memory, table + SSPY_VAR_SIZE, &size) || size > MAX_TABLE ||
         codes->table_bytes + size > MAX_TABLES)
         return;
     code->table = malloc(size ? (size_t)size : 1);
     if (!code->table)
         return;
-    if (ssi_read(codes->memory, table + SSI_BYTES_DATA, code->table, (size_t)size)) {
+    if (ssi_read(codes->memory, table + SSPY_BYTES_DATA, code->table, (size_t)size)) {
         code->table_size = (size_t)size;
         codes->table_bytes += size;
         return;
@@ -87,10 +87,10 @@ static void read_table(ssi_codes *codes, ssi_code *code)
 /* All code objects have one type.  The first that has a name and a file says which. */
 static bool read_code(ssi_codes *codes, ssi_code *code)
 {
-    const ssi_python_layout *layout = codes->layout;
+    const sspy_layout *layout = codes->layout;
     uint64_t type, file = 0;
 
-    if (!ssi_read_word(codes->memory, code->address + SSI_OBJECT_TYPE, &type) ||
+    if (!ssi_read_word(codes->memory, code->address + SSPY_OBJECT_TYPE, &type) ||
         (codes->type && type != codes->type))
         return false;
     if (!ssi_read(codes->memory, code->address + layout->code_first_line, &code->first_line,
@@ -98,7 +98,7 @@ static bool read_code(ssi_codes *codes, ssi_code *code)
         !ssi_read(codes->memory, code->address + layout->code_first_traceable,
                   &code->first_traceable, sizeof code->first_traceable))
         return false;
-    (void)ssi_read_word(codes->memory, code->address + SSI_CODE_FILE, &file);
+    (void)ssi_read_word(codes->memory, code->address + SSPY_CODE_FILE, &file);
     code->file = ssi_python_text(codes->memory, layout, file);
     code->function = shown_name(codes, code->address);
     if (!codes->type && (!code->file || !code->function))

@@ -29,18 +29,18 @@ static uint64_t word(const reader *r, uint64_t address)
 
 static bool is_exception(const reader *r, uint64_t address)
 {
-    uint64_t type = address ? word(r, address + SSI_OBJECT_TYPE) : 0;
+    uint64_t type = address ? word(r, address + SSPY_OBJECT_TYPE) : 0;
 
-    return type && (word(r, type + SSI_TYPE_FLAGS) & SSI_TYPE_IS_EXCEPTION);
+    return type && (word(r, type + SSPY_TYPE_FLAGS) & SSPY_TYPE_IS_EXCEPTION);
 }
 
 /* ---- One exception ----------------------------------------------------------------------------*/
 
 static void add_frame(const reader *r, uint64_t entry)
 {
-    const ssi_python_layout *layout = r->codes->layout;
-    uint64_t object = word(r, entry + SSI_TRACEBACK_FRAME);
-    uint64_t frame = object ? word(r, object + SSI_FRAME_OBJECT_FRAME) : 0;
+    const sspy_layout *layout = r->codes->layout;
+    uint64_t object = word(r, entry + SSPY_TRACEBACK_FRAME);
+    uint64_t frame = object ? word(r, object + SSPY_FRAME_OBJECT_FRAME) : 0;
     uint64_t code = frame ? word(r, frame + layout->frame_code) & layout->code_mask : 0;
     const ssi_code *known = ssi_code_at(r->codes, code);
     ssi_frame shown = {.kind = SSI_SCRIPT, .language = "python", .traceback = true};
@@ -50,11 +50,11 @@ static void add_frame(const reader *r, uint64_t entry)
         (void)ssi_frames_add_gap(&r->scripts->frames, "a Python frame cannot be read");
         return;
     }
-    (void)ssi_read(r->codes->memory, entry + SSI_TRACEBACK_INSTRUCTION, &instruction,
+    (void)ssi_read(r->codes->memory, entry + SSPY_TRACEBACK_INSTRUCTION, &instruction,
                    sizeof instruction);
     shown.function = known->function;
     shown.file = known->file;
-    shown.address = code + layout->code_instructions + (uint64_t)(int64_t)instruction;
+    shown.address = sspy_code_start(layout, code) + (uint64_t)(int64_t)instruction;
     ssi_code_place(r->codes, known, instruction, &shown);
     (void)ssi_frames_add(&r->scripts->frames, &shown);
 }
@@ -70,9 +70,9 @@ static void add_traceback(const reader *r, uint64_t entry)
     (void)ssi_python_kind_of(r->codes->memory, entry, name);
     if (strcmp(name, "traceback") != 0)
         return; /* 3.11 has None for none */
-    type = word(r, entry + SSI_OBJECT_TYPE);
-    for (; entry && count < MAX_TRACEBACK && word(r, entry + SSI_OBJECT_TYPE) == type;
-         entry = word(r, entry + SSI_TRACEBACK_NEXT))
+    type = word(r, entry + SSPY_OBJECT_TYPE);
+    for (; entry && count < MAX_TRACEBACK && word(r, entry + SSPY_OBJECT_TYPE) == type;
+         entry = word(r, entry + SSPY_TRACEBACK_NEXT))
         entries[count++] = entry;
     if (entry)
         (void)ssi_frames_add_gap(&r->scripts->frames, "the rest of this traceback is too long");
@@ -84,7 +84,7 @@ static const char *arguments_of(const reader *r, uint64_t exception)
 {
     ssi_written written = {.bytes = NULL};
 
-    ssi_python_value(r->codes->memory, r->codes->layout, word(r, exception + SSI_EXCEPTION_ARGS),
+    ssi_python_value(r->codes->memory, r->codes->layout, word(r, exception + SSPY_EXCEPTION_ARGS),
                      &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
@@ -101,7 +101,7 @@ static void add(const reader *r, uint64_t address, const char *state, const char
     (void)ssi_python_kind_of(r->codes->memory, address, name);
     e.type = ssi_text(name, strlen(name));
     e.arguments = arguments_of(r, address);
-    add_traceback(r, word(r, address + SSI_EXCEPTION_TRACEBACK));
+    add_traceback(r, word(r, address + SSPY_EXCEPTION_TRACEBACK));
     e.count = r->scripts->frames.count - e.first;
     (void)ssi_scripts_add_exception(r->scripts, &e);
 }
@@ -111,12 +111,12 @@ static void add(const reader *r, uint64_t address, const char *state, const char
 /* What is behind the exception at ADDRESS, as Python shows it; 0 if there is nothing. */
 static uint64_t behind(const reader *r, uint64_t address, const char **relation)
 {
-    uint64_t cause = word(r, address + SSI_EXCEPTION_CAUSE);
+    uint64_t cause = word(r, address + SSPY_EXCEPTION_CAUSE);
     uint8_t suppresses = 0;
 
     *relation = cause ? "cause" : "context";
-    (void)ssi_read(r->codes->memory, address + SSI_EXCEPTION_SUPPRESSES, &suppresses, 1);
-    return cause || suppresses ? cause : word(r, address + SSI_EXCEPTION_CONTEXT);
+    (void)ssi_read(r->codes->memory, address + SSPY_EXCEPTION_SUPPRESSES, &suppresses, 1);
+    return cause || suppresses ? cause : word(r, address + SSPY_EXCEPTION_CONTEXT);
 }
 
 static bool has(const uint64_t *list, size_t count, uint64_t address)
@@ -152,12 +152,12 @@ void ssi_python_exceptions(ssi_scripts *scripts, ssi_codes *codes, uint64_t thre
     add_chain(&r, word(&r, thread + codes->layout->thread_raised), "raised");
     item = word(&r, thread + codes->layout->thread_handled);
     for (int steps = 0; item && steps < MAX_HANDLED && count < MAX_SHOWN; steps++) {
-        uint64_t value = word(&r, item + SSI_HANDLED_VALUE);
+        uint64_t value = word(&r, item + SSPY_HANDLED_VALUE);
 
         if (is_exception(&r, value) && !has(shown, count, value)) {
             shown[count++] = value;
             add_chain(&r, value, "handled");
         }
-        item = word(&r, item + SSI_HANDLED_PREVIOUS);
+        item = word(&r, item + SSPY_HANDLED_PREVIOUS);
     }
 }

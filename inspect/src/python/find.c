@@ -15,8 +15,8 @@
 enum { MAX_NAMES = 1 << 14, MAX_NAME = 255 /* characters */, MAX_ATTRIBUTES = 1 << 10 };
 
 /* False if there is no dict at ADDRESS. */
-static bool begin(ssi_python_items *items, const ssi_memory *memory,
-                  const ssi_python_layout *layout, uint64_t address)
+static bool begin(ssi_python_items *items, const ssi_memory *memory, const sspy_layout *layout,
+                  uint64_t address)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
 
@@ -25,7 +25,7 @@ static bool begin(ssi_python_items *items, const ssi_memory *memory,
 }
 
 /* The value of NAME in the dict at ADDRESS, or 0. */
-static uint64_t look_up(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+static uint64_t look_up(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                         const char *name)
 {
     ssi_python_items items;
@@ -40,7 +40,7 @@ static uint64_t look_up(const ssi_memory *memory, const ssi_python_layout *layou
 }
 
 /* The dict of threads of the interpreter at INTERPRETER, or 0. */
-static uint64_t threads_of(const ssi_memory *memory, const ssi_python_layout *layout,
+static uint64_t threads_of(const ssi_memory *memory, const sspy_layout *layout,
                            uint64_t interpreter)
 {
     uint64_t modules, module, members;
@@ -48,24 +48,23 @@ static uint64_t threads_of(const ssi_memory *memory, const ssi_python_layout *la
     if (!ssi_read_word(memory, interpreter + layout->interpreter_modules, &modules))
         return 0;
     module = look_up(memory, layout, modules, "threading");
-    if (!module || !ssi_read_word(memory, module + SSI_MODULE_DICT, &members))
+    if (!module || !ssi_read_word(memory, module + SSPY_MODULE_DICT, &members))
         return 0;
     return look_up(memory, layout, members, "_active");
 }
 
-static const char *text_of(const ssi_memory *memory, const ssi_python_layout *layout,
-                           uint64_t address)
+static const char *text_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t address)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
     uint64_t length;
 
     if (ssi_python_kind_of(memory, address, type) != SSI_PYTHON_STR ||
-        !ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) || length > MAX_NAME)
+        !ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) || length > MAX_NAME)
         return NULL;
     return ssi_python_text(memory, layout, address);
 }
 
-static bool read_number(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+static bool read_number(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                         uint64_t *out)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
@@ -75,7 +74,7 @@ static bool read_number(const ssi_memory *memory, const ssi_python_layout *layou
 }
 
 /* Fill in what the object THREAD says of itself. */
-static void read_thread(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t thread,
+static void read_thread(const ssi_memory *memory, const sspy_layout *layout, uint64_t thread,
                         ssi_python_name *name)
 {
     ssi_python_items items;
@@ -92,8 +91,8 @@ static void read_thread(const ssi_memory *memory, const ssi_python_layout *layou
 }
 
 /* Add those of the threads of the interpreter at INTERPRETER. */
-static void add_names(ssi_python_names *names, const ssi_memory *memory,
-                      const ssi_python_layout *layout, uint64_t interpreter)
+static void add_names(ssi_python_names *names, const ssi_memory *memory, const sspy_layout *layout,
+                      uint64_t interpreter)
 {
     uint64_t threads = threads_of(memory, layout, interpreter), key, value;
     ssi_python_items items;
@@ -167,12 +166,26 @@ static const char *version_text(uint64_t number)
                : NULL;
 }
 
+/* The runtime says its version itself where it begins with a table of offsets.  *NUMBER is that as
+   Py_Version has it, or 0.  NULL, or why FOUND cannot be read. */
+static const char *find_layout(const ssi_memory *memory, ssi_python *found, uint64_t *number)
+{
+    uint64_t words[SSPY_TABLE_WORDS];
+
+    if (!ssi_read(memory, found->runtime, words, sizeof words))
+        return "its runtime cannot be read";
+    if (!memcmp(words, "xdebugpy", 8))
+        *number = words[1];
+    else if (!ssi_read_word(memory, found->version_at, number))
+        return "it does not say which version it is";
+    return sspy_layout_of(*number, words, &found->layout);
+}
+
 void ssi_python_learn(const ssi_memory *memory, ssi_python *found)
 {
     uint64_t interpreter = 0, number = 0;
 
-    found->why =
-        ssi_python_layout_of(memory, found->runtime, found->version_at, &found->layout, &number);
+    found->why = find_layout(memory, found, &number);
     found->version = version_text(number);
     if (found->why)
         return;

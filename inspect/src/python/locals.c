@@ -17,7 +17,7 @@ static const uint64_t STACK_TAG = 3; /* bits of a word that are no part of the p
 
 typedef struct writing {
     const ssi_memory *memory;
-    const ssi_python_layout *layout;
+    const sspy_layout *layout;
     ssi_written *to;
     int count;
 } writing;
@@ -75,12 +75,12 @@ static void add_of_function(writing *w, uint64_t frame, uint64_t code)
     uint64_t names, kinds, count, name, value;
     uint8_t kind;
 
-    if (!ssi_read_word(w->memory, code + SSI_CODE_VARIABLES, &names) ||
-        !ssi_read_word(w->memory, code + SSI_CODE_KINDS, &kinds) ||
-        !ssi_read_word(w->memory, kinds + SSI_VAR_SIZE, &count))
+    if (!ssi_read_word(w->memory, code + SSPY_CODE_VARIABLES, &names) ||
+        !ssi_read_word(w->memory, code + SSPY_CODE_KINDS, &kinds) ||
+        !ssi_read_word(w->memory, kinds + SSPY_VAR_SIZE, &count))
         return;
     for (uint64_t i = 0; i < count && i < MAX_VARIABLES && w->count < SSI_SHOWN_VARIABLES; i++) {
-        if (!ssi_read(w->memory, kinds + SSI_BYTES_DATA + i, &kind, 1) ||
+        if (!ssi_read(w->memory, kinds + SSPY_BYTES_DATA + i, &kind, 1) ||
             !ssi_read_word(w->memory, names + w->layout->tuple_items + 8 * i, &name))
             return;
         value = value_of(w, frame + w->layout->frame_variables + 8 * i, kind & IN_CELL);
@@ -105,7 +105,7 @@ static void add_of_module(writing *w, uint64_t names)
             add(w, name, value);
 }
 
-void ssi_python_locals(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t frame,
+void ssi_python_locals(const ssi_memory *memory, const sspy_layout *layout, uint64_t frame,
                        uint64_t code, ssi_written *to)
 {
     writing w = {memory, layout, to, 0};
@@ -113,7 +113,7 @@ void ssi_python_locals(const ssi_memory *memory, const ssi_python_layout *layout
     uint32_t flags;
 
     ssi_write(to, "{");
-    if (ssi_read(memory, code + SSI_CODE_FLAGS, &flags, sizeof flags)) {
+    if (ssi_read(memory, code + SSPY_CODE_FLAGS, &flags, sizeof flags)) {
         if (flags & OPTIMIZED)
             add_of_function(&w, frame, code);
         else if (ssi_read_word(memory, frame + layout->frame_names, &names))

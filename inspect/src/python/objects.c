@@ -1,7 +1,7 @@
 #include "python/private.h"
 
 #include "base/base.h"
-#include "frames/utf8.h"
+#include "shared/utf8.h"
 #include "python/python.h"
 
 #include <string.h>
@@ -30,16 +30,16 @@ uint32_t ssi_python_character(const ssi_python_characters *of, size_t at)
     return four;
 }
 
-bool ssi_python_characters_of(const ssi_memory *memory, const ssi_python_layout *layout,
-                              uint64_t address, ssi_python_characters *out)
+bool ssi_python_characters_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
+                              ssi_python_characters *out)
 {
     static unsigned char bytes[4 * SSI_SHOWN_CHARACTERS];
     uint64_t length;
     uint32_t state;
     unsigned kind;
 
-    if (!ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) ||
-        !ssi_read(memory, address + SSI_TEXT_STATE, &state, sizeof state))
+    if (!ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) ||
+        !ssi_read(memory, address + SSPY_TEXT_STATE, &state, sizeof state))
         return false;
     kind = state >> KIND_SHIFT & KIND_MASK;
     if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length >> 40)
@@ -51,22 +51,21 @@ bool ssi_python_characters_of(const ssi_memory *memory, const ssi_python_layout 
                     bytes, (size_t)length * kind);
 }
 
-bool ssi_python_text_is(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+bool ssi_python_text_is(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                         const char *text)
 {
     char bytes[32];
     uint64_t length;
     uint32_t state;
 
-    return ssi_read_word(memory, address + SSI_TEXT_LENGTH, &length) && length == strlen(text) &&
+    return ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) && length == strlen(text) &&
            length <= sizeof bytes &&
-           ssi_read(memory, address + SSI_TEXT_STATE, &state, sizeof state) && (state & ASCII) &&
+           ssi_read(memory, address + SSPY_TEXT_STATE, &state, sizeof state) && (state & ASCII) &&
            ssi_read(memory, address + layout->text_ascii, bytes, (size_t)length) &&
            !memcmp(bytes, text, (size_t)length);
 }
 
-const char *ssi_python_text(const ssi_memory *memory, const ssi_python_layout *layout,
-                            uint64_t address)
+const char *ssi_python_text(const ssi_memory *memory, const sspy_layout *layout, uint64_t address)
 {
     static char out[4 * SSI_SHOWN_CHARACTERS];
     ssi_python_characters characters;
@@ -117,8 +116,8 @@ static bool read_type(const ssi_memory *memory, uint64_t type, known_type *out)
 {
     uint64_t text, flags;
 
-    if (!ssi_read_word(memory, type + SSI_TYPE_NAME, &text) ||
-        !ssi_read_word(memory, type + SSI_TYPE_FLAGS, &flags))
+    if (!ssi_read_word(memory, type + SSPY_TYPE_NAME, &text) ||
+        !ssi_read_word(memory, type + SSPY_TYPE_FLAGS, &flags))
         return false;
     *out = (known_type){.address = type};
     read_name(memory, text, out->name);
@@ -136,7 +135,7 @@ ssi_python_kind ssi_python_kind_of(const ssi_memory *memory, uint64_t address,
     uint64_t type;
 
     *name = '\0';
-    if (!address || !ssi_read_word(memory, address + SSI_OBJECT_TYPE, &type))
+    if (!address || !ssi_read_word(memory, address + SSPY_OBJECT_TYPE, &type))
         return SSI_PYTHON_OTHER;
     known = &all[type / 16 % KNOWN];
     if (known->address != type && !read_type(memory, type, known))
@@ -171,7 +170,7 @@ static bool begin_list(ssi_python_items *items, uint64_t address)
     return ssi_read(items->memory, address + LIST_ITEMS, &items->place, sizeof items->place);
 }
 
-static bool begin_tuple(ssi_python_items *items, const ssi_python_layout *layout, uint64_t address)
+static bool begin_tuple(ssi_python_items *items, const sspy_layout *layout, uint64_t address)
 {
     items->stride = sizeof(uint64_t);
     items->count = items->size;
@@ -212,7 +211,7 @@ static bool find_order(ssi_python_items *items, uint32_t head)
 }
 
 /* An entry is a key and a value, with the key's hash before them where keys are of any type. */
-static bool begin_entries(ssi_python_items *items, const ssi_python_layout *layout, uint64_t keys)
+static bool begin_entries(ssi_python_items *items, const sspy_layout *layout, uint64_t keys)
 {
     uint8_t bits, kind;
 
@@ -227,7 +226,7 @@ static bool begin_entries(ssi_python_items *items, const ssi_python_layout *layo
     return !items->values || find_order(items, layout->dict_values);
 }
 
-static bool begin_dict(ssi_python_items *items, const ssi_python_layout *layout, uint64_t address)
+static bool begin_dict(ssi_python_items *items, const sspy_layout *layout, uint64_t address)
 {
     uint64_t keys;
 
@@ -237,10 +236,10 @@ static bool begin_dict(ssi_python_items *items, const ssi_python_layout *layout,
 }
 
 bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
-                            const ssi_python_layout *layout, ssi_python_kind kind, uint64_t address)
+                            const sspy_layout *layout, ssi_python_kind kind, uint64_t address)
 {
     *items = (ssi_python_items){.memory = memory};
-    if (!ssi_read_word(memory, address + SSI_VAR_SIZE, &items->size))
+    if (!ssi_read_word(memory, address + SSPY_VAR_SIZE, &items->size))
         return false;
     switch (kind) {
     case SSI_PYTHON_LIST:
@@ -256,7 +255,7 @@ bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
 
 /* Where OBJECT has its values: in 3.11 and 3.12 a pointer before it says so, marked in 3.12 as one
    that is no dict's; later they are behind its members.  0: a dict has them, or it has none. */
-static uint64_t values_of(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t type,
+static uint64_t values_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t type,
                           uint64_t flags, uint64_t object)
 {
     uint64_t place = 0, size = 0;
@@ -266,21 +265,21 @@ static uint64_t values_of(const ssi_memory *memory, const ssi_python_layout *lay
         return ssi_read_word(memory, object - 32, &place) ? place : 0;
     if (layout->minor == 12)
         return ssi_read_word(memory, object - 24, &place) && (place & 1) ? place + 1 : 0;
-    if (!(flags & SSI_TYPE_INLINE_VALUES) ||
-        !ssi_read_word(memory, type + SSI_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
+    if (!(flags & SSPY_TYPE_INLINE_VALUES) ||
+        !ssi_read_word(memory, type + SSPY_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
         return 0;
     (void)ssi_read(memory, object + size + VALUES_VALID, &valid, 1);
     return valid ? object + size : 0;
 }
 
 bool ssi_python_attributes_begin(ssi_python_items *items, const ssi_memory *memory,
-                                 const ssi_python_layout *layout, uint64_t object)
+                                 const sspy_layout *layout, uint64_t object)
 {
     uint64_t type, flags, keys, dict;
 
     *items = (ssi_python_items){.memory = memory};
-    if (!ssi_read_word(memory, object + SSI_OBJECT_TYPE, &type) ||
-        !ssi_read_word(memory, type + SSI_TYPE_FLAGS, &flags) || !(flags & SSI_TYPE_MANAGED_DICT))
+    if (!ssi_read_word(memory, object + SSPY_OBJECT_TYPE, &type) ||
+        !ssi_read_word(memory, type + SSPY_TYPE_FLAGS, &flags) || !(flags & SSPY_TYPE_MANAGED_DICT))
         return false;
     items->values = values_of(memory, layout, type, flags, object);
     if (items->values)

@@ -13,7 +13,7 @@ enum {
 
 typedef struct writing {
     const ssi_memory *memory;
-    const ssi_python_layout *layout;
+    const sspy_layout *layout;
     ssi_written *to;
     size_t values, text; /* so many may follow */
 } writing;
@@ -21,12 +21,12 @@ typedef struct writing {
 /* ---- Numbers ----------------------------------------------------------------------------------*/
 
 /* The digits of the int at ADDRESS; false if it cannot be read. */
-static bool read_digits(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+static bool read_digits(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                         uint32_t *digits, uint64_t *count, bool *negative)
 {
     uint64_t tag;
 
-    if (!ssi_read_word(memory, address + SSI_VAR_SIZE, &tag))
+    if (!ssi_read_word(memory, address + SSPY_VAR_SIZE, &tag))
         return false;
     if (layout->int_tag) {
         *negative = (tag & 3) == 2;
@@ -39,7 +39,7 @@ static bool read_digits(const ssi_memory *memory, const ssi_python_layout *layou
            ssi_read(memory, address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
 }
 
-bool ssi_python_number(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+bool ssi_python_number(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                        uint64_t *out)
 {
     uint32_t digits[MAX_DIGITS] = {0};
@@ -127,10 +127,10 @@ static bool put_bytes(writing *w, uint64_t address)
     uint64_t size;
     size_t shown;
 
-    if (!ssi_read_word(w->memory, address + SSI_VAR_SIZE, &size))
+    if (!ssi_read_word(w->memory, address + SSPY_VAR_SIZE, &size))
         return false;
     shown = size < SSI_SHOWN_CHARACTERS ? (size_t)size : SSI_SHOWN_CHARACTERS;
-    if (!take_text(w, shown) || !ssi_read(w->memory, address + SSI_BYTES_DATA, bytes, shown))
+    if (!take_text(w, shown) || !ssi_read(w->memory, address + SSPY_BYTES_DATA, bytes, shown))
         return false;
     ssi_write(w->to, "{\"bytes\":");
     ssi_write_hex(w->to, bytes, shown);
@@ -223,7 +223,7 @@ static void put_value(writing *w, uint64_t address, int depth)
         ssi_write_other(w->to, name, address);
 }
 
-void ssi_python_value(const ssi_memory *memory, const ssi_python_layout *layout, uint64_t address,
+void ssi_python_value(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
                       ssi_written *to)
 {
     writing w = {memory, layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};

@@ -276,7 +276,7 @@ void sspy_report_words(stacksplice_walk *walk)
     of.watched = of.interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed) &&
                  sspy_cache_is_true();
     sspy_report_word(walk, (uintptr_t)&state->interp);
-    head = (uintptr_t)state + sspy_layout_now()->head;
+    head = (uintptr_t)state + sspy_layout_now()->thread_head;
     sspy_report_word(walk, head);
     head = *(const uintptr_t *)head;
     if (sspy_layout_now()->cframe)

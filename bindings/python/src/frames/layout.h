@@ -1,26 +1,12 @@
 /*
- * Where a CPython keeps its frames: one row per minor version, checked against the running
+ * Where this CPython keeps its frames: what is known of its version, checked against the running
  * interpreter before we trust it.
  */
 #ifndef SSPY_LAYOUT_H
 #define SSPY_LAYOUT_H
 
 #include "frames/frames.h"
-
-/* Who owns a frame's memory.  A frame with a value of FRAME_OF_C or above is an entry frame, which
-   is never shown. */
-enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OBJECT = 2, SSPY_FRAME_OF_C = 3 };
-/* Bytes of one code unit, in which first_traceable counts. */
-enum { SSPY_CODE_UNIT = 2 };
-
-typedef struct sspy_layout {
-    bool cframe;   /* 3.11, 3.12: the chain head is a _PyCFrame on the C stack */
-    uint32_t head; /* in the thread state: the _PyCFrame, or the current frame */
-    uint32_t cframe_current, cframe_previous;
-    uint32_t frame_code, frame_previous, frame_instruction, frame_owner;
-    uintptr_t code_mask;       /* the bits of frame_code that form the pointer */
-    uint32_t interpreter_lock; /* in the interpreter's state: its lock; 0: one for all (3.11) */
-} sspy_layout;
+#include "shared/python.h"
 
 /* The known layout of this process's CPython.  Interpreters with their own locks may examine it at
    the same time.  The first one publishes its whole result, for good. */

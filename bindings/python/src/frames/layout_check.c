@@ -73,9 +73,7 @@ static bool is_shown(const check *c, const seen_frame *seen)
         !peek(c, seen->code + offsetof(PyCodeObject, _co_firsttraceable), &first_traceable,
               sizeof first_traceable))
         return false;
-    return seen->owner == SSPY_FRAME_GENERATOR ||
-           seen->instruction >= seen->code + offsetof(PyCodeObject, co_code_adaptive) +
-                                    (uintptr_t)first_traceable * SSPY_CODE_UNIT;
+    return sspy_has_begun(c->layout, seen->owner, seen->code, seen->instruction, first_traceable);
 }
 
 /* ---- What is compared -------------------------------------------------------------------------*/
@@ -210,7 +208,7 @@ static const char *examine(check *c, PyThreadState *thread_state)
     uintptr_t head = 0, frame = 0;
     const char *why;
 
-    if (!peek_word(c, (uintptr_t)thread_state, c->layout->head, &head))
+    if (!peek_word(c, (uintptr_t)thread_state, c->layout->thread_head, &head))
         return "frames not at their expected place";
     if (!c->layout->cframe)
         frame = head;

@@ -6,9 +6,14 @@
 
 #include "life/compat.h" /* first: Python.h chooses what the system's headers declare */
 
-#include "frames/location_table.h"
+#include "shared/python.h"
 
 /* The position of byte offset LASTI in CODE; of its first line when LASTI is negative. */
-sspy_position sspy_position_of(const PyCodeObject *code, int lasti);
+static inline sspy_position sspy_position_of(const PyCodeObject *code, int lasti)
+{
+    return sspy_position_in((const unsigned char *)PyBytes_AS_STRING(code->co_linetable),
+                            (size_t)PyBytes_GET_SIZE(code->co_linetable), code->co_firstlineno,
+                            lasti);
+}
 
 #endif

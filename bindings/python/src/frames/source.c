@@ -183,7 +183,8 @@ static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
 
     for (uint32_t i = 0; i < count; i++) {
         chains[i].interp = states[i]->interp;
-        chains[i].next = chains[i].first = sspy_word((uintptr_t)states[i], sspy_layout_now()->head);
+        chains[i].next = chains[i].first =
+            sspy_word((uintptr_t)states[i], sspy_layout_now()->thread_head);
         chains[i].now.address = 0;
         next_marker(&chains[i], walk);
     }
@@ -259,7 +260,9 @@ static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replace
 static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
                      const sspy_replacement *wanted)
 {
-    const sspy_layout layout = *sspy_layout_now();
+    const sspy_layout *layout = sspy_layout_now();
+    uint32_t owner = layout->frame_owner, instruction = layout->frame_instruction;
+    uint32_t previous = layout->frame_previous;
     bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
     bool cached = home && sspy_cache_is_true();
     uintptr_t frame = m->first;
@@ -270,17 +273,17 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     for (int steps = 0; frame && frame != m->end && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t token = 0;
 
-        if (*(const unsigned char *)(frame + layout.frame_owner) >= SSPY_FRAME_OF_C)
+        if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;
         if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
-            token = sspy_cache_find(sspy_word(frame, layout.frame_instruction), 0);
+            token = sspy_cache_find(sspy_word(frame, instruction), 0);
         if (!token)
             token = unknown_token(walk, frame, interp, home);
         if (!push(&b, token))
             return false;
-        frame = sspy_word(frame, layout.frame_previous);
+        frame = sspy_word(frame, previous);
     }
     return flush(&b);
 }

@@ -31,7 +31,7 @@ static bool holds_lock(PyThreadState *current, PyThreadState *mine)
 /* Whether the newest marker of THREAD_STATE, which does not run, lies on our stack. */
 static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_state)
 {
-    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->head);
+    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->thread_head);
 
     if (sspy_layout_now()->cframe)
         return sspy_is_on_stack(walk, head);

@@ -6,7 +6,7 @@
 #include "frames/layout.h"
 #include "frames/positions.h"
 #include "frames/token_cache.h"
-#include "frames/utf8.h"
+#include "shared/utf8.h"
 #include "life/compat.h"
 
 #include <stdbool.h>

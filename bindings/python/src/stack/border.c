@@ -98,7 +98,7 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
    another loop called it; else 0. */
 static inline uintptr_t left_loop(const sspy_layout *layout)
 {
-    uintptr_t head = sspy_word((uintptr_t)sspy_current_thread_state(), layout->head);
+    uintptr_t head = sspy_word((uintptr_t)sspy_current_thread_state(), layout->thread_head);
     uintptr_t frame = layout->cframe ? sspy_word(head, layout->cframe_current) : head;
     uintptr_t entry = frame ? sspy_word(frame, layout->frame_previous) : 0;
 

@@ -7,10 +7,9 @@
  * columns only after a second step, which costs a sixth of a whole capture; this reader gets
  * everything in one pass.
  */
-#include "frames/location_table.h"
+#include "shared/python.h"
 
 enum {
-    CODE_UNIT = 2,      /* bytes */
     KIND_ONE_LINE = 10, /* 10 to 12: that many lines further; two bytes hold the columns */
     KIND_NO_COLUMNS = 13,
     KIND_LONG = 14,
@@ -99,7 +98,7 @@ sspy_position sspy_position_in(const unsigned char *table, size_t size, int firs
 
         line += lines_further(kind, &c);
         unit += (first & 7) + 1;
-        if (lasti / CODE_UNIT < unit) {
+        if (lasti / SSPY_CODE_UNIT < unit) {
             position = read_entry(kind, line, &c);
             break;
         }

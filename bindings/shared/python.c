@@ -3,14 +3,12 @@
  * the runtime begins with a table of its offsets (_Py_DebugOffsets), and a row has the numbers of
  * that table's words.  Code objects and strings are as the version's headers have them.
  */
-#include "python/private.h"
+#include "shared/python.h"
 
 #include <string.h>
 
-enum { TABLE_WORDS = 97 };
-
 typedef struct row {
-    ssi_python_layout fixed;
+    sspy_layout fixed;
     /* The first words of groups in the table; 0: this version has none. */
     uint8_t interpreter, thread, frame;
     uint8_t gc;         /* in the interpreter's group; behind it: the modules, ..., the lock */
@@ -47,7 +45,6 @@ static const row rows[] = {
                .code_mask = ~(uint64_t)0,
                .code_first_line = 72,
                .code_first_traceable = 168,
-               .code_instructions = 184,
                .text_ascii = 48,
                .text_compact = 72,
                .frame_variables = 72,
@@ -79,7 +76,6 @@ static const row rows[] = {
                .code_mask = ~(uint64_t)0,
                .code_first_line = 68,
                .code_first_traceable = 176,
-               .code_instructions = 192,
                .text_ascii = 40,
                .text_compact = 56,
                .frame_variables = 72,
@@ -93,7 +89,6 @@ static const row rows[] = {
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 184,
-               .code_instructions = 200,
                .text_ascii = 40,
                .text_compact = 56,
                .frame_names = 40,
@@ -113,7 +108,6 @@ static const row rows[] = {
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 192,
-               .code_instructions = 208,
                .text_ascii = 40,
                .text_compact = 56,
                .frame_names = 40,
@@ -133,7 +127,6 @@ static const row rows[] = {
                .code_mask = ~(uint64_t)7,
                .code_first_line = 68,
                .code_first_traceable = 192,
-               .code_instructions = 208,
                .text_ascii = 40,
                .text_compact = 56,
                .frame_names = 40,
@@ -172,7 +165,7 @@ static bool are_within(const uint64_t *group, unsigned last, uint64_t limit)
 /* The groups: the interpreter's are size, id, next, threads, ..., garbage collector, modules,
    settings, builtins, pointer to the lock; the thread's size, previous, next, interpreter, frame;
    the frame's size, previous, code, instruction, locals, owner. */
-static const char *read_table(const row *r, const uint64_t *words, ssi_python_layout *layout)
+static const char *read_table(const row *r, const uint64_t *words, sspy_layout *layout)
 {
     const uint64_t *interpreter = words + r->interpreter, *thread = words + r->thread;
     const uint64_t *frame = words + r->frame;
@@ -207,24 +200,18 @@ static const char *read_table(const row *r, const uint64_t *words, ssi_python_la
     return NULL;
 }
 
-const char *ssi_python_layout_of(const ssi_memory *memory, uint64_t runtime, uint64_t version,
-                                 ssi_python_layout *layout, uint64_t *number)
+const char *sspy_layout_of(uint64_t version, const uint64_t *words, sspy_layout *layout)
 {
-    uint64_t words[TABLE_WORDS];
-    const row *r;
-    bool has_table;
+    const row *r = row_of(version);
 
-    *number = 0;
-    if (!ssi_read(memory, runtime, words, sizeof words))
-        return "its runtime cannot be read";
-    has_table = !memcmp(words, "xdebugpy", 8);
-    if (has_table)
-        *number = words[1];
-    else if (!ssi_read_word(memory, version, number))
-        return "it does not say which version it is";
-    r = row_of(*number);
-    if (!r || (r->frame != 0) != has_table)
+    if (!r)
         return "its version is not known";
     *layout = r->fixed;
-    return has_table ? read_table(r, words, layout) : NULL;
+    if (!r->frame)
+        return NULL;
+    if (!words)
+        return "its runtime cannot be read";
+    if (memcmp(words, "xdebugpy", 8) != 0 || words[1] >> 16 != version >> 16)
+        return "its table of offsets is for another version";
+    return read_table(r, words, layout);
 }

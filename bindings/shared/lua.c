@@ -1,4 +1,4 @@
-#include "lua/private.h"
+#include "shared/lua.h"
 
 #include <stddef.h>
 

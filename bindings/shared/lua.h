@@ -1,0 +1,72 @@
+/*
+ * What is known of Lua's insides: where 5.3.6, 5.4 (from 5.4.3) and 5.5 keep things, on machines of
+ * 64 bits.  The inspection of other processes reads them by it.  The binding learns the same of its
+ * own copy of Lua, whatever that is, and a test compares the two.  A new version is one row in lua.c.
+ */
+#ifndef SS_SHARED_LUA_H
+#define SS_SHARED_LUA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What differs. */
+typedef struct ssi_lua_layout {
+    unsigned minor;
+    uint8_t state_stack_last, state_stack;
+    uint8_t call_pc;
+    uint8_t call_base; /* where the variables begin; 0: behind the function */
+    uint8_t call_status, status_size;
+    uint8_t status_c, status_fresh, status_hook, status_tail, status_finalizer; /* bits */
+    bool status_c_is_lua;     /* that bit says the opposite */
+    bool finalizer_is_called; /* that bit is the interrupted function's own */
+    bool old_tags;            /* integers and floats have each other's; a boolean is in its value */
+    uint8_t node, node_key, node_key_tag;
+    bool array_of_tags;     /* the values of an array stand before it, its tags in it */
+    bool long_text_pointer; /* the bytes of a long string are elsewhere */
+    uint8_t proto_line, proto_constants, proto_code, proto_upvalues, proto_lines, proto_variables;
+    uint8_t proto_source;
+    bool whole_lines;    /* each instruction has its line */
+    bool pc_in_register; /* of the function that runs */
+} ssi_lua_layout;
+
+/* NULL for another version. */
+const ssi_lua_layout *ssi_lua_layout_of(int minor);
+
+/* What does not. */
+enum {
+    SSI_LUA_TYPE = 8, /* of an object that is collected */
+    SSI_LUA_THREAD = 8,
+    SSI_LUA_STATE_CALL = 32,
+    SSI_LUA_STATE_BASE_CALL = 96,
+
+    SSI_LUA_CALL_FUNCTION = 0,
+    SSI_LUA_CALL_PREVIOUS = 16,
+
+    SSI_LUA_VALUE = 16, /* the size of one */
+    SSI_LUA_VALUE_TAG = 8,
+    SSI_LUA_TYPE_BITS = 15, /* of a tag */
+    SSI_LUA_COLLECTED = 64,
+    SSI_LUA_TAG_FALSE = 1,
+    SSI_LUA_TAG_TRUE = 17,
+    SSI_LUA_TAG_INTEGER = 3,
+    SSI_LUA_TAG_FLOAT = 19,
+    SSI_LUA_TAG_SHORT = 4, /* strings */
+    SSI_LUA_TAG_LONG = 20,
+    SSI_LUA_TAG_TABLE = 5,
+    SSI_LUA_TAG_LUA = 70,      /* a Lua function */
+    SSI_LUA_TAG_LIGHT = 22,    /* a C function */
+    SSI_LUA_TAG_CLOSURE = 102, /* one with upvalues */
+
+    SSI_LUA_CLOSURE_PROTO = 24,
+    SSI_LUA_PROTO_CODE_COUNT = 24,
+    SSI_LUA_PROTO_LINE_COUNT = 28,
+    SSI_LUA_PROTO_VARIABLE_COUNT = 36,
+    SSI_LUA_PROTO_KNOWN_COUNT = 40, /* of lines that are stored whole */
+    SSI_LUA_PROTO_KNOWN = 96,
+
+    SSI_LUA_TEXT_SHORT_LENGTH = 11,
+    SSI_LUA_TEXT_LONG_LENGTH = 16,
+    SSI_LUA_TEXT_DATA = 24
+};
+
+#endif

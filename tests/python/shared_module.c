@@ -1,0 +1,117 @@
+/*
+ * What bindings/shared knows of this Python, as a module: position(code, lasti), the reader of
+ * location tables alone; and differences(), where the offsets are other ones than those of Python's
+ * own headers.
+ */
+#include "frames/positions.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static PyObject *position(PyObject *self, PyObject *arguments)
+{
+    PyObject *code;
+    int lasti;
+    sspy_position found;
+
+    if (!PyArg_ParseTuple(arguments, "O!i", &PyCode_Type, &code, &lasti))
+        return NULL;
+    found = sspy_position_of((PyCodeObject *)code, lasti);
+    return Py_BuildValue("(IIII)", found.line, found.end_line, found.column, found.end_column);
+}
+
+typedef struct offset {
+    const char *name;
+    size_t known, real;
+} offset;
+
+#define ROW(known, type, member)               \
+    {                                          \
+#member, known, offsetof(type, member) \
+    }
+
+/* NAMES and the names of those of ALL that differ. */
+static PyObject *with_differences(PyObject *names, const offset *all, size_t count)
+{
+    for (size_t i = 0; names && i < count; i++)
+        if (all[i].known != all[i].real) {
+            PyObject *text =
+                PyUnicode_FromFormat("%s: %zu, not %zu", all[i].name, all[i].known, all[i].real);
+
+            if (!text || PyList_Append(names, text))
+                Py_CLEAR(names);
+            Py_XDECREF(text);
+        }
+    return names;
+}
+
+/* RUNTIME: the address of _PyRuntime. */
+static PyObject *differences(PyObject *self, PyObject *runtime)
+{
+    static const offset same[] = {
+        ROW(SSPY_CODE_FLAGS, PyCodeObject, co_flags),
+        ROW(SSPY_CODE_VARIABLES, PyCodeObject, co_localsplusnames),
+        ROW(SSPY_CODE_KINDS, PyCodeObject, co_localspluskinds),
+        ROW(SSPY_CODE_FILE, PyCodeObject, co_filename),
+        ROW(SSPY_CODE_NAME, PyCodeObject, co_name),
+        ROW(SSPY_CODE_QUALNAME, PyCodeObject, co_qualname),
+        ROW(SSPY_CODE_TABLE, PyCodeObject, co_linetable),
+        ROW(SSPY_OBJECT_TYPE, PyObject, ob_type),
+        ROW(SSPY_VAR_SIZE, PyVarObject, ob_size),
+        ROW(SSPY_BYTES_DATA, PyBytesObject, ob_sval),
+        ROW(SSPY_TEXT_LENGTH, PyASCIIObject, length),
+        ROW(SSPY_TEXT_STATE, PyASCIIObject, state),
+        ROW(SSPY_TYPE_NAME, PyTypeObject, tp_name),
+        ROW(SSPY_TYPE_INSTANCE_SIZE, PyTypeObject, tp_basicsize),
+        ROW(SSPY_TYPE_FLAGS, PyTypeObject, tp_flags),
+        ROW(SSPY_HANDLED_VALUE, _PyErr_StackItem, exc_value),
+        ROW(SSPY_HANDLED_PREVIOUS, _PyErr_StackItem, previous_item),
+        ROW(SSPY_EXCEPTION_ARGS, PyBaseExceptionObject, args),
+        ROW(SSPY_EXCEPTION_TRACEBACK, PyBaseExceptionObject, traceback),
+        ROW(SSPY_EXCEPTION_CONTEXT, PyBaseExceptionObject, context),
+        ROW(SSPY_EXCEPTION_CAUSE, PyBaseExceptionObject, cause),
+        ROW(SSPY_EXCEPTION_SUPPRESSES, PyBaseExceptionObject, suppress_context),
+        ROW(SSPY_TRACEBACK_NEXT, PyTracebackObject, tb_next),
+        ROW(SSPY_TRACEBACK_FRAME, PyTracebackObject, tb_frame),
+        ROW(SSPY_TRACEBACK_INSTRUCTION, PyTracebackObject, tb_lasti),
+    };
+    sspy_layout known;
+    const char *why = sspy_layout_of(Py_Version, PyLong_AsVoidPtr(runtime), &known);
+    const offset own[] = {
+        ROW(known.thread_next, PyThreadState, next),
+        ROW(known.thread_interpreter, PyThreadState, interp),
+        ROW(known.thread_ident, PyThreadState, thread_id),
+        ROW(known.thread_id, PyThreadState, native_thread_id),
+        ROW(known.thread_handled, PyThreadState, exc_info),
+#if PY_VERSION_HEX >= 0x030C0000
+        ROW(known.thread_raised, PyThreadState, current_exception),
+#else
+        ROW(known.thread_raised, PyThreadState, curexc_value),
+#endif
+        ROW(known.code_first_line, PyCodeObject, co_firstlineno),
+        ROW(known.code_first_traceable, PyCodeObject, _co_firsttraceable),
+        ROW(sspy_code_start(&known, 0), PyCodeObject, co_code_adaptive),
+        ROW(known.tuple_items, PyTupleObject, ob_item),
+        ROW(known.type_keys, PyHeapTypeObject, ht_cached_keys),
+        {"an ASCII text", known.text_ascii, sizeof(PyASCIIObject)},
+        {"another text", known.text_compact, sizeof(PyCompactUnicodeObject)},
+    };
+    PyObject *names = why ? NULL : PyList_New(0);
+
+    if (why)
+        PyErr_SetString(PyExc_AssertionError, why);
+    names = with_differences(names, same, sizeof same / sizeof *same);
+    return with_differences(names, own, sizeof own / sizeof *own);
+}
+
+static PyMethodDef methods[] = {{"position", position, METH_VARARGS, NULL},
+                                {"differences", differences, METH_O, NULL},
+                                {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "shared", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_shared(void)
+{
+    return PyModule_Create(&definition);
+}
