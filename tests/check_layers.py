@@ -10,6 +10,7 @@ The picture is in docs/architecture.md; this table is its exact form.  Four more
 """
 
 import ast
+import glob
 import os
 import re
 import sys
@@ -78,18 +79,20 @@ PYTHON = {
     "lupa": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
     "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross", "lupa"},
 }
-# A folder of the Python package -> the other folders its modules may import.
+# A folder of the Python package -> the other folders its modules may import.  What stands in no
+# folder, "", is imported by programs.  _tools is the other wing: no program needs it in order to run.
 PACKAGE = {
     "_base": set(),
-    "_symbols": {"_base"},
     "_errors": {"_base"},
     "_hooks": {"_base", "_errors"},
-    "_saved": {"_base", "_symbols", "_errors"},
-    "_dump": {"_base", "_symbols", "_errors"},
-    "_html": {"_base", "_errors", "_saved", "_dump"},
-    "_top": {"_base", "_saved", "_html"},
-    "_doctor": {"_base", "_hooks"},
-    "_commands": {"_base", "_hooks", "_saved", "_dump", "_top", "_doctor"},
+    "": {"_base", "_errors", "_hooks"},
+    "_tools/symbols": {"_base"},
+    "_tools/saved": {"_base", "_tools/symbols", "_errors"},
+    "_tools/dump": {"_base", "_tools/symbols", "_errors"},
+    "_tools/html": {"_base", "_errors", "_tools/saved", "_tools/dump"},
+    "_tools/top": {"_base", "_tools/saved", "_tools/html"},
+    "_tools/doctor": {"_base", "_hooks"},
+    "_tools/commands": {"_base", "_hooks", "_tools/saved", "_tools/dump", "_tools/top", "_tools/doctor"},
 }
 TREES = [
     ("core/src", CORE),
@@ -97,8 +100,14 @@ TREES = [
     ("bindings/python/src", PYTHON),
     ("inspect/src", INSPECT),
 ]
-# What offers pages of what it has: they are imported when one is asked for.
-OFFERS_PAGES = ("_errors/info.py", "_saved/show.py", "_dump/process.py")
+# (file, folder of the tools) that is imported when a page, a diagnosis or a command is asked for.
+DOORS = {
+    ("_errors/info.py", "_tools/html"),
+    ("_tools/saved/show.py", "_tools/html"),
+    ("_tools/dump/process.py", "_tools/html"),
+    ("__init__.py", "_tools/doctor"),
+    ("__main__.py", "_tools/commands"),
+}
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"
 
@@ -204,32 +213,35 @@ def violation(path, name):
 PACKAGE_ROOT = "bindings/python/stacksplice"
 
 
-def imported_folders(text):
-    """(line, folder of the package) for each import of another folder in the module TEXT."""
+def folder_of(module):
+    """The folder of PACKAGE in which the MODULE, a path without the ending, stands."""
+    return max((f for f in PACKAGE if f and f"{module}/".startswith(f"{f}/")), key=len, default="")
+
+
+def imported_folders(path, text):
+    """(line, folder) for each folder of the package that the module at PATH imports from."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level == 2:
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            for name in names:
-                folder = name.split(".")[0]
-                if folder in PACKAGE:
-                    yield node.lineno, folder
+        if not (isinstance(node, ast.ImportFrom) and node.level):
+            continue
+        base = path.split("/")[: -node.level] + (node.module.split(".") if node.module else [])
+        for name in [""] if node.module else [f"/{alias.name}" for alias in node.names]:
+            yield node.lineno, folder_of("/".join(base) + name)
 
 
 def package_violations():
     """(path, line, folder, reason) for each import in the Python package that the table forbids."""
     root = os.path.join(ROOT, PACKAGE_ROOT)
-    for folder in sorted(os.listdir(root)):
-        if not os.path.exists(os.path.join(root, folder, "__init__.py")):
-            continue
-        for name in sorted(os.listdir(os.path.join(root, folder))):
-            path = f"{folder}/{name}"
-            if not name.endswith(".py"):
-                continue
-            with open(os.path.join(root, path), encoding="utf-8") as source:
-                for line, target in imported_folders(source.read()):
-                    is_page = target == "_html" and path in OFFERS_PAGES
-                    if target not in PACKAGE.get(folder, ()) and not is_page:
-                        yield f"{PACKAGE_ROOT}/{path}", line, target, f"{folder} may not use {target}"
+    for path in sorted(glob.glob("**/*.py", root_dir=root, recursive=True)):
+        folder = folder_of(path.removesuffix(".py"))
+        with open(os.path.join(root, path), encoding="utf-8") as source:
+            for line, target in imported_folders(path, source.read()):
+                if target not in {"", folder, *PACKAGE[folder]} and (path, target) not in DOORS:
+                    yield (
+                        f"{PACKAGE_ROOT}/{path}",
+                        line,
+                        target,
+                        f"{folder or 'what programs import'} may not use {target}",
+                    )
 
 
 def sources():

@@ -9,7 +9,8 @@ endif()
 
 if(PACKAGE)
   set(package ${BUILD}/python/stacksplice)
-  file(GLOB files RELATIVE ${package} ${package}/*.* ${package}/_*/*.py ${package}/_html/templates/*.*)
+  file(GLOB files RELATIVE ${package} ${package}/*.* ${package}/_*/*.py ${package}/_tools/*/*.py
+    ${package}/_tools/html/templates/*.*)
   foreach(file IN LISTS files)
     if(NOT EXISTS ${STAGE}/${PACKAGE}/stacksplice/${file})
       message(FATAL_ERROR "${file} of the Python package was not installed")

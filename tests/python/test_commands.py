@@ -17,7 +17,7 @@ import stacksplice.logging
 from building import PACKAGE
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
-from stacksplice._doctor import lua as doctor_of_lua
+from stacksplice._tools.doctor import lua as doctor_of_lua
 
 MODULE = [sys.executable, "-m", "stacksplice"]
 
@@ -269,7 +269,7 @@ def test_doctor_finds_a_copy_of_lua(child):
     pytest.importorskip("lupa.lua54")
     source = """
 import sys
-from stacksplice._doctor.lua_copies import copies_of_lua
+from stacksplice._tools.doctor.lua_copies import copies_of_lua
 assert not copies_of_lua()
 import lupa.lua54, lupa.lua53
 print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [

@@ -14,7 +14,7 @@ import pytest
 from crashing import BEGIN, HOW, SIGNALS, Run, reasons
 from debugging import gdb
 from stacksplice.__main__ import main
-from stacksplice._dump.process import inspect
+from stacksplice._tools.dump.process import inspect
 
 PLACES = ["main", "thread", "child", "callback", "collection", "lua", "between"]
 OF_LUA = "lua54"  # in the name of the binary that has Lua

@@ -22,7 +22,7 @@ import pytest
 from building import HERE, PACKAGE, compile_c
 from html_pages import Page
 from stacksplice import _stacksplice
-from stacksplice._dump.process import mark_start_up
+from stacksplice._tools.dump.process import mark_start_up
 from test_commands import command, environment
 from validating import validator
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from building import HERE
 from stacksplice import _stacksplice
-from stacksplice._dump.values import _value, write_values
+from stacksplice._tools.dump.values import _value, write_values
 from test_commands import command
 from test_core import copy_of
 from test_dump import PROGRAM, dumped, end, interpreters

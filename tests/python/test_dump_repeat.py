@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from stacksplice._dump.flames import svg_of
+from stacksplice._tools.dump.flames import svg_of
 from test_commands import command
 from test_dump import PROGRAM, end, start
 

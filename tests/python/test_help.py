@@ -11,7 +11,7 @@ from test_commands import command
 pytestmark = pytest.mark.any_python
 
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
-NAMES = sorted(file.stem for file in (PACKAGE / "_commands").glob("[a-z]*.py"))
+NAMES = sorted(file.stem for file in (PACKAGE / "_tools" / "commands").glob("[a-z]*.py"))
 
 
 def statuses(name: str) -> dict[str, str]:

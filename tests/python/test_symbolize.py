@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from stacksplice import _stacksplice
-from stacksplice._symbols.symbolizer import Symbolizer
+from stacksplice._tools.symbols.symbolizer import Symbolizer
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
 from test_commands import MODULE, command, environment
 

@@ -16,8 +16,8 @@ from building import HERE
 from html_pages import Page
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
-from stacksplice._top.groups import Groups
-from stacksplice._top.lines import fast_key, reports_of
+from stacksplice._tools.top.groups import Groups
+from stacksplice._tools.top.lines import fast_key, reports_of
 from test_commands import MODULE, command, environment
 
 pytestmark = pytest.mark.any_python

@@ -63,7 +63,7 @@ _LATER = {
     "attach": "_hooks.lupa",
     "deadline": "_hooks.deadline",
     "detach": "_hooks.lupa",
-    "doctor": "_doctor.findings",
+    "doctor": "_tools.doctor.findings",
     "format_exc": "_errors.report",
     "format_exception": "_errors.report",
     "install": "_hooks.install",
@@ -80,7 +80,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import winrt as winrt
     from ._hooks.deadline import deadline as deadline
-    from ._doctor.findings import doctor as doctor
+    from ._tools.doctor.findings import doctor as doctor
     from ._hooks.install import install as install
     from ._hooks.install import load_ipython_extension as load_ipython_extension
     from ._hooks.install import uninstall as uninstall

@@ -6,7 +6,7 @@ import sys
 
 from ._base.arguments import Parser
 from ._base.output import reader_may_leave
-from ._commands import core, doctor, dump, run, show, symbolize, top, version
+from ._tools.commands import core, doctor, dump, run, show, symbolize, top, version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

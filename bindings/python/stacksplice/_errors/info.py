@@ -345,11 +345,11 @@ class ErrorInfo:
         newest_last and all_frames: as in `format`.  Raises ImportError, which names the command that
         helps, where Jinja2 or Pygments is missing.
         """
-        from .._html import needs
+        from .._tools.html import needs
 
         needs.check()
-        from .._html.page import html_of
-        from .._html.values import Look
+        from .._tools.html.page import html_of
+        from .._tools.html.values import Look
 
         return html_of(self.to_dict(), Look(newest_last, all_frames))
 
@@ -359,7 +359,7 @@ class ErrorInfo:
             page = self.to_html()
         except ImportError:
             return None
-        from .._html.page import cell_of
+        from .._tools.html.page import cell_of
 
         return cell_of(page)
 

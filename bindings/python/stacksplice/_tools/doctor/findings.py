@@ -1,0 +1,120 @@
+"""doctor(): what is installed, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import sys
+
+from ... import _stacksplice
+from ..._base import PACKAGE
+from ..._base.plain import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal, TextIO
+
+
+class Finding:
+    """One line of the answer, and what to do about it."""
+
+    __slots__ = ("advice", "state", "subject", "text")
+
+    def __init__(
+        self, state: Literal["ok", "note", "missing"], subject: str, text: str, advice: str = ""
+    ) -> None:
+        self.state = state
+        self.subject = subject
+        self.text = text
+        self.advice = advice
+
+    def __str__(self) -> str:
+        lines = f"{self.subject}: {self.text}".split("\n")
+        if self.advice:
+            lines.append(f"-> {self.advice}")
+        return f"{self.state:9}" + f"\n{'':9}".join(lines) + "\n"
+
+
+def _package() -> Iterator[Finding]:
+    from ..._base.loading import loaded_core
+
+    folder = PACKAGE
+    yield Finding("ok", "package", f"stacksplice {_stacksplice.__version__}, {folder}")
+    core = loaded_core()
+    where = f"{core[1]}, {core[0]}" if core else f"{_stacksplice.core_version()}, built into the program"
+    yield Finding("ok", "core", f"{where}\n{_stacksplice._build()}")
+
+
+def _python() -> Iterator[Finding]:
+    name = f"CPython {sys.version.split()[0]}, {sys.executable or 'embedded'}"
+    reason = _stacksplice.frames_unavailable()
+    if reason is None:
+        yield Finding("ok", "Python", f"{name}\nits frames are read")
+    else:
+        advice = "use a CPython from 3.11 to 3.15 with its GIL, or a newer stacksplice"
+        yield Finding("missing", "Python", f"{name}\nits frames cannot be read: {reason}", advice)
+
+
+def _native() -> Iterator[Finding]:
+    # Not those of a stack: a short limit or a deep recursion can leave them all out.
+    if _stacksplice.RtlCaptureStackBackTrace(0, 1)[0]:
+        yield Finding("ok", "native frames", "they are read")
+    else:
+        reasons = [str(frame.reason) for frame in _stacksplice.capture() if frame.kind == "gap"]
+        advice = "native frames are read on x86-64 and 64-bit Arm with Linux"
+        yield Finding("missing", "native frames", "; ".join(reasons) or "none were found", advice)
+    lines = _stacksplice._lines_missing()
+    if lines is None:
+        text = "shown where the binary has debug information: compile with -g"
+        yield Finding("ok", "lines of C code", text)
+    else:
+        advice = "install the package libdw1 (elfutils-libs)"
+        if "without libdw" in lines:
+            advice = "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
+        yield Finding("missing", "lines of C code", lines, advice)
+
+
+def _hooks() -> Iterator[Finding]:
+    from ..._hooks import at_raise
+    from ..._hooks.interpreter import Hook
+
+    if isinstance(sys.excepthook, Hook) and sys.excepthook.place.active:
+        yield Finding("ok", "install()", "uncaught exceptions are shown with the frames of all languages")
+    else:
+        advice = "call stacksplice.install(), or start the program by: python -m stacksplice run PROGRAM"
+        yield Finding("note", "install()", "was not called in this process", advice)
+    if sys.version_info < (3, 12):
+        text = "CPython 3.12 and newer can capture the stack at each raise; this one cannot"
+        yield Finding("note", "capture at raise", text)
+    elif at_raise._tool is not None:
+        yield Finding("ok", "capture at raise", "is on")
+    else:
+        text = "is off; after install() it begins as soon as an extension module may call Python back"
+        yield Finding("note", "capture at raise", text)
+
+
+def _findings() -> Iterator[Finding]:
+    from .lua import lua_findings
+
+    for part in (_package, _python, _native, lua_findings, _hooks):
+        yield from part()
+
+
+def examine() -> tuple[str, bool]:
+    """What doctor() says, and what it returns."""
+    findings = list(_findings())
+    missing = sum(finding.state == "missing" for finding in findings)
+    end = f"{missing} missing: see above\n" if missing else "nothing is missing\n"
+    return plain("".join([*map(str, findings), "\n", end]), "\n"), not missing
+
+
+def doctor(file: TextIO | None = None) -> bool:
+    """Say what is installed, what is missing, and what to do about each missing thing.
+
+    Writes plain text to file (sys.stdout when None).  Returns whether nothing is missing; what is
+    only a note, such as hooks that are not set, is not missing.
+    """
+    text, is_fine = examine()
+    stream = sys.stdout if file is None else file
+    if stream is not None:
+        stream.write(text)
+    return is_fine

@@ -1,0 +1,65 @@
+"""The exceptions that Python has in another process: one on its way, and those that are being handled."""
+
+from __future__ import annotations
+
+import builtins
+
+from ... import _stacksplice
+from ..._errors.info import ErrorInfo
+from .values import _value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HEADINGS = {
+    "raised": "Exception on its way in this thread",
+    "handled": "Exception that this thread handles",
+}
+_E_FAIL = -0x7FFFBFFB  # what the text of an exception does not show
+
+
+def _message(type_name: str, told: Any) -> str:
+    """What str() of an exception with these arguments says, as far as they alone decide it."""
+    arguments = _value(told)
+    if not isinstance(arguments, tuple):
+        return ""
+    builtin = getattr(builtins, type_name, None)
+    kind = builtin if isinstance(builtin, type) else Exception
+    if issubclass(kind, OSError) and len(arguments) == 2 and isinstance(arguments[1], str):
+        return f"[Errno {arguments[0]}] {arguments[1]}"
+    if len(arguments) != 1:
+        return str(_stacksplice._value_text(arguments)) if arguments else ""
+    if isinstance(arguments[0], str) and not issubclass(kind, KeyError):
+        return arguments[0]
+    return str(_stacksplice._value_text(arguments[0]))
+
+
+def write_messages(document: dict[str, Any]) -> None:
+    """Make messages of the exceptions' arguments, and lists of what each was made from."""
+    for thread in document["threads"]:
+        shown: list[dict[str, Any]] = []
+        for told in thread.pop("exceptions", ()):
+            stack = told.pop("stack")
+            told["message"] = _message(told["type"], told.pop("arguments"))
+            told["stack"] = stack
+            if "state" in told:
+                shown.append({**told, "transformed": []})
+            else:
+                shown[-1]["transformed"].append(told)
+        if shown:
+            thread["exceptions"] = shown
+
+
+def _info(told: dict[str, Any]) -> dict[str, Any]:
+    return {"hresult_signed": _E_FAIL, "propagation": [], **told}
+
+
+def text_of_exceptions(thread: dict[str, Any], all_frames: bool) -> str:
+    """The exceptions of THREAD as Python shows them, or nothing."""
+    text = ""
+    for told in thread.get("exceptions", ()):
+        info = _info({**told, "transformed": [_info(cause) for cause in told["transformed"]]})
+        shown = ErrorInfo._from_json_values(info).format(all_frames=all_frames)
+        text += f"\n{HEADINGS[told['state']]}:\n{shown}"
+    return text

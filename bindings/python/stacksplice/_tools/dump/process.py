@@ -1,0 +1,240 @@
+"""Stacks of other processes: what the program stacksplice-inspect reads, with symbols, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+from ... import _stacksplice
+from ..._base import PACKAGE
+from ..._base.output import fail, write
+from ..._base.plain import plain
+from ..._base.redaction import clean_report
+from ..symbols.symbolizer import Symbolizer
+from .errors import text_of_failed, text_of_thread, with_stacks
+from .exceptions import text_of_exceptions, write_messages
+from .files import Files, files_of, written_at
+from .sources import add_sources
+from .text import facts, heading, lines_of, title
+from .values import write_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from typing import Any
+
+_PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
+_START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
+
+
+class Refused(Exception):
+    """It cannot be inspected; str() is the reason with the next step, in one line."""
+
+
+def inspect(*arguments: str) -> dict[str, Any]:
+    """What stacksplice-inspect says."""
+    try:
+        done = subprocess.run(
+            [_PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise Refused(
+            "this build has no stacksplice-inspect: it is for Linux on x86-64 and 64-bit Arm"
+        ) from None
+    except OSError as exc:
+        raise Refused(f"cannot run {_PROGRAM}: {exc.strerror}") from None
+    if done.returncode < 0:
+        raise Refused(f"stacksplice-inspect was ended by signal {-done.returncode}: please report this")
+    if done.returncode:
+        raise Refused(done.stderr.decode(errors="replace").strip())
+    document: dict[str, Any] = json.loads(done.stdout)
+    write_values(document)
+    write_messages(document)
+    return document
+
+
+_DELETED = " (deleted)"  # the end of the kernel's name of a file that is no longer there
+
+
+def deleted_files(process: int) -> dict[str, str]:
+    """The files that a running PROCESS has mapped and that were replaced or deleted, as we can open them."""
+    found: dict[str, str] = {}
+    try:
+        with open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
+            for line in maps:
+                place, _, _, _, _, *path = line.rstrip("\n").split(None, 5)
+                if path and path[0].endswith(_DELETED):
+                    start, end = (int(address, 16) for address in place.split("-"))
+                    found.setdefault(path[0], f"/proc/{process}/map_files/{start:x}-{end:x}")
+    except OSError:  # it has ended
+        pass
+    return found
+
+
+def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
+    if "function" in frame or "module" not in frame:
+        return bool(frame.get("glue"))
+    return anywhere or os.path.basename(frame["module"]).startswith(_START_UP)
+
+
+def mark_start_up(stack: list[dict[str, Any]]) -> None:
+    """In a C library without symbols, the code below main has no name that tells what it is."""
+    outermost = len(stack)
+    # _start itself is in the program, whose names may be unknown, too.
+    if outermost > 2 and _may_start(stack[-1], True) and _may_start(stack[-2], False):
+        outermost -= 1
+    while outermost > 1 and _may_start(stack[outermost - 1], False):
+        outermost -= 1
+    for frame in stack[outermost:]:
+        frame["glue"] = True
+
+
+def _opener(files: Files, others: dict[str, str]) -> Callable[[str], str]:
+    """What gives the name by which we can open a binary of FILES; OTHERS has some."""
+
+    def here(module: str) -> str:
+        return others.get(module) or files.path(module) or files.path(module.removesuffix(_DELETED))
+
+    return here
+
+
+def _mark_inside(stack: list[dict[str, Any]], function: str | None) -> None:
+    """Mark the frames without a name that are glue whatever their name is, or, if FUNCTION is None, for
+    want of one."""
+    for frame in stack:
+        if "module" in frame and "function" not in frame:
+            if _stacksplice._is_glue(os.fsencode(frame["module"]), function):
+                frame["glue"] = True
+
+
+def _add_symbols(
+    document: dict[str, Any], folders: list[str], here: Callable[[str], str], all_frames: bool
+) -> None:
+    """Give the native frames of DOCUMENT functions, files and lines; those that are hidden need none unless
+    ALL_FRAMES.
+
+    HERE gives the name by which a binary of the process can be opened.
+    """
+    missing = _stacksplice._lines_missing()
+    if missing:
+        document["notes"].append(f"cannot look up symbols: {missing}")
+        return
+    symbolizer = Symbolizer(folders, here, all_frames)
+    for owner in with_stacks(document):
+        if not all_frames:
+            _mark_inside(owner["stack"][1:], "?")  # the innermost one is shown where a process crashed
+        owner["stack"] = symbolizer.stack(owner["stack"])
+        _mark_inside(owner["stack"], None)
+        mark_start_up(owner["stack"])
+
+
+def text_of(document: dict[str, Any], all_frames: bool) -> str:
+    """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
+    parts = [f"{title(document['process'])}\n"]
+    parts += [f"{fact}\n" for fact in facts(document["process"])]
+    parts += [f"note: {plain(note)}\n" for note in document["notes"]]
+    for number, thread in enumerate(document["threads"]):
+        name = heading(thread)
+        if not number and "signal" in document["process"]:
+            name += ", which got the signal"
+        parts += [f"\nthread {name}\n", *lines_of(thread["stack"], all_frames, _stacksplice._format_frame)]
+        parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
+    parts.append(text_of_failed(document, all_frames))
+    return "".join(parts)
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    return ["--locals"] if options.locals else []
+
+
+def _all(options: argparse.Namespace) -> bool:
+    """Whether hidden frames are written, too."""
+    return options.all_frames or options.json or options.html is not None
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    if options.html is not None:
+        from ..html import needs
+
+        try:
+            needs.check()
+        except ImportError as exc:
+            raise Refused(str(exc)) from None
+
+
+def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
+    document = clean_report(document)
+    if options.html is not None:
+        from ..html.process import write_process
+
+        return write_process(document, title(document["process"]), options.all_frames, options.html)
+    write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))
+    return 0
+
+
+def add_files(
+    document: dict[str, Any],
+    files: Files,
+    folders: list[str],
+    others: dict[str, str],
+    sources: bool,
+    all_frames: bool,
+) -> None:
+    """Add to DOCUMENT what is in FILES."""
+    files.belong_to(document["process"].pop("user", None))
+    _add_symbols(document, folders, _opener(files, others), all_frames)
+    if sources:
+        add_sources(document, files)
+    if files.refused:
+        document["notes"].append(
+            f"not read, because the process may not: {', '.join(sorted({*files.refused}))}"
+        )
+
+
+def _dump(process: int, options: argparse.Namespace) -> int:
+    with files_of(process) as files:
+        try:
+            document = inspect("--pid", str(process), *_wanted(options))
+        except Refused as exc:
+            return fail(str(exc))
+        add_files(document, files, [], deleted_files(process), not options.no_source, _all(options))
+    return _write(document, options)
+
+
+def dump(options: argparse.Namespace) -> int:
+    """Write the stacks of processes."""
+    try:
+        _check(options)
+    except Refused as exc:
+        return fail(str(exc))
+    status = 0
+    for number, process in enumerate(options.processes):
+        if number and not options.json:
+            write("\n")
+        status = max(status, _dump(process, options))
+    return status
+
+
+def core(options: argparse.Namespace) -> int:
+    """Write the stacks in a core file."""
+    arguments = ["--core", options.core]
+    for name in ("exe", "root"):
+        path = getattr(options, name)
+        if path:
+            if not os.path.exists(path):
+                return fail(f"--{name}: {path} does not exist")
+            setattr(options, name, os.path.abspath(path))
+            arguments += [f"--{name}", os.path.abspath(path)]
+    try:
+        _check(options)
+        document = inspect(*arguments, *_wanted(options))
+    except Refused as exc:
+        return fail(str(exc))
+    folders = [*options.symbols, *([f"{options.root}/usr/lib/debug"] if options.root else [])]
+    others = {document["process"].get("executable", ""): options.exe} if options.exe else {}
+    with Files(written_at(options.core), options.root or "") as files:
+        add_files(document, files, folders, others, not options.no_source, _all(options))
+    return _write(document, options)

@@ -1,0 +1,107 @@
+"""A process for people: what is known of it and of each of its threads, and stacks.
+
+Debuggers have a copy of this module.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+
+try:
+    from ..._base.lines import folded, hidden
+    from ..._base.plain import plain
+except ImportError:  # in a debugger
+    from stacksplice_lines import folded, hidden  # type: ignore[import-not-found, no-redef]
+    from stacksplice_plain import plain  # type: ignore[import-not-found, no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _origin(process: dict[str, Any]) -> str:
+    """From where its signal came."""
+    if "fault_address" in process:
+        return f" at address {process['fault_address']}"
+    if "sender" not in process:
+        return ""
+    sender = process["sender"]["process"]
+    return " that it sent itself" if sender == process["id"] else f" from process {sender}"
+
+
+def title(process: dict[str, Any]) -> str:
+    """One line about PROCESS."""
+    words = [f"process {process['id']}"]
+    if "executable" in process:
+        words.append(plain(process["executable"]))
+    if "stopped_microseconds" in process:
+        words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
+    if "signal" in process:
+        words.append(f"ended by {_signal(process['signal'])}{_origin(process)}")
+    return ", ".join(words)
+
+
+def _where(interpreter: int) -> str:
+    """What names an INTERPRETER that is not the main one."""
+    return f" of interpreter {interpreter}" if interpreter else ""
+
+
+def facts(process: dict[str, Any]) -> Iterator[str]:
+    """More lines about PROCESS."""
+    if "command_line" in process:
+        yield f"command line: {plain(process['command_line'])}"
+    copies: dict[tuple[str, str], list[str]] = {}
+    for each in process.get("pythons", ()):
+        words = copies.setdefault((each.get("version", ""), each.get("file", "")), [])
+        if each["interpreter"]:
+            words.append(f"interpreter {each['interpreter']}")
+        if each.get("collecting"):
+            words.append("collects garbage")
+    for (version, file), words in copies.items():
+        yield plain(", ".join([f"Python {version} ({file})", *words]))
+
+
+def heading(thread: dict[str, Any]) -> str:
+    """THREAD in a line: its number, and its names and what it does in parentheses."""
+    roles = thread.get("python", ())
+    words = [plain(thread["name"])] if "name" in thread else []
+    for role in roles:
+        if role.get("name", thread.get("name")) != thread.get("name"):
+            words.append(plain(json.dumps(role["name"], ensure_ascii=False)) + _where(role["interpreter"]))
+    if "state" in thread and not any(role.get("gil") == "waiting" for role in roles):
+        words.append(thread["state"])
+    for role in roles:
+        if "gil" in role:
+            words.append(_GIL[role["gil"]] + _where(role["interpreter"]))
+        if role.get("collecting"):
+            words.append("collects garbage" + _where(role["interpreter"]))
+    return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"
+
+
+def _text_of_frame(frame: dict[str, Any], line: str) -> str:
+    text = f"    {line}\n"
+    if "source" in frame:
+        text += "      " + plain(frame["source"], "\t") + "\n"
+    return text + "".join(
+        f"        {plain(name)} = {plain(value)}\n" for name, value in frame.get("locals", {}).items()
+    )
+
+
+def lines_of(
+    stack: list[dict[str, Any]], all_frames: bool, line_of: Callable[[dict[str, Any]], str]
+) -> Iterator[str]:
+    """STACK, its newest frame last; LINE_OF gives the line of a frame."""
+    shown = [frame for frame in reversed(stack) if all_frames or not frame.get("glue")]
+    yield from folded(_text_of_frame(frame, line_of(frame)) for frame in shown)
+    yield from hidden(len(stack) - len(shown))

@@ -1,0 +1,88 @@
+"""``python -m stacksplice show``: saved JSON reports as text, as JSON or as an HTML page."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from ..._base.output import fail, write
+from ..._base.redaction import clean_report
+from ..._errors.report import wants_color
+from .crash import crash_of
+from .files import DAMAGE, damaged, heading_of, read_file, report_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from ..._errors.info import ErrorInfo
+
+
+def _format(report: ErrorInfo, options: argparse.Namespace) -> str:
+    return report.format(
+        newest_last=not options.newest_first,
+        all_frames=options.all_frames,
+        color=options.color == "always" or options.color == "auto" and wants_color(sys.stdout),
+    )
+
+
+def _beside(item: Any, options: argparse.Namespace) -> str:
+    """What a crash has beside its error."""
+    crash = crash_of(item)
+    if crash is None:
+        return ""
+    text = ""
+    if crash.current_error is not None:
+        text += f"\nCurrent error of this thread:\n{_format(crash.current_error, options)}"
+    for thread in crash.threads:
+        text += f"\n{_format(thread, options)}"
+    if crash.threads_left_out:
+        text += f"\n{crash.threads_left_out} more threads were too many for the report.\n"
+    return text
+
+
+def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
+    report = report_of(item)
+    try:
+        text = _format(report, options) + _beside(item, options)
+    except DAMAGE as exc:
+        raise damaged(number, exc) from exc
+    heading = heading_of(item, place)
+    return (f"==== {heading} ====\n" if heading else "") + text
+
+
+def _line_of(item: Any) -> str:
+    report_of(item)  # refuses what is none
+    return json.dumps(clean_report(item)) + "\n"
+
+
+def _print(options: argparse.Namespace) -> int:
+    """Print the reports of each file; one that cannot be shown keeps no other from being shown."""
+
+    def text_of(items: list[Any], name: str) -> str:
+        if options.json:
+            return "".join(map(_line_of, items))
+        place = name if len(options.reports) > 1 else ""
+        return "\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1))
+
+    status, between = 0, ""
+    for path in options.reports:
+        text = read_file(path, text_of)
+        if text is None:
+            status = 2
+        else:
+            write(between + text)
+            between = "" if options.json else "\n"
+    return status
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show the reports as the options say; the exit status."""
+    if options.html is None:
+        return _print(options)
+    try:
+        from ..html.command import write_page
+    except ImportError as exc:
+        return fail(str(exc))
+    return write_page(options)

@@ -1,0 +1,194 @@
+"""Functions, files and lines for native frames, out of files with their build-id."""
+
+from __future__ import annotations
+
+import os
+
+from ... import _stacksplice
+from .files import SymbolFiles, is_build_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeGuard
+
+_CACHED = 1 << 16  # places whose frames are kept
+
+_MISSING, _NO_BINARY, _NO_LIBDW, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007007E, 0x8007000D
+
+# What a lookup decides; a frame's other members stay as they are.
+_FOUND = ("function", "function_offset", "file", "line", "column", "inlined", "glue")
+
+
+class _Module:
+    """One binary of the reports, and the files that describe it."""
+
+    def __init__(self, path: str, build_id: str, files: SymbolFiles) -> None:
+        self.path, self.build_id = path, build_id
+        self._left = files.candidates(path, build_id)
+        self._servers = files.servers
+        self._usable: list[str] = []
+        self._told: set[str] = set()
+        self._refused: list[str] = []
+        self.has_functions = self.has_lines = False
+
+    def _look_up(self, file: str, offset: int) -> list[dict[str, Any]]:
+        """The frames that FILE has there; empty if it cannot be used."""
+        found = _stacksplice._resolve_file(
+            os.fsencode(file), os.fsencode(self.path), self.build_id.encode(), offset
+        )
+        if isinstance(found, list):
+            return found
+        if found == _OTHER_BUILD:
+            self._refused.append(f"{file} has another build-id")
+        elif found == _NO_BINARY:
+            self._refused.append(f"{file} is damaged, or no 64-bit ELF file")
+        elif found != _MISSING:
+            raise MemoryError
+        return []
+
+    def _files(self, offset: int) -> Iterator[list[dict[str, Any]]]:
+        for file in self._usable:
+            yield self._look_up(file, offset)
+        if self.has_lines:
+            return  # the others have the same debug information, or less
+        for file in self._left:
+            try:
+                real = os.path.realpath(file)
+            except OSError:  # below /proc, and its process has ended
+                continue
+            if real in self._told or not os.path.exists(file):
+                continue  # a server may bring it to this place later
+            self._told.add(real)
+            frames = self._look_up(file, offset)
+            if frames:
+                self._usable.append(file)
+                yield frames
+
+    def frames(self, offset: int) -> list[dict[str, Any]]:
+        """What the first file with lines says of OFFSET, else the first with a function."""
+        best: list[dict[str, Any]] = []
+        for frames in self._files(offset):
+            if any("file" in frame for frame in frames):
+                self.has_functions = self.has_lines = True
+                return frames
+            if not best and any("function" in frame for frame in frames):
+                self.has_functions = True
+                best = frames
+        return best
+
+    def complaint(self) -> str | None:
+        """What could not be found, as one line with the next step."""
+        if self.has_lines:
+            return None
+        what = "no lines, only functions" if self.has_functions else "no symbols"
+        why = "".join(f"; not used: {refused}" for refused in self._refused)
+        if not self.has_functions:  # such a file is stripped, or was cut off
+            why += "".join(f"; {file} has none" for file in self._usable)
+        no_answer = self._servers.why_not(self.build_id)
+        if no_answer:
+            why += f"; debuginfod: {no_answer}"
+        return (
+            f"{self.path}: {what} found for build-id {self.build_id}{why}; "
+            "pass the folder with its debug file as --symbols DIR"
+        )
+
+
+class Symbolizer:
+    """Looks up the frames of all reports of one command, in the files that SymbolFiles finds.
+
+    Unless ALL_FRAMES, frames that are known to be hidden need nothing.
+    """
+
+    def __init__(
+        self, folders: list[str], here: Callable[[str], str] | None = None, all_frames: bool = True
+    ) -> None:
+        self._all_frames = all_frames
+        self._files = SymbolFiles(folders, here)
+        self._modules: dict[tuple[str, str], _Module] = {}
+        self._cache: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+        self._without_id: dict[str, None] = {}
+
+    def _resolve(self, frame: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the files say of a native frame; empty if nothing more than it says itself."""
+        path, build_id, offset = frame.get("module"), frame.get("build_id"), frame.get("module_offset")
+        if not _is_path(path) or type(offset) is not int or not 0 < offset < 2**63:
+            return []
+        if build_id is None:
+            self._without_id[path] = None
+        if not isinstance(build_id, str) or not is_build_id(build_id):
+            return []
+        key = (path, build_id, offset)
+        if key not in self._cache:
+            module = self._modules.get(key[:2])
+            if module is None:
+                module = self._modules[key[:2]] = _Module(path, build_id, self._files)
+            if len(self._cache) == _CACHED:
+                self._cache.clear()
+            self._cache[key] = module.frames(offset)
+        return self._cache[key]
+
+    def stack(self, frames: list[Any]) -> list[Any]:
+        """The frames of a stack, with what the files say of them."""
+        result: list[Any] = []
+        at = 0
+        while at < len(frames):
+            group = _group(frames, at)
+            at += max(len(group), 1)
+            if not group:
+                result.append(frames[at - 1])
+                continue
+            known = any("file" in frame for frame in group) or (
+                not self._all_frames and bool(group[-1].get("glue"))
+            )
+            found = [] if known else self._resolve(group[-1])
+            named = [_merge(frame, group[-1]) for frame in found]
+            if not result and not group[-1].get("glue"):  # where a process crashed, no frame is glue
+                for frame in named:
+                    frame.pop("glue", None)
+            result += named or group
+        return result
+
+    def complaints(self) -> Iterator[str]:
+        """What could not be found, once for each binary."""
+        for module in self._modules.values():
+            text = module.complaint()
+            if text:
+                yield text
+        for path in self._without_id:
+            yield f"{path}: no symbols: the report has no build-id of it; link it with --build-id"
+
+
+def _is_path(path: object) -> TypeGuard[str]:
+    """Whether PATH, from a report, can be that of a file."""
+    try:
+        return isinstance(path, str) and "\0" not in path and bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
+
+
+def _group(frames: list[Any], at: int) -> list[dict[str, Any]]:
+    """The native frames from AT on that were inlined into one another; empty: another frame."""
+    group: list[dict[str, Any]] = []
+    for number in range(at, len(frames)):
+        frame = frames[number]
+        if not isinstance(frame, dict) or frame.get("kind") != "native":
+            break
+        if group and frame.get("address") != group[0].get("address"):
+            break
+        group.append(frame)
+        if not frame.get("inlined"):
+            break
+    return group
+
+
+def _merge(found: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    """A frame that was FOUND, with what else the report has SAVED of its place."""
+    merged = {
+        name: found[name] if name in _FOUND else saved.get(name, value) for name, value in found.items()
+    }
+    for name, value in saved.items():
+        if name not in merged and name not in _FOUND:
+            merged[name] = value
+    merged["address"] = merged.pop("address")  # the last member of a frame
+    return merged
