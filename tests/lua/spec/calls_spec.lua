@@ -87,13 +87,6 @@ describe("stacksplice.xpcall", function()
     assert.same({n = 3, true, 1, 2}, results(stacksplice.xpcall(function(...) return ... end, print, 1, 2)))
   end)
 
-  it("accepts the traceback and the handler of its own module", function()
-    local _, text = stacksplice.xpcall(error, stacksplice.traceback, "x")
-    assert.truthy(text:find("stack traceback:", 1, true))
-    local _, same = stacksplice.xpcall(error, stacksplice.handler, "x")
-    assert.equal("x", same)
-  end)
-
   it("survives a handler that fails", function()
     local ok, got, err = stacksplice.xpcall(error, function() error("again") end, "x")
     assert.is_false(ok)
@@ -160,45 +153,6 @@ describe("the handler", function()
     assert.are.equal(whole[#whole].address, err.stack[#err.stack].address)
   end)
 
-  it("works at the limit of the C stack", function()
-    local function deep()
-      return (string.gsub("x", "x", deep))
-    end
-    local ok, got, err = stacksplice.pcall(deep)
-    assert.is_false(ok)
-    assert.truthy(tostring(got):find("stack overflow"))
-    assert.is_userdata(err)
-    assert.is_false(xpcall(deep, stacksplice.handler))
-  end)
-
-  it("works in a finalizer and in __close", function()
-    local seen = {}
-    do
-      local _ = setmetatable({}, {__gc = function()
-        seen.gc = results(stacksplice.pcall(error, "in gc", 0))
-      end})
-    end
-    collectgarbage()
-    collectgarbage()
-    assert.equal("in gc", seen.gc[2])
-    assert.equal("in gc", seen.gc[3].message)
-    do
-      local _ <close> = setmetatable({}, {__close = function()
-        seen.close = results(stacksplice.pcall(error, "in close", 0))
-      end})
-    end
-    assert.equal("in close", seen.close[3].message)
-  end)
-
-  it("does not need the debug or string library", function()
-    local kept = {debug.traceback, debug.getinfo, string.format, _G.tostring}
-    debug.traceback, debug.getinfo, string.format, _G.tostring = nil, nil, nil, nil
-    local ok, got, err = stacksplice.pcall(error, {}, 0)
-    debug.traceback, debug.getinfo, string.format, _G.tostring = kept[1], kept[2], kept[3], kept[4]
-    assert.is_false(ok)
-    assert.is_true(rawequal(got, err.value))
-  end)
-
   it("may run inside another handler", function()
     local ok, got = xpcall(error, function(value)
       local inner_ok, inner = xpcall(error, stacksplice.handler, "inner")
@@ -236,54 +190,5 @@ describe("bad arguments", function()
     fails("bad argument #2.*number expected", stacksplice.traceback, "x", "y")
     fails("stacksplice.error expected", stacksplice.originate("before").text, {})
     fails("stacksplice.error expected", stacksplice.originate("before").json)
-  end)
-
-  it("propagate needs an error", function()
-    stacksplice.take_error()
-    assert.has_error(function() stacksplice.propagate() end, "the thread has no error to propagate")
-  end)
-end)
-
-describe("an error that leaves a coroutine", function()
-  local function fail() error({}) end
-
-  local function has(err, name)
-    for _, frame in ipairs(err.stack) do
-      if frame.name == name then return true end
-    end
-    return false
-  end
-
-  it("has the frames outside of it; pcall inside keeps the others", function()
-    local function wrapped(body)
-      local run = coroutine.wrap(body)
-      return function() local result = run() return result end
-    end
-    local _, _, lost = stacksplice.pcall(wrapped(function() fail() end))
-    assert.is_false(has(lost, "fail"))
-    local kept
-    wrapped(function()
-      local _
-      _, _, kept = stacksplice.pcall(function() fail() end)
-    end)()
-    assert.is_true(has(kept, "fail"))
-  end)
-
-  it("says that the frames of a coroutine are gone that coroutine.wrap closed", function()
-    local function lost() error({}) end
-    local _, _, info = stacksplice.pcall(function() coroutine.wrap(lost)() end)
-    assert.equal("gap", info.stack[1].kind)
-    assert.equal("frames here had already returned", info.stack[1].reason)
-    for _, frame in ipairs(info.stack) do assert.not_equal("lost", frame.name) end
-    local finished = coroutine.wrap(function() end)
-    finished()
-    _, _, info = stacksplice.pcall(function() finished() end)
-    assert.not_equal("gap", info.stack[1].kind)
-  end)
-
-  it("leaves it for traceback", function()
-    local co = coroutine.create(function() fail() end)
-    coroutine.resume(co)
-    assert.truthy(stacksplice.traceback(co):find("in upvalue 'fail'", 1, true))
   end)
 end)

@@ -261,29 +261,32 @@ describe("an error that resume returned", function()
 end)
 
 describe("install", function()
-  it("replaces wrap and resume until it is uninstalled", function()
-    local wrap, resume = coroutine.wrap, coroutine.resume
+  it("replaces wrap, resume and traceback until it is uninstalled", function()
+    local wrap, resume, traceback = coroutine.wrap, coroutine.resume, debug.traceback
     local uninstall = stacksplice.install()
     assert.is_true(coroutine.wrap ~= wrap and coroutine.resume ~= resume)
+    assert.equal(stacksplice.traceback, debug.traceback)
     local text = coroutine.wrap(function()
       local _, value = coroutine.resume(coroutine.create(error), {})
       return debug.traceback("m", 0), value
     end)()
     assert.truthy(text:find("traceback'", 1, true))
-    uninstall()
-    assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume)
-    uninstall()
-    assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume)
+    for _ = 1, 2 do
+      uninstall()
+      assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume and debug.traceback == traceback)
+    end
   end)
 
   it("leaves what others put there meanwhile", function()
-    local wrap, resume = coroutine.wrap, coroutine.resume
+    local wrap, resume, traceback = coroutine.wrap, coroutine.resume, debug.traceback
     local uninstall = stacksplice.install()
     local function other() end
-    coroutine.wrap = other
+    coroutine.wrap, debug.traceback = other, other
     uninstall()
-    assert.is_true(coroutine.wrap == other and coroutine.resume == resume)
-    coroutine.wrap = wrap
+    local left = {coroutine.wrap, debug.traceback}
+    coroutine.wrap, debug.traceback = wrap, traceback
+    assert.same({other, other}, left)
+    assert.is_true(coroutine.resume == resume)
   end)
 
   it("leaves what others had put there before", function()

@@ -289,6 +289,7 @@ describe("an error value", function()
     ["nil"] = function() end, ["false"] = function() return false end, number = function() return 0.5 end,
     ["minus zero"] = function() return -0.0 end, integer = function() return math.mininteger end,
     ["long string"] = function() return ("x"):rep(100000) end, ["empty string"] = function() return "" end,
+    ["string with NULs"] = function() return "a\0b\0" end, ["invalid UTF-8"] = function() return "\xff\xfe" end,
     table = function() return {} end, ["protected table"] = function()
       return setmetatable({}, {__metatable = "locked"})
     end,
@@ -319,9 +320,18 @@ describe("an error value", function()
         assert.is_true(same(value, got))
         assert.equal("2 4", story(err))
         assert.is_true(rawequal(got, err.value))
+        assert.equal("lua", err.language)
         assert.is_string(tostring(err))
+        assert.is_string(err:text())
+        assert.equal("{", err:json():sub(1, 1))
         assert.is_nil(stacksplice.peek_error())
       end
+      local value = new()
+      local err = stacksplice.originate(value)
+      assert.is_true(rawequal(value, err.value))
+      assert.equal(err, stacksplice.peek_error())
+      assert.equal(err, stacksplice.take_error())
+      assert.is_nil(stacksplice.take_error())
     end)
   end
 
@@ -428,6 +438,9 @@ describe("the memory of errors", function()
               run(way[2], chunk, {})
               run(way[2], chunk, "text")
             end
+            stacksplice.originate({})
+            stacksplice.propagate()
+            stacksplice.take_error()
           end
         end
         stacksplice.peek_error()
