@@ -77,35 +77,6 @@ STATE_TEST(test_everything_works_once_there_is_memory_again)
     RoClearError();
 }
 
-/* A wrapped coroutine that fails: the value goes on its way with its stack or without. */
-STATE_TEST(test_wrapped_coroutines_raise_something)
-{
-    bool failed = true;
-
-    for (long i = 0; failed && i < 500; i++) {
-        lua_State *L = new_failing_state();
-        int status;
-
-        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-        lua_settop(L, 0);
-        lua_pushcfunction(L, stacksplice_lua_handler);
-        load(L, "local wrap, value = stacksplice.wrap, {}\n"
-                "local function fail() error(value, 0) end\n"
-                "local function text() error('text') end\n"
-                "pcall(wrap(function() wrap(text)() end)) stacksplice.traceback('m')\n"
-                "stacksplice.install()() wrap(function() wrap(fail)() end)()");
-        allowed = i;
-        status = lua_pcall(L, 0, 0, 1);
-        failed = allowed == 0;
-        allowed = -1;
-        assert_true(status == LUA_ERRMEM || (status == LUA_ERRRUN && lua_istable(L, -1)));
-        assert_int_equal(lua_gettop(L), 2);
-        lua_close(L);
-        assert_no_error();
-    }
-    assert_false(failed);
-}
-
 STATE_TEST(test_out_of_memory_has_its_hresult)
 {
     lua_State *L = new_failing_state();
@@ -120,13 +91,4 @@ STATE_TEST(test_out_of_memory_has_its_hresult)
     assert_int_equal(lua_gettop(L), 0);
     (void)peek();
     lua_close(L);
-}
-
-STATE_TEST(test_error_in_error_handling_has_its_hresult)
-{
-    lua_State *L = *state;
-
-    load(L, "return select(3, stacksplice.xpcall(error, function() error() end, 'x')).hresult");
-    assert_int_equal(stacksplice_lua_pcall(L, 0, 1), S_OK);
-    assert_true(lua_isinteger(L, -1));
 }

@@ -1,8 +1,5 @@
 /* Runs scenarios.lua under the oracle, on whatever Lua this is built with. */
 #include <stdio.h>
-#include <stdlib.h>
-
-#include <stacksplice/source.h>
 
 #include "calibrate/calibrate.h"
 #include "oracle.h"
@@ -297,66 +294,4 @@ TEST(test_light_functions)
 TEST(test_closures)
 {
     assert_int_equal(run_all(1), 0);
-}
-
-/* ---- Bounds ----------------------------------------------------------------------------------*/
-
-enum { MAX_FRAMES = 512 };
-
-enum { SHALLOW = 5, ALIKE = 5 };
-
-static uintptr_t frames[MAX_FRAMES];
-static uint32_t count;
-
-static int capture_here(lua_State *L)
-{
-    uintptr_t inner[MAX_FRAMES];
-    uint32_t inner_count;
-    stacksplice_hresult hr;
-
-    hr = stacksplice_capture_ends(__builtin_frame_address(0), 0, MAX_FRAMES, frames, &count);
-    assert_int_equal(hr, stacksplice_frames_left_out(frames, count) ? S_FALSE : S_OK);
-    /* Into an array of the caller only the innermost go. */
-    assert_int_equal(stacksplice_capture(0, MAX_FRAMES, inner, &inner_count, NULL), hr);
-    assert_int_equal(inner_count, count);
-    assert_int_equal(stacksplice_frames_left_out(inner, inner_count), 0);
-    return 0;
-}
-
-/* How many frames the stack of DEPTH calls has. */
-static uint32_t capture_at(lua_State *L, int depth)
-{
-    uint32_t left_out;
-
-    lua_getglobal(L, "deep");
-    lua_pushinteger(L, depth);
-    assert_int_equal(lua_pcall(L, 1, 0, 0), LUA_OK);
-    left_out = stacksplice_frames_left_out(frames, count);
-    return count + left_out - (left_out > 0);
-}
-
-TEST(test_a_deep_stack_keeps_both_ends)
-{
-    static const int depths[] = {511, 512, 513, 3000, 100000};
-    lua_State *L = new_state(0);
-    uintptr_t outermost[ALIKE];
-    uint32_t shallow;
-
-    lua_register(L, "capture", capture_here);
-    assert_int_equal(luaL_dostring(L, "function deep(n) if n == 0 then capture() else\n"
-                                      "deep(n - 1) end return 1 end"),
-                     LUA_OK);
-    shallow = capture_at(L, SHALLOW);
-    memcpy(outermost, frames + count - ALIKE, sizeof outermost);
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        assert_int_equal(capture_at(L, depths[i]), shallow + (uint32_t)(depths[i] - SHALLOW));
-        assert_int_equal(count, MAX_FRAMES);
-        assert_memory_equal(frames + count - ALIKE, outermost, sizeof outermost);
-    }
-    /* Exactly as many as there is room for, and one more. */
-    assert_int_equal(capture_at(L, (int)(MAX_FRAMES - shallow) + SHALLOW), MAX_FRAMES);
-    assert_int_equal(stacksplice_frames_left_out(frames, count), 0);
-    assert_int_equal(capture_at(L, (int)(MAX_FRAMES - shallow) + SHALLOW + 1), MAX_FRAMES + 1);
-    assert_int_equal(stacksplice_frames_left_out(frames, count), 2);
-    lua_close(L);
 }

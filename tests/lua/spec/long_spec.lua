@@ -68,6 +68,9 @@ describe("a long stack", function()
 
   it("of capture keeps both ends", function()
     keeps_both_ends(capture_at)
+    local just = LIMIT - #capture_at(SHALLOW) + SHALLOW
+    assert.are.equal(0, capture_at(just).frames_left_out)
+    assert.are.equal(2, capture_at(just + 1).frames_left_out)
   end)
 
   it("of a coroutine that failed keeps both ends of it, and what resumed it", function()

@@ -29,12 +29,6 @@ local function same(words, input)
   return ours
 end
 
-write("fails.lua", [[
-local function price(n) error("no price for " .. n) end
-local function order() price(...) end
-print(#arg, arg[0], ...)
-order(...)
-]])
 write("fields.lua", "local function f() error({code = 2, message = 'no price'}) end\nf()")
 write("coroutine.lua", [[
 local function inner() error("in a coroutine") end
