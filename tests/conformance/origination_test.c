@@ -45,14 +45,6 @@ FRESH_TEST(test_originate_keeps_message_or_takes_the_generic_text)
     }
 }
 
-FRESH_TEST(test_originate_without_message_is_true)
-{
-    assert_int_equal(RoOriginateError(E_FAIL, NULL), TRUE);
-    assert_int_equal(RoOriginateErrorW(E_FAIL, 0, NULL), TRUE);
-    assert_int_equal(RoOriginateErrorW(E_FAIL, 0, OLESTR("")), TRUE);
-    assert_int_equal(RoOriginateErrorW(E_FAIL, 9, NULL), TRUE);
-}
-
 FRESH_TEST(test_originate_of_a_success_code_changes_nothing)
 {
     static const HRESULT codes[] = {S_OK, S_FALSE, 0x00270001};
@@ -64,13 +56,6 @@ FRESH_TEST(test_originate_of_a_success_code_changes_nothing)
         check_row(i, RoOriginateLanguageException(codes[i], NULL, NULL), FALSE);
         check_slot(E_ABORT, OLESTR("Operation aborted\r\n"), OLESTR("kept"));
     }
-}
-
-FRESH_TEST(test_last_originate_wins)
-{
-    RoOriginateErrorW(E_FAIL, 0, OLESTR("a"));
-    RoOriginateErrorW(E_FAIL, 0, OLESTR("b"));
-    check_slot(E_FAIL, GENERIC_FAIL, OLESTR("b"));
 }
 
 FRESH_TEST(test_message_is_cut_at_the_first_nul)

@@ -138,31 +138,6 @@ FRESH_TEST(test_cppwinrt_receives_without_or_with_plain_info)
     release(info);
 }
 
-FRESH_TEST(test_cppwinrt_failed_delegate_is_forgotten)
-{
-    hresult_error error;
-    HRESULT code;
-
-    cppwinrt_throw_new(&error, RPC_E_DISCONNECTED, NULL);
-    code = cppwinrt_leave(&error);
-    assert_int_equal(RoTransformError(code, 0, NULL), TRUE);
-    check_empty();
-}
-
-FRESH_TEST(test_cppwinrt_suppressed_origination)
-{
-    IErrorInfo *info = NULL;
-
-    RoSetErrorReportingFlags(RO_ERROR_REPORTING_SUPPRESSSETERRORINFO);
-    assert_int_equal(RoOriginateLanguageException(E_FAIL, NULL, NULL), TRUE);
-    assert_int_equal(GetErrorInfo(0, &info), S_FALSE);
-    assert_null(info);
-    assert_int_equal(RoSetErrorReportingFlags(RO_ERROR_REPORTING_USESETERRORINFO), S_OK);
-    assert_int_equal(RoOriginateLanguageException(E_FAIL, NULL, NULL), TRUE);
-    assert_int_equal(GetErrorInfo(0, &info), S_OK);
-    release(info);
-}
-
 FRESH_TEST(test_cppwinrt_activation_saves_and_restores)
 {
     IErrorInfo *info = NULL;
@@ -283,12 +258,6 @@ FRESH_TEST(test_csharp_finds_its_exception_on_a_node)
     RoClearError();
     assert_int_equal(s.refs, 1);
     release(exception);
-}
-
-FRESH_TEST(test_csharp_borrow_of_nothing)
-{
-    assert_null(borrow());
-    check_empty();
 }
 
 /* ---- windows-rs ------------------------------------------------------------------------------*/

@@ -9,17 +9,6 @@ static IScriptErrorInfo *script_of(void *error)
     return query(error, &stacksplice_IID_IScriptErrorInfo);
 }
 
-/* The origin's language exception. */
-static void *exception_of(void *error)
-{
-    ILanguageExceptionErrorInfo2 *info = query(error, &IID_ILanguageExceptionErrorInfo2);
-    IUnknown *exception = NULL;
-
-    assert_int_equal(info->lpVtbl->GetLanguageException(info, &exception), S_OK);
-    release(info);
-    return exception;
-}
-
 #define check_counts(double, want_outside, want_inside)   \
     do {                                                  \
         assert_int_equal((double).outside, want_outside); \
@@ -84,21 +73,6 @@ FRESH_TEST(test_foreign_exception_is_held_for_life)
     check_counts(x, 2, 0);
     script->lpVtbl->ReleaseInside(script);
     check_counts(x, 1, 0);
-}
-
-FRESH_TEST(test_exception_is_given_as_it_came)
-{
-    error_double x;
-    IRestrictedErrorInfo *error;
-    void *got;
-
-    error_double_init(&x, 1);
-    error = originated_with(E_FAIL, &x);
-    got = exception_of(error);
-    assert_ptr_equal(got, &x);
-    check_counts(x, 3, 1);
-    release(got);
-    release(error);
 }
 
 FRESH_TEST(test_cause_sleeps_with_the_error_it_caused)

@@ -47,19 +47,6 @@ FRESH_TEST(test_cause_tells_its_relation)
     release(cause);
 }
 
-FRESH_TEST(test_transformed_errors_have_the_old_one_as_cause)
-{
-    IRestrictedErrorInfo *old = NULL, *error;
-
-    (void)RoOriginateError(E_FAIL, NULL);
-    assert_int_equal(stacksplice_peek_error(&old), S_OK);
-    assert_true(RoTransformError(E_FAIL, E_ABORT, NULL));
-    error = take();
-    check_cause(error, old, STACKSPLICE_RELATION_CAUSE);
-    release(old);
-    release(error);
-}
-
 FRESH_TEST(test_members_and_depth)
 {
     IRestrictedErrorInfo *inner = originate(E_FAIL, NULL), *error, *member = NULL;
