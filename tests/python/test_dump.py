@@ -451,6 +451,41 @@ def test_code_of_the_kernel_in_a_process(tmp_path):
         end(child)
 
 
+DEEP = """
+#include <unistd.h>
+static int __attribute__((noinline)) deep(int levels)
+{
+    int below = levels ? deep(levels - 1) : (int)write(1, "\\n", 1) + pause();
+    __asm__ volatile("" : "+r"(below));
+    return below;
+}
+int main(void) { return deep(100000); }
+"""
+
+
+def test_both_ends_of_a_very_long_stack(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "deep.c").write_text(DEEP)
+    child = subprocess.Popen([compile_c(tmp_path / "deep", [tmp_path / "deep.c"])], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        done = subprocess.run([PROGRAM, "--pid", str(child.pid)], capture_output=True, check=True)
+    finally:
+        end(child)
+    stack = json.loads(done.stdout)["threads"][0]["stack"]
+    middle = 1 << 14
+    assert [at for at, frame in enumerate(stack) if frame["kind"] == "gap"] == [middle]
+    left_out = re.fullmatch(
+        r"(\d+) frames omitted here: stack longer than the limit", stack[middle]["reason"]
+    )
+    assert len(stack) == 2 * middle + 1
+    # Around the recursion: pause() inside, main() and what called it outside.
+    assert 100_001 < int(left_out[1]) + 2 * middle < 100_020
+    assert len({frame["module"] for frame in stack[-5:]}) == 2
+
+
 BUSY = """
 import threading
 def inner(n):

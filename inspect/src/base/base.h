@@ -39,11 +39,21 @@ static inline bool ssi_read_word(const ssi_memory *memory, uint64_t address, uin
     return address && ssi_read(memory, address, out, sizeof *out);
 }
 
+/* 0 where nothing can be read. */
+static inline uint64_t ssi_word(const ssi_memory *memory, uint64_t address)
+{
+    uint64_t value = 0;
+
+    return ssi_read_word(memory, address, &value) ? value : 0;
+}
+
 /* Lists that grow.  A list that cannot grow keeps what it has. */
 
 /* Room for one more element of SIZE bytes in the list of COUNT that the pointer at ITEMS points to,
  *with CAPACITY; false without memory. */
 bool ssi_grow(void *items, size_t count, size_t *capacity, size_t size);
+/* Add the ITEM of SIZE bytes to such a list; false without memory. */
+bool ssi_append(void *items, size_t *count, size_t *capacity, const void *item, size_t size);
 
 /* Texts that live until the program ends.  All of the output's names are here, each once. */
 

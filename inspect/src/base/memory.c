@@ -54,3 +54,14 @@ bool ssi_grow(void *items, size_t count, size_t *capacity, size_t size)
     *capacity = wanted;
     return true;
 }
+
+bool ssi_append(void *items, size_t *count, size_t *capacity, const void *item, size_t size)
+{
+    char *all;
+
+    if (!ssi_grow(items, *count, capacity, size))
+        return false;
+    memcpy(&all, items, sizeof all);
+    memcpy(all + (*count)++ * size, item, size);
+    return true;
+}

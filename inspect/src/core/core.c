@@ -241,14 +241,15 @@ static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t 
         (void)ssi_target_name(core->target, start, name, offset);
         return;
     }
-    if (ssi_target_can_map(start, end) &&
-        ssi_grow(&core->files, core->file_count, &core->file_room, sizeof *core->files))
-        core->files[core->file_count++] = (ssi_mapping){.start = start,
-                                                        .end = end,
-                                                        .offset = offset,
-                                                        .readable = true,
-                                                        .executable = true,
-                                                        .path = (char *)name};
+    if (ssi_target_can_map(start, end))
+        (void)ssi_append(&core->files, &core->file_count, &core->file_room,
+                         &(ssi_mapping){.start = start,
+                                        .end = end,
+                                        .offset = offset,
+                                        .readable = true,
+                                        .executable = true,
+                                        .path = (char *)name},
+                         sizeof(ssi_mapping));
 }
 
 /* A count, the size of a page, START END OFFSET of each file, then their names. */
@@ -407,11 +408,10 @@ static bool program_at(const ssi_core *core, const Elf64_Ehdr *header, uint64_t 
 
 static bool add_mapping(ssi_core *core, ssi_mapping *mapping, const segment_of_core *segment)
 {
-    if (!ssi_grow(&core->segments, core->segment_count, &core->segment_room, sizeof *segment))
-        return false;
     mapping->segment = core->segment_count;
-    core->segments[core->segment_count++] = *segment;
-    return ssi_target_add_mapping(core->target, mapping) != NULL;
+    return ssi_append(&core->segments, &core->segment_count, &core->segment_room, segment,
+                      sizeof *segment) &&
+           ssi_target_add_mapping(core->target, mapping) != NULL;
 }
 
 /* Segments stand in the order of their addresses.  One that does not belongs to a damaged file. */

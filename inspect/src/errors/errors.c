@@ -107,16 +107,15 @@ static void read_causes(ssi_error_reader *r, uint64_t record, ssi_error *error)
     r->around_count = before;
 }
 
-/* Its number; 0 if there is no more room. */
+/* Its number; 0, at which no error stands, if there is no more room. */
 static size_t add(ssi_errors *errors, const ssi_error *error)
 {
-    if (!errors->count)
-        errors->count = ssi_grow(&errors->items, 0, &errors->room, sizeof *error);
-    if (!errors->count || errors->count > MAX_ERRORS ||
-        !ssi_grow(&errors->items, errors->count, &errors->room, sizeof *error))
+    bool is_first = !errors->count;
+
+    if (errors->count > MAX_ERRORS ||
+        !ssi_append(&errors->items, &errors->count, &errors->room, error, sizeof *error))
         return 0;
-    errors->items[errors->count] = *error;
-    return errors->count++;
+    return is_first ? add(errors, error) : errors->count - 1;
 }
 
 /* Its number in the list; 0 if it cannot be read.  RELATION: it is in a list of causes, which also
@@ -166,9 +165,9 @@ static void add_pending(ssi_error_reader *r, uint64_t thread, size_t error)
 
     if (error && ssi_errors_of(errors, (int)thread))
         errors->hidden = true;
-    else if (error && ssi_grow(&errors->pending, errors->pending_count, &errors->pending_room,
-                               sizeof *errors->pending))
-        errors->pending[errors->pending_count++] = (ssi_pending){(int)thread, error};
+    else if (error)
+        (void)ssi_append(&errors->pending, &errors->pending_count, &errors->pending_room,
+                         &(ssi_pending){(int)thread, error}, sizeof(ssi_pending));
 }
 
 /* ---- What the list has ------------------------------------------------------------------------*/
@@ -196,9 +195,9 @@ static void read_interpreter(ssi_error_reader *r, const stacksplice_entry *entry
     interpreter.language = ssi_object_language(r, entry->detail);
     interpreter.version = ssi_text_at(
         r->block->memory, ssi_object_pointer(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION));
-    if (interpreter.language && ssi_grow(&errors->interpreters, errors->interpreter_count,
-                                         &errors->interpreter_room, sizeof interpreter))
-        errors->interpreters[errors->interpreter_count++] = interpreter;
+    if (interpreter.language)
+        (void)ssi_append(&errors->interpreters, &errors->interpreter_count,
+                         &errors->interpreter_room, &interpreter, sizeof interpreter);
 }
 
 /* False if some of it cannot be read. */

@@ -104,8 +104,7 @@ static void read_node(ssi_error_reader *r, uint64_t address)
     stacksplice_record record;
     const char *receiver;
 
-    if (!read_record(r, address, &record) ||
-        !ssi_grow(&errors->nodes, errors->node_count, &errors->node_room, sizeof *errors->nodes))
+    if (!read_record(r, address, &record))
         return;
     receiver = ssi_text_at(r->block->memory,
                            ssi_object_pointer(r, address, STACKSPLICE_NUMBER_NODE_RECEIVER));
@@ -113,7 +112,7 @@ static void read_node(ssi_error_reader *r, uint64_t address)
         node.language = receiver;
     node.thread_id = record.thread_id;
     read_stack(r, &record, &node.stack);
-    errors->nodes[errors->node_count++] = node;
+    (void)ssi_append(&errors->nodes, &errors->node_count, &errors->node_room, &node, sizeof node);
 }
 
 /* The newest is the first of their list. */
@@ -141,9 +140,9 @@ static void add_note(ssi_error_reader *r, uint64_t address, uint64_t length)
     ssi_errors *errors = r->errors;
     const char *note = ssi_bytes_at(r->block->memory, address, length);
 
-    if (note &&
-        ssi_grow(&errors->notes, errors->note_count, &errors->note_room, sizeof *errors->notes))
-        errors->notes[errors->note_count++] = note;
+    if (note)
+        (void)ssi_append(&errors->notes, &errors->note_count, &errors->note_room, &note,
+                         sizeof note);
 }
 
 /* Those that the exception came with, then those added to the error. */

@@ -18,7 +18,7 @@ ssi_lua_variables ssi_lua_variables_at(const ssi_memory *memory, const ssi_lua_l
                                        uint64_t proto, int32_t pc)
 {
     ssi_lua_variables found = {.memory = memory,
-                               .rows = ssi_lua_word(memory, proto + layout->proto_variables),
+                               .rows = ssi_word(memory, proto + layout->proto_variables),
                                .count =
                                    ssi_lua_number(memory, proto + SSI_LUA_PROTO_VARIABLE_COUNT),
                                .pc = pc};
@@ -79,9 +79,8 @@ static void remember(variable *found, int *count, const char *name, int place)
 static int find(const ssi_memory *memory, const ssi_lua_layout *layout, const ssi_lua_call *call,
                 variable *found)
 {
-    uint64_t proto =
-        ssi_lua_word(memory, ssi_lua_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code), name;
+    uint64_t proto = ssi_word(memory, ssi_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(memory, proto + layout->proto_code), name;
     int count = 0;
     ssi_lua_variables all;
 

@@ -238,21 +238,21 @@ static const char *text(const code *c, uint64_t address)
 /* Constant NUMBER if it is a string, else NULL. */
 static const char *constant(const code *c, unsigned number)
 {
-    uint64_t value = ssi_lua_word(c->memory, c->proto + c->layout->proto_constants) +
+    uint64_t value = ssi_word(c->memory, c->proto + c->layout->proto_constants) +
                      (uint64_t)number * SSI_LUA_VALUE;
     uint8_t tag = 0;
 
     return ssi_read(c->memory, value + SSI_LUA_VALUE_TAG, &tag, 1) &&
                    (tag & SSI_LUA_TYPE_BITS) == SSI_LUA_TAG_SHORT
-               ? text(c, ssi_lua_word(c->memory, value))
+               ? text(c, ssi_word(c->memory, value))
                : NULL;
 }
 
 static const char *upvalue(const code *c, unsigned number)
 {
-    uint64_t rows = ssi_lua_word(c->memory, c->proto + c->layout->proto_upvalues);
+    uint64_t rows = ssi_word(c->memory, c->proto + c->layout->proto_upvalues);
 
-    return text(c, ssi_lua_word(c->memory, rows + (uint64_t)number * UPVALUE_SIZE));
+    return text(c, ssi_word(c->memory, rows + (uint64_t)number * UPVALUE_SIZE));
 }
 
 static const char *variable(const code *c, int32_t pc, unsigned reg)
@@ -376,8 +376,8 @@ static const char *name_at(const ssi_memory *memory, const ssi_lua_layout *layou
     code c = {.memory = memory, .layout = layout, .block_at = -1};
 
     c.set = instructions_of(layout);
-    c.proto = ssi_lua_word(memory, ssi_lua_word(memory, caller->function) + SSI_LUA_CLOSURE_PROTO);
-    c.first = ssi_lua_word(memory, c.proto + layout->proto_code);
+    c.proto = ssi_word(memory, ssi_word(memory, caller->function) + SSI_LUA_CLOSURE_PROTO);
+    c.first = ssi_word(memory, c.proto + layout->proto_code);
     if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
         return NULL;
     return name_in_code(&c, (int32_t)((caller->pc - c.first) / sizeof *c.block) - 1);

@@ -9,13 +9,6 @@
 
 enum { MAX_TEXT = 1024 };
 
-uint64_t ssi_lua_word(const ssi_memory *memory, uint64_t address)
-{
-    uint64_t value = 0;
-
-    return ssi_read_word(memory, address, &value) ? value : 0;
-}
-
 int32_t ssi_lua_number(const ssi_memory *memory, uint64_t address)
 {
     int32_t value = 0;
@@ -35,8 +28,8 @@ static int64_t bytes_of(const ssi_memory *memory, const ssi_lua_layout *layout, 
         return -1;
     whole = length;
     if (type != SSI_LUA_TAG_SHORT) {
-        whole = ssi_lua_word(memory, address + SSI_LUA_TEXT_LONG_LENGTH);
-        data = layout->long_text_pointer ? ssi_lua_word(memory, data) : data;
+        whole = ssi_word(memory, address + SSI_LUA_TEXT_LONG_LENGTH);
+        data = layout->long_text_pointer ? ssi_word(memory, data) : data;
     }
     if (whole < size)
         size = (size_t)whole;

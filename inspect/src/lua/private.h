@@ -32,7 +32,6 @@ typedef struct ssi_lua_value {
 bool ssi_lua_read_value(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t bits,
                         uint64_t tag, ssi_lua_value *out);
 /* 0 where nothing can be read. */
-uint64_t ssi_lua_word(const ssi_memory *memory, uint64_t address);
 int32_t ssi_lua_number(const ssi_memory *memory, uint64_t address);
 /* The string at ADDRESS, cut to a thousand bytes; NULL if it cannot be read. */
 const char *ssi_lua_text(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address);

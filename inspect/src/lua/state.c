@@ -65,7 +65,7 @@ static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout
 {
     int32_t line = ssi_lua_number(memory, proto + layout->proto_line), row[2];
     int32_t low = 0, high = ssi_lua_number(memory, proto + SSI_LUA_PROTO_KNOWN_COUNT);
-    uint64_t rows = ssi_lua_word(memory, proto + SSI_LUA_PROTO_KNOWN);
+    uint64_t rows = ssi_word(memory, proto + SSI_LUA_PROTO_KNOWN);
 
     *base = -1;
     if (high > MAX_LINES)
@@ -90,7 +90,7 @@ static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout
 static uint32_t line_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
                         int32_t pc)
 {
-    uint64_t lines = ssi_lua_word(memory, proto + layout->proto_lines);
+    uint64_t lines = ssi_word(memory, proto + layout->proto_lines);
     int32_t count = ssi_lua_number(memory, proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
 
     if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
@@ -111,12 +111,12 @@ static uint32_t line_of(const ssi_memory *memory, const ssi_lua_layout *layout, 
 static ssi_frame frame_of(const ssi_memory *memory, const ssi_lua_layout *layout,
                           const ssi_lua_call *call, const char *name)
 {
-    uint64_t function = ssi_lua_word(memory, call->function), pc = call->pc;
-    uint64_t proto = ssi_lua_word(memory, function + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code);
+    uint64_t function = ssi_word(memory, call->function), pc = call->pc;
+    uint64_t proto = ssi_word(memory, function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(memory, proto + layout->proto_code);
     int32_t defined = ssi_lua_number(memory, proto + layout->proto_line);
-    const char *source = shown_source(
-        ssi_lua_text(memory, layout, ssi_lua_word(memory, proto + layout->proto_source)));
+    const char *source =
+        shown_source(ssi_lua_text(memory, layout, ssi_word(memory, proto + layout->proto_source)));
     ssi_frame frame = {.kind = SSI_SCRIPT,
                        .inferred = true,
                        .language = "lua",
@@ -159,9 +159,8 @@ static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
 {
     const ssi_memory *memory = &target->memory;
     const ssi_machine *machine = target->machine;
-    uint64_t proto =
-        ssi_lua_word(memory, ssi_lua_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_lua_word(memory, proto + layout->proto_code), last = 0;
+    uint64_t proto = ssi_word(memory, ssi_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(memory, proto + layout->proto_code), last = 0;
     uint64_t size =
         (uint32_t)ssi_lua_number(memory, proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
 
@@ -243,9 +242,8 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
 {
     run->count = r->scripts->frames.count - run->first;
     if (run->count) {
-        if (!ssi_grow(&r->luas->runs, r->luas->run_count, &r->luas->run_room, sizeof *run))
+        if (!ssi_append(&r->luas->runs, &r->luas->run_count, &r->luas->run_room, run, sizeof *run))
             return false;
-        r->luas->runs[r->luas->run_count++] = *run;
         state->count++;
     }
     *run = (ssi_lua_run){.first = r->scripts->frames.count};
@@ -291,9 +289,9 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             (c.is_fresh && !end_run(r, &state, &run)))
             return;
     }
-    if (end_run(r, &state, &run) && state.count &&
-        ssi_grow(&r->luas->states, r->luas->state_count, &r->luas->state_room, sizeof state))
-        r->luas->states[r->luas->state_count++] = state;
+    if (end_run(r, &state, &run) && state.count)
+        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, &state,
+                         sizeof state);
 }
 
 /* ---- Where states are found -------------------------------------------------------------------*/

@@ -68,12 +68,6 @@ static int open_binary(const ssi_target *target, const ssi_mapping *mapping, con
     return fd;
 }
 
-static void add(ssi_modules *modules, const ssi_module *module)
-{
-    if (ssi_grow(&modules->items, modules->count, &modules->room, sizeof *module))
-        modules->items[modules->count++] = *module;
-}
-
 static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, size_t first,
                    ssi_modules *modules)
 {
@@ -93,7 +87,8 @@ static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, si
         close(fd); /* it is libdw's otherwise */
     if (!reported && !modules->missing++)
         modules->first_missing = module.path;
-    add(modules, &module); /* a file that cannot be read still has a name */
+    /* A file that cannot be read still has a name. */
+    (void)ssi_append(&modules->items, &modules->count, &modules->room, &module, sizeof module);
 }
 
 void ssi_modules_report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target,

@@ -15,49 +15,27 @@ enum {
 
 static const ssi_native_frame *last_of(const ssi_native_stack *stack)
 {
-    if (stack->left_out)
-        return &stack->frames[END + (stack->left_out - 1) % END];
     return stack->count ? &stack->frames[stack->count - 1] : NULL;
 }
 
-/* The outermost frames of a long stack are a ring until it ends. */
-static bool put(ssi_native_stack *stack, const ssi_native_frame *frame)
+/* Leave out what is between both ends. */
+static void cut(ssi_native_stack *stack)
 {
-    if (stack->frames && stack->count == MAX_FRAMES) {
-        if (!stack->left_out) {
-            stack->cut = END;
-            stack->cut_sp = stack->frames[END].sp;
-        }
-        stack->frames[END + stack->left_out++ % END] = *frame;
-        return true;
-    }
-    if (!ssi_grow(&stack->frames, stack->count, &stack->room, sizeof *frame))
-        return false;
-    stack->frames[stack->count++] = *frame;
-    return true;
-}
-
-static void reverse(ssi_native_frame *first, ssi_native_frame *end)
-{
-    while (first < end && first < --end) {
-        ssi_native_frame frame = *first;
-
-        *first++ = *end;
-        *end = frame;
-    }
-}
-
-/* The ring begins with its oldest frame from here on. */
-static void complete(ssi_native_stack *stack)
-{
-    ssi_native_frame *ring = stack->frames + END;
-    size_t oldest = stack->left_out % END;
+    size_t middle = stack->count - 2 * END;
 
     if (!stack->left_out)
-        return;
-    reverse(ring, ring + oldest);
-    reverse(ring + oldest, ring + END);
-    reverse(ring, ring + END);
+        stack->cut_sp = stack->frames[END].sp;
+    memmove(&stack->frames[END], &stack->frames[END + middle], END * sizeof *stack->frames);
+    stack->count -= middle;
+    stack->left_out += middle;
+    stack->cut = END;
+}
+
+static bool put(ssi_native_stack *stack, const ssi_native_frame *frame)
+{
+    if (stack->count == 2 * MAX_FRAMES)
+        cut(stack);
+    return ssi_append(&stack->frames, &stack->count, &stack->room, frame, sizeof *frame);
 }
 
 uint64_t ssi_native_end(const ssi_native_stack *stack, size_t at)
@@ -360,7 +338,8 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     do
         walk_on(native);
     while (native->goes_on);
-    complete(stack);
+    if (stack->count > MAX_FRAMES)
+        cut(stack);
 }
 
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)

@@ -57,11 +57,13 @@ static void attach(ssi_python_activity *activity, ssi_scripts *scripts, uint64_t
         activity->collectors++;
         activity->collector = scripts->attached_count;
     }
-    (void)ssi_scripts_add_attached(scripts, &(ssi_attached){.thread = thread,
-                                                            .interpreter = activity->number,
-                                                            .name = name,
-                                                            .lock = activity->lock,
-                                                            .holds = activity->holder == address});
+    (void)ssi_append(&scripts->attached, &scripts->attached_count, &scripts->attached_room,
+                     &(ssi_attached){.thread = thread,
+                                     .interpreter = activity->number,
+                                     .name = name,
+                                     .lock = activity->lock,
+                                     .holds = activity->holder == address},
+                     sizeof(ssi_attached));
 }
 
 /* After all of its threads: mark the one that collects garbage, if that is certain. */
@@ -174,11 +176,10 @@ static void read_cframes(reader *r, uint64_t cframe)
     int steps = 0;
 
     for (int runs = 0; cframe > last && runs < MAX_RUNS; runs++) {
-        uint64_t frame = 0, next = 0;
+        uint64_t frame = ssi_word(r->memory, cframe + r->layout.cframe_current);
         seen_frame seen;
 
         begin_run(r);
-        (void)ssi_read_word(r->memory, cframe + r->layout.cframe_current, &frame);
         while (frame && steps++ < MAX_FRAMES && read_frame(r, frame, &seen)) {
             if (seen.owner >= SSPY_FRAME_OF_C || !show(r, &seen) || seen.is_entry)
                 break;
@@ -186,8 +187,7 @@ static void read_cframes(reader *r, uint64_t cframe)
         }
         end_run(r, cframe);
         last = cframe;
-        (void)ssi_read_word(r->memory, cframe + r->layout.cframe_previous, &next);
-        cframe = next;
+        cframe = ssi_word(r->memory, cframe + r->layout.cframe_previous);
     }
 }
 
@@ -214,21 +214,18 @@ static void read_entry_frames(reader *r, uint64_t frame)
 
 static void add_attached(reader *r, uint64_t thread, uint64_t id)
 {
-    uint64_t interpreter = r->activity.interpreter, ident = 0, next = 0;
-    const char *name;
+    uint64_t ident = ssi_word(r->memory, thread + r->layout.thread_ident);
+    bool is_oldest = !ssi_word(r->memory, thread + r->layout.thread_next);
+    const char *name = ssi_python_name_of(r->names, r->activity.interpreter, ident, id, is_oldest);
 
-    (void)ssi_read_word(r->memory, thread + r->layout.thread_ident, &ident);
-    (void)ssi_read_word(r->memory, thread + r->layout.thread_next, &next);
-    name = ssi_python_name_of(r->names, interpreter, ident, id, !next);
     attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
 }
 
 static void read_thread(reader *r, uint64_t thread)
 {
-    uint64_t id = 0, head = 0;
+    uint64_t id = ssi_word(r->memory, thread + r->layout.thread_id);
+    uint64_t head = ssi_word(r->memory, thread + r->layout.thread_head);
 
-    (void)ssi_read_word(r->memory, thread + r->layout.thread_id, &id);
-    (void)ssi_read_word(r->memory, thread + r->layout.thread_head, &head);
     r->run = (ssi_run){.thread = (int)id};
     r->locals_left = SSI_SHOWN_FRAMES;
     r->began_collection = false;
@@ -245,11 +242,13 @@ static void begin_interpreter(reader *r, const ssi_python *python, uint64_t addr
     r->interpreter = number ? ssi_text_format("interpreter %lld", (long long)number) : NULL;
     r->activity = (ssi_python_activity){.interpreter = address, .number = number};
     activity_read(&r->activity, r->memory, &r->layout, python->runtime);
-    (void)ssi_scripts_add_interpreter(r->scripts,
-                                      &(ssi_script_interpreter){.version = python->version,
-                                                                .path = python->path,
-                                                                .number = number,
-                                                                .collects = r->activity.collects});
+    (void)ssi_append(&r->scripts->interpreters, &r->scripts->interpreter_count,
+                     &r->scripts->interpreter_room,
+                     &(ssi_script_interpreter){.version = python->version,
+                                               .path = python->path,
+                                               .number = number,
+                                               .collects = r->activity.collects},
+                     sizeof(ssi_script_interpreter));
 }
 
 /* False when the threads of INTERPRETER are not where the layout has them. */

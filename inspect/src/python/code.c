@@ -54,13 +54,11 @@ static bool is_last_part(const char *name, const char *whole)
 /* A qualified name is more precise, but renamed code keeps that of something else. */
 static const char *shown_name(const ssi_codes *codes, uint64_t address)
 {
-    uint64_t name = 0, whole = 0;
-    const char *short_name, *long_name;
+    uint64_t name = ssi_word(codes->memory, address + SSPY_CODE_NAME);
+    uint64_t whole = ssi_word(codes->memory, address + SSPY_CODE_QUALNAME);
+    const char *short_name = ssi_python_text(codes->memory, codes->layout, name);
+    const char *long_name = ssi_python_text(codes->memory, codes->layout, whole);
 
-    (void)ssi_read_word(codes->memory, address + SSPY_CODE_NAME, &name);
-    (void)ssi_read_word(codes->memory, address + SSPY_CODE_QUALNAME, &whole);
-    short_name = ssi_python_text(codes->memory, codes->layout, name);
-    long_name = ssi_python_text(codes->memory, codes->layout, whole);
     return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
 }
 
@@ -120,11 +118,10 @@ const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address)
         return &codes->items[*slot - 1];
     if (!read_code(codes, &code))
         return NULL;
-    if (!ssi_grow(&codes->items, codes->count, &codes->room, sizeof code)) {
+    if (!ssi_append(&codes->items, &codes->count, &codes->room, &code, sizeof code)) {
         free(code.table);
         return NULL;
     }
-    codes->items[codes->count++] = code;
     *slot = codes->count;
     return &codes->items[codes->count - 1];
 }

@@ -21,10 +21,7 @@ typedef struct reader {
 
 static uint64_t word(const reader *r, uint64_t address)
 {
-    uint64_t value = 0;
-
-    (void)ssi_read_word(r->codes->memory, address, &value);
-    return value;
+    return ssi_word(r->codes->memory, address);
 }
 
 static bool is_exception(const reader *r, uint64_t address)
@@ -103,7 +100,8 @@ static void add(const reader *r, uint64_t address, const char *state, const char
     e.arguments = arguments_of(r, address);
     add_traceback(r, word(r, address + SSPY_EXCEPTION_TRACEBACK));
     e.count = r->scripts->frames.count - e.first;
-    (void)ssi_scripts_add_exception(r->scripts, &e);
+    (void)ssi_append(&r->scripts->exceptions, &r->scripts->exception_count,
+                     &r->scripts->exception_room, &e, sizeof e);
 }
 
 /* ---- What it was made from --------------------------------------------------------------------*/

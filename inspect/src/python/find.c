@@ -105,9 +105,8 @@ static void add_names(ssi_python_names *names, const ssi_memory *memory, const s
         if (!read_number(memory, layout, key, &name.ident))
             continue;
         read_thread(memory, layout, value, &name);
-        if (!ssi_grow(&names->items, names->count, &names->room, sizeof name))
+        if (!ssi_append(&names->items, &names->count, &names->room, &name, sizeof name))
             return;
-        names->items[names->count++] = name;
     }
 }
 

@@ -8,11 +8,8 @@ static const size_t most_locals = 64 << 20; /* bytes */
 
 bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame)
 {
-    if (frames->count == SSI_MAX_FRAMES ||
-        !ssi_grow(&frames->items, frames->count, &frames->room, sizeof *frame))
-        return false;
-    frames->items[frames->count++] = *frame;
-    return true;
+    return frames->count < SSI_MAX_FRAMES &&
+           ssi_append(&frames->items, &frames->count, &frames->room, frame, sizeof *frame);
 }
 
 bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
@@ -24,38 +21,8 @@ bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
 {
-    if (scripts->run_count == SSI_MAX_RUNS ||
-        !ssi_grow(&scripts->runs, scripts->run_count, &scripts->run_room, sizeof *run))
-        return false;
-    scripts->runs[scripts->run_count++] = *run;
-    return true;
-}
-
-bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *exception)
-{
-    if (!ssi_grow(&scripts->exceptions, scripts->exception_count, &scripts->exception_room,
-                  sizeof *exception))
-        return false;
-    scripts->exceptions[scripts->exception_count++] = *exception;
-    return true;
-}
-
-bool ssi_scripts_add_interpreter(ssi_scripts *scripts, const ssi_script_interpreter *interpreter)
-{
-    if (!ssi_grow(&scripts->interpreters, scripts->interpreter_count, &scripts->interpreter_room,
-                  sizeof *interpreter))
-        return false;
-    scripts->interpreters[scripts->interpreter_count++] = *interpreter;
-    return true;
-}
-
-bool ssi_scripts_add_attached(ssi_scripts *scripts, const ssi_attached *attached)
-{
-    if (!ssi_grow(&scripts->attached, scripts->attached_count, &scripts->attached_room,
-                  sizeof *attached))
-        return false;
-    scripts->attached[scripts->attached_count++] = *attached;
-    return true;
+    return scripts->run_count < SSI_MAX_RUNS &&
+           ssi_append(&scripts->runs, &scripts->run_count, &scripts->run_room, run, sizeof *run);
 }
 
 void ssi_scripts_note(ssi_scripts *scripts, const char *note)

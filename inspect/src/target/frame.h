@@ -101,9 +101,6 @@ typedef struct ssi_scripts {
 } ssi_scripts;
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
-bool ssi_scripts_add_exception(ssi_scripts *scripts, const ssi_exception *exception);
-bool ssi_scripts_add_interpreter(ssi_scripts *scripts, const ssi_script_interpreter *interpreter);
-bool ssi_scripts_add_attached(ssi_scripts *scripts, const ssi_attached *attached);
 void ssi_scripts_note(ssi_scripts *scripts, const char *note);
 /* The local variables of one frame, WRITTEN, for that frame.  NULL if there is no room for them,
    which is noted.  Releases what was written. */
