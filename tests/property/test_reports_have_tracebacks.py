@@ -1,4 +1,5 @@
-"""Whatever way an exception went, its report has each line of Python's own traceback, in order."""
+"""Whatever way an exception went, its report has each line of Python's own traceback, in order; so has a
+capture where it is raised."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ settings.register_profile(
 
 
 def check(leaf, chosen):
-    exc = ways.caught(ways.program(leaf, chosen))
-    lost = ways.missing(exc)
     names = [way.__name__ for way in (leaf, *chosen)]
+    faults = []
+    exc = ways.caught(ways.program(ways.wrong_at(leaf, faults), chosen))
+    assert not faults, f"{' < '.join(names)}: {faults}"
+    lost = ways.missing(exc)
     assert not lost, f"{' < '.join(names)}: {lost}\n{''.join(stacksplice.format_exception(exc))}"
 
 

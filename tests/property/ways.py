@@ -3,7 +3,7 @@ being kept and raised again.
 
 Each way takes a function and returns one that calls it.  What that raises leaves the new function, too, as
 the same exception, or as another that has it behind it.  LEAVES raise.  What a program of them raises is
-compared with Python's own traceback by `missing`.
+compared with Python's own traceback by `missing`, a capture at its leaf with the frames by `wrong_at`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import ctypes
 import re
+import sys
 import threading
 import traceback
 
 import greenlet
 import lupa.lua54
 import stacksplice
+from gap_reasons import OWN_STACK_ENDS
 
 stacksplice.install()
 _LUA = """
@@ -73,6 +76,26 @@ def with_a_cause():
 LEAVES = [of_python, of_a_built_in, of_lua, with_a_cause]
 
 
+def wrong_at(leaf, faults):
+    """LEAF, before which a capture is compared with Python's chain of frames and the log of Lua's."""
+
+    def compare_and_raise():
+        stack, frame, python = stacksplice.capture(), sys._getframe(), []  # on one line
+        while frame is not None:
+            python.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            frame = frame.f_back
+        # Outside of a greenlet stands only what Lua knows of its callers.
+        ends = [place for place, f in enumerate(stack) if f.kind == "gap" and f.reason == OWN_STACK_ENDS]
+        scripts = [f for f in stack[: ends[0] if ends else None] if f.kind == "script"]
+        given = [(f.file, f.line, f.function.rpartition(".")[2]) for f in scripts if f.language == "python"]
+        lua_lines = [f.line for f in scripts if f.language == "lua" and f.file == "ways.lua"]
+        if (given[1:], lua_lines) != (python[1:], list(_logged())):
+            faults.append((given, python, lua_lines, _logged()))
+        leaf()
+
+    return compare_and_raise
+
+
 # ---- Calls ---------------------------------------------------------------------------------------
 
 
@@ -83,10 +106,24 @@ def called(inner):
     return call
 
 
+# (thread, lines of Lua's frames, the innermost first); a new greenlet begins with none.
+_log: contextvars.ContextVar = contextvars.ContextVar("log", default=(0, ()))
+_LINES = {"plain": (2,), "kept": (3,), "wrapped": (4, 4), "resumed": (6, 6), "sorted": (9, 9)}
+
+
+def _logged():
+    thread, lines = _log.get()
+    return lines if thread == threading.get_ident() else ()
+
+
 def by_lua(name):
     def way(inner):
         def call_lua():
-            lua()[name](inner)
+            before = _log.set((threading.get_ident(), _LINES[name] + _logged()))
+            try:
+                lua()[name](inner)
+            finally:
+                _log.reset(before)
 
         return call_lua
 
@@ -403,7 +440,7 @@ def as_a_member(inner):
 
 CALLS = [
     called,
-    *map(by_lua, ["plain", "kept", "wrapped", "resumed", "sorted"]),
+    *map(by_lua, _LINES),
     in_a_generator,
     in_a_context,
 ]
