@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import bisect
 import re
-import subprocess
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+from building import ran
 
 Symbol = NamedTuple("Symbol", [("start", int), ("size", int), ("name", str)])
 Location = NamedTuple("Location", [("function", str), ("file", str), ("line", int)])
 
 
 def said_by(*command: object, given: str = "") -> list[str]:
-    done = subprocess.run([str(part) for part in command], input=given, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return ran(*command, input=given).stdout.splitlines()
 
 
 def location(function: str, place: str) -> Location:

@@ -40,6 +40,58 @@ def compile_c(output: Path, sources: list[Path], *flags: str) -> Path:
     return output
 
 
+def environment(**changed: str) -> dict[str, str]:
+    """This one, without what colours output or loads more code, and with the package."""
+    names = ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS", "LUA_INIT")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    return {**kept, "PYTHONPATH": str(PACKAGE.parent), **changed}
+
+
+def ran(*command: str | Path, status: int | None = 0, **options) -> subprocess.CompletedProcess[str]:
+    """A program with the package, at its end with that status, or any; OPTIONS in capitals are variables."""
+    defaults = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120}
+    variables = {name: str(options.pop(name)) for name in list(options) if name.isupper()}
+    defaults["env"] = environment(**variables)
+    done = subprocess.run([str(part) for part in command], **{**defaults, **options})
+    assert status in (None, done.returncode), f"status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+MODULE = [sys.executable, "-m", "stacksplice"]
+
+
+def command(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
+    """A command of the package, at its end."""
+    return ran(*MODULE, *arguments, **options)
+
+
+class Resting(subprocess.Popen[str]):
+    """A process that rests after its first line; it has no stacksplice of ours, and ends with the block."""
+
+    def __init__(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> None:
+        kept = {k: v for k, v in environment().items() if k != "PYTHONPATH" and not k.startswith("LUA_CPATH")}
+        pipe = subprocess.PIPE
+        super().__init__(
+            [str(part) for part in command],
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+            encoding="utf-8",
+            cwd=cwd,
+            env=kept | variables,
+        )
+        self.line = self.stdout.readline()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.communicate()
+
+
+def start(*arguments: str | Path, cwd: Path | None = None) -> Resting:
+    """This Python with the package."""
+    return Resting(sys.executable, *arguments, cwd=cwd, PYTHONPATH=str(PACKAGE.parent))
+
+
 class Child:
     """Runs programs in a child process of this interpreter."""
 

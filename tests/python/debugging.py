@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE
-from test_dump import end
-from test_dump_lua import started
+from building import HERE, PACKAGE, Resting
 
 GDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_gdb.py"
 LLDB_SCRIPT = PACKAGE / "_debuggers" / "stacksplice_lldb.py"
@@ -114,9 +112,6 @@ def begun() -> Iterator[int]:
     library = lua_library()
     if library is None:
         pytest.skip("no shared Lua 5.4")
-    child = started(sys.executable, str(HERE / "dump_lua_program.py"), library)
-    assert child.stdout is not None and child.stdout.readline() == "ready\n"
-    try:
+    with Resting(sys.executable, HERE / "dump_lua_program.py", library) as child:
+        assert child.line == "ready\n"
         yield child.pid
-    finally:
-        end(child)

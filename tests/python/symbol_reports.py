@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE
+from building import HERE, command
 from stacksplice import _stacksplice
-from test_commands import command
 
 
 class Library:

@@ -14,26 +14,10 @@ import sys
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import PACKAGE
+from building import MODULE, PACKAGE, command, environment
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
 from stacksplice._tools.doctor import lua as doctor_of_lua
-
-MODULE = [sys.executable, "-m", "stacksplice"]
-
-
-def environment(**changed: str) -> dict[str, str]:
-    names = ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS", "LUA_INIT")
-    kept = {name: value for name, value in os.environ.items() if name not in names}
-    return {**kept, "PYTHONPATH": str(PACKAGE.parent), **changed}
-
-
-def command(*arguments: str, status: int = 0, **options) -> subprocess.CompletedProcess[str]:
-    options.setdefault("env", environment())
-    done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, timeout=60, **options)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
 
 # ---- run -----------------------------------------------------------------------------------------
 
@@ -180,21 +164,16 @@ def test_show_as_json(info, saved, tmp_path):
 def test_a_reader_that_has_gone(arguments):
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [*MODULE, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60
-    )
+    done = command(*arguments, stdout=writer)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no file that is always full")
 def test_output_that_cannot_be_written(saved):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*MODULE, "show", str(saved)], stdout=full, stderr=subprocess.PIPE, text=True, env=environment()
-        )
-    said = "stacksplice: cannot write to standard output: No space left on device\n"
-    assert (done.returncode, done.stderr) == (2, said)
+        done = command("show", str(saved), stdout=full, status=2)
+    assert done.stderr == "stacksplice: cannot write to standard output: No space left on device\n"
 
 
 def test_version_tells_the_build():
@@ -240,7 +219,7 @@ print(before, deep(0), deep(50))
 
 
 def test_the_command_ends_with_what_doctor_finds():
-    done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment(), timeout=60)
+    done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment())
     assert done.returncode == (0 if "nothing is missing\n" in done.stdout else 1), done.stderr
 
 

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE
+from building import HERE, Resting, command, start
 from html_pages import Page
-from test_commands import command
-from test_dump import PROGRAM, end, outside, start
+from test_dump import PROGRAM, outside
 from test_dump import interpreters as all_interpreters
 
 CRASH = """
@@ -135,12 +134,8 @@ def copy_of(process: int, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory) -> Iterator[tuple[Path, dict]]:
     """A core file of a process that rests, and the stacks that it captured itself."""
-    child = start(str(HERE / "dump_program.py"))
-    assert child.stdout is not None
-    seen = json.loads(child.stdout.readline())
-    path = copy_of(child.pid, tmp_path_factory.mktemp("core"))
-    end(child)
-    yield path, seen
+    with start(HERE / "dump_program.py") as child:
+        yield copy_of(child.pid, tmp_path_factory.mktemp("core")), json.loads(child.line)
 
 
 def test_stacks_are_those_that_the_threads_captured(copied):
@@ -174,21 +169,16 @@ def test_a_program_that_was_deleted_since(tmp_path, monkeypatch, what):
     )
     program.parent.mkdir()
     subprocess.run(["cc", "-g", "-static", source, "-o", program], check=True)
-    child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    child.stdout.readline()
     kept = Path(f"{tmp_path}/root{program}")
     kept.parent.mkdir(parents=True)
-    shutil.copy(program, kept)
-    program.unlink()
-    try:
+    with Resting(program) as child:
+        shutil.copy(program, kept)
+        program.unlink()
         if what == "dump":
             document = json.loads(command("dump", "--json", str(child.pid)).stdout)
         else:
             monkeypatch.chdir(tmp_path)
             document = read(copy_of(child.pid, tmp_path), "--root", "root")
-    finally:
-        end(child)
     (thread,) = document["threads"]
     main = next(frame for frame in thread["stack"] if frame.get("function") == "main")
     assert (main["file"], main["line"]) == (str(source), 6)

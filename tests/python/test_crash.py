@@ -6,11 +6,9 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
-from building import HERE, PACKAGE, compile_c
+from building import HERE, command, compile_c
 from crashing import BEGIN, HOW, Run, scripts_of
 
 
@@ -80,9 +78,7 @@ gc.collect()
     assert re.search(r"^Stack of .*\n    \(C\) ", run.err, re.M), run.err
     assert "glue" not in run.report["error"]["stack"][0]
     (file,) = (tmp_path / "reports").iterdir()
-    command = [sys.executable, "-m", "stacksplice", "symbolize", str(file)]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "DEBUGINFOD_URLS": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = command("symbolize", file, DEBUGINFOD_URLS="")
     assert "glue" not in json.loads(done.stdout)["error"]["stack"][0], done.stderr
 
 
@@ -97,15 +93,8 @@ segv()
 """
     Run(tmp_path, BEGIN + program, "segv")
     (file,) = (tmp_path / "reports").iterdir()
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "NO_COLOR": "1"}
     for form in ((), ("--newest-first",)):
-        done = subprocess.run(
-            [sys.executable, "-m", "stacksplice", "show", *form, str(file)],
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
-        assert done.returncode == 0, done.stderr
+        done = command("show", *form, file)
         error, current, thread = done.stdout.split("\n\n")
         assert error.startswith("==== event: SIGSEGV, time: ")
         assert "SIGSEGV: no memory at address 0x8" in error

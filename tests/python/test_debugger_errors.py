@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from building import PACKAGE
+from building import PACKAGE, Resting, command, start
 from debugging import gdb, lldb
-from test_commands import command, environment
 from test_core import copy_of
-from test_dump import dumped, end, start
+from test_dump import dumped
 from test_dump_errors import PROGRAM_WITH_ERRORS
 
 pytestmark = pytest.mark.any_python
@@ -24,10 +23,8 @@ pytestmark = pytest.mark.any_python
 @pytest.fixture(scope="module")
 def failing() -> Iterator[int]:
     """A process whose threads have an error each."""
-    child = start(PROGRAM_WITH_ERRORS, "wait")
-    assert child.stdout is not None and json.loads(child.stdout.readline())
-    yield child.pid
-    end(child)
+    with start(PROGRAM_WITH_ERRORS, "wait") as child:
+        yield child.pid
 
 
 def in_gdb(process: int, *commands: str) -> str:
@@ -38,6 +35,7 @@ def in_lldb(process: int, *commands: str) -> str:
     return lldb(f"process attach --pid {process}", *commands)
 
 
+PATH = str(PACKAGE.parent)
 DEBUGGERS = [in_gdb, in_lldb]
 
 
@@ -89,19 +87,10 @@ def test_a_process_that_knows_its_threads_by_other_numbers(debugger: Callable[..
     inside = ["unshare", "--fork", "--pid", "--kill-child"]
     if subprocess.run([*inside, "true"], capture_output=True).returncode:
         pytest.skip("this system gives no namespaces of process numbers")
-    child = subprocess.Popen(
-        [*inside, sys.executable, PROGRAM_WITH_ERRORS, "wait"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    try:
-        assert child.stdout is not None and "1" in json.loads(child.stdout.readline())
+    with Resting(*inside, sys.executable, PROGRAM_WITH_ERRORS, "wait", PYTHONPATH=PATH) as child:
+        assert "1" in json.loads(child.line)
         process = int(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text())
         assert len(errors_in(debugger(process, "stacksplice errors"))) == 3
-    finally:
-        end(child)
 
 
 @pytest.mark.parametrize("debugger", DEBUGGERS)
@@ -126,20 +115,12 @@ sys.stdin.read()
 def test_two_copies_of_the_library(tmp_path):
     own = str(PACKAGE / "libstacksplice.so.0")
     other = shutil.copy(own, tmp_path / "other.so")
-    child = start("-c", COPIES, own, str(other))
-    assert child.stdout is not None and child.stdout.readline()
-    try:
+    with start("-c", COPIES, own, str(other)) as child:
         seen = in_gdb(child.pid, "stacksplice errors")
-    finally:
-        end(child)
     assert "note: the process has several copies of stacksplice: of a thread's errors, only that" in seen
     assert seen.count("HRESULT 0x80004005") == 1
 
 
 def test_a_process_without_errors():
-    child = start("-c", "print(flush=True)\nimport sys; sys.stdin.read()")
-    assert child.stdout is not None and child.stdout.readline()
-    try:
+    with start("-c", "print(flush=True)\nimport sys; sys.stdin.read()") as child:
         assert "no thread has an error that stacksplice knows" in in_gdb(child.pid, "stacksplice errors")
-    finally:
-        end(child)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from building import command
 from debugging import gdb, lldb, part, scripts_of
 from foreign_core import core_of, programs, start
-from test_commands import command
 from test_core import CRASH
 
 pytestmark = pytest.mark.any_python

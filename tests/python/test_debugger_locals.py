@@ -8,11 +8,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from building import HERE
+from building import HERE, Resting, command
 from debugging import gdb, lldb, needs_known_program, part
-from test_commands import command
 from test_core import copy_of
-from test_dump_locals import resting
 from test_dump_lua import luas
 
 pytestmark = pytest.mark.any_python
@@ -42,20 +40,20 @@ def of_scripts(text: str) -> list[str]:
 
 @pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
 def test_python(debugger: Callable[..., str]):
-    with resting(sys.executable, PYTHON) as process:
-        told = of_scripts(command("dump", "--locals", str(process)).stdout)
-        seen = debugger(process, "stacksplice bt -locals")
+    with Resting(sys.executable, PYTHON) as child:
+        told = of_scripts(command("dump", "--locals", str(child.pid)).stdout)
+        seen = debugger(child.pid, "stacksplice bt -locals")
         assert "        half = 0.5" in told and '      texts("", b"")' in told
         assert of_scripts(seen) == told
-        assert " half = " not in debugger(process, "stacksplice bt")
+        assert " half = " not in debugger(child.pid, "stacksplice bt")
 
 
 @pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
 def test_lua(debugger: Callable[..., str]):
-    with resting(*next(luas()), LUA) as process:
-        told = of_scripts(command("dump", "--locals", str(process)).stdout)
+    with Resting(*next(luas()), LUA) as child:
+        told = of_scripts(command("dump", "--locals", str(child.pid)).stdout)
         assert "        half = 0.5" in told
-        assert of_scripts(debugger(process, "stacksplice bt -locals")) == told
+        assert of_scripts(debugger(child.pid, "stacksplice bt -locals")) == told
 
 
 RECURSION = """local function rest(n)
@@ -72,10 +70,10 @@ rest(9)
 def test_long_tables_and_frames_that_repeat(debugger: Callable[..., str], tmp_path):
     program = tmp_path / "program.lua"
     program.write_text(RECURSION)
-    with resting(*next(luas()), str(program)) as process:
-        told = of_scripts(command("dump", "--locals", str(process)).stdout)
-        repeated = command("dump", str(process)).stdout
-        seen = debugger(process, "stacksplice bt -locals", "stacksplice bt")
+    with Resting(*next(luas()), str(program)) as child:
+        told = of_scripts(command("dump", "--locals", str(child.pid)).stdout)
+        repeated = command("dump", str(child.pid)).stdout
+        seen = debugger(child.pid, "stacksplice bt -locals", "stacksplice bt")
     stacks = of_scripts(seen)
     assert any(line.endswith(", ...}") for line in told) and stacks[: len(told)] == told
     lines = [line for line in repeated.splitlines() if "frame repeated" in line]
@@ -84,16 +82,16 @@ def test_long_tables_and_frames_that_repeat(debugger: Callable[..., str], tmp_pa
 
 def test_a_core_file(tmp_path):
     needs_known_program()
-    with resting(sys.executable, PYTHON) as process:
-        core = str(copy_of(process, tmp_path))
+    with Resting(sys.executable, PYTHON) as child:
+        core = str(copy_of(child.pid, tmp_path))
     told = of_scripts(command("core", "--locals", core).stdout)
     seen = gdb("stacksplice bt -locals", arguments=(os.path.realpath(sys.executable), core))
     assert "        half = 0.5" in told and of_scripts(seen) == told
 
 
 def test_in_gdbs_own_bt():
-    with resting(sys.executable, PYTHON) as process:
-        seen = in_gdb(process, "bt -full -hide")
+    with Resting(sys.executable, PYTHON) as child:
+        seen = in_gdb(child.pid, "bt -full -hide")
     frame = re.search(r"^(?:#\d+ +)?\(Python\) numbers .*\n((?:  .*\n)+)", seen, re.MULTILINE)
     assert frame
     assert {'half = "0.5"', "small = 7", 'yes = "True"'} <= {line.strip() for line in frame[1].splitlines()}
@@ -102,6 +100,6 @@ def test_in_gdbs_own_bt():
 def test_names_that_gdbs_charset_lacks(tmp_path):
     program = tmp_path / "program.py"
     program.write_text("def größe(text):\n print(flush=True)\n input()\ngröße('é\\ud800')\n", "utf-8")
-    with resting(sys.executable, str(program)) as process:
-        seen = in_gdb(process, "set charset ASCII", "bt -full -hide")
+    with Resting(sys.executable, str(program)) as child:
+        seen = in_gdb(child.pid, "set charset ASCII", "bt -full -hide")
     assert r"(Python) gr\xf6\xdfe () at " in seen and r'text = "\\xe9\\ud800"' in seen

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
-from building import PACKAGE
+from building import PACKAGE, start
 from debugging import gdb, needs_known_program, part
-from test_commands import environment
 from test_core import copy_of
-from test_dump import end
 
 pytestmark = pytest.mark.any_python
 
@@ -45,22 +42,11 @@ sys.stdin.read()
 def named(request) -> Iterator[tuple[int, dict[str, tuple[int, int]], bool]]:
     """A process, its script frames by function with line and address, and whether it names them."""
     needs_known_program()
-    child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(PACKAGE / "libstacksplice.so.0"), request.param],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert child.stdout is not None
-    told, frames = json.loads(child.stdout.readline())
-    assert set(told) == {0}
-    yield (
-        child.pid,
-        {function: (line, address) for kind, function, line, address in frames if kind == "script"},
-        request.param == "always",
-    )
-    end(child)
+    with start("-c", PROGRAM, PACKAGE / "libstacksplice.so.0", request.param) as child:
+        told, frames = json.loads(child.line)
+        assert set(told) == {0}
+        scripts = {name: (line, address) for kind, name, line, address in frames if kind == "script"}
+        yield child.pid, scripts, request.param == "always"
 
 
 def symbol_of(address: int, *arguments: str) -> str:

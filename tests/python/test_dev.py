@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
-from building import ROOT
+from building import ROOT, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -22,12 +20,6 @@ pytestmark = pytest.mark.any_python
     ],
 )
 def test_what_is_wrong_is_the_last_line(arguments, words):
-    done = subprocess.run(
-        ["/bin/sh", str(ROOT / "dev"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
+    done = ran("/bin/sh", str(ROOT / "dev"), *arguments, status=2)
     assert done.stderr.splitlines()[-1].startswith(f"dev: {words}")
     assert "==>" not in done.stdout  # the mark of each step that is done

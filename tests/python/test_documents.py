@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 import stacksplice
-from building import PACKAGE, ROOT, compile_c, core_library
+from building import ROOT, compile_c, core_library, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -81,15 +80,7 @@ def test_the_tutorial(child, tmp_path):
     assert "ValueError: no price" in outputs[3].stderr and "received by python" in outputs[3].stdout
     (shell,) = [block for block in blocks("python.md", "sh") if "errors.ndjson" in block]
     (tmp_path / "python").symlink_to(sys.executable)
-    shown = subprocess.run(
-        ["/bin/sh", "-ec", shell],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(PACKAGE.parent)},
-        timeout=60,
-    )
-    assert shown.returncode == 0, shown.stderr
+    shown = ran("/bin/sh", "-ec", shell, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert shown.stdout.count("==== order: O-25150 ====\n") == 3
 
 

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, compile_c
+from building import HERE, PACKAGE, Resting, command, compile_c, environment, start
 from html_pages import Page
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.process import mark_start_up
-from test_commands import command, environment
 from validating import validator
 
 PROGRAM = PACKAGE / "stacksplice-inspect"
@@ -49,37 +48,17 @@ if not may_trace():
     pytest.skip("this system lets no process trace another one", allow_module_level=True)
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-
-
-def end(child: subprocess.Popen[str]) -> None:
-    child.kill()
-    child.communicate()
-
-
 @pytest.fixture(scope="module")
 def resting() -> Iterator[tuple[int, dict]]:
     """A process whose threads rest, and the stacks that it has captured itself."""
-    child = start(str(HERE / "dump_program.py"))
-    assert child.stdout is not None
-    yield child.pid, json.loads(child.stdout.readline())
-    end(child)
+    with start(HERE / "dump_program.py") as child:
+        yield child.pid, json.loads(child.line)
 
 
 @pytest.fixture
-def sleeping() -> Iterator[subprocess.Popen[str]]:
-    child = start("-c", "import sys\nprint(flush=True)\nsys.stdin.read()")
-    assert child.stdout is not None
-    child.stdout.readline()
-    yield child
-    end(child)
+def sleeping() -> Iterator[Resting]:
+    with start("-c", "import sys\nprint(flush=True)\nsys.stdin.read()") as child:
+        yield child
 
 
 def dumped(process: int, *options: str) -> dict:
@@ -193,11 +172,8 @@ for number, routine in enumerate(routines):
     begun.acquire()
 print(flush=True)
 sys.stdin.read()"""
-    child = start("-c", program)
-    assert child.stdout is not None
-    child.stdout.readline()
-    stacks = [thread["stack"] for thread in dumped(child.pid)["threads"]]
-    end(child)
+    with start("-c", program) as child:
+        stacks = [thread["stack"] for thread in dumped(child.pid)["threads"]]
     seen = [[frame["function"] for frame in stack if frame.get("file") == "<string>"] for stack in stacks]
     assert seen == [["<module>"], ["low"], ["high"]]
     assert not [frame for stack in stacks for frame in stack if frame["kind"] == "gap"]
@@ -223,11 +199,8 @@ action = Action(handler=ctypes.cast(handler, ctypes.c_void_p).value, flags=0x080
 assert libc.sigaltstack(ctypes.byref(stack), None) == 0
 assert libc.sigaction(signal.SIGUSR1, ctypes.byref(action), None) == 0
 interrupted()"""
-    child = start("-c", program)
-    assert child.stdout is not None
-    child.stdout.readline()
-    (thread,) = dumped(child.pid)["threads"]
-    end(child)
+    with start("-c", program) as child:
+        (thread,) = dumped(child.pid)["threads"]
     seen = [frame["function"] for frame in thread["stack"] if frame.get("file") == "<string>"]
     assert seen == ["rest", "interrupted", "<module>"]
     assert not [frame for frame in thread["stack"] if frame["kind"] == "gap"]
@@ -238,11 +211,8 @@ def test_text_counts_equal_frames():
 def fall(n):
     return fall(n - 1) if n else print(flush=True) or sys.stdin.read()
 fall(500)"""
-    child = start("-c", program)
-    assert child.stdout is not None
-    child.stdout.readline()
-    lines = command("dump", str(child.pid)).stdout.splitlines()
-    end(child)
+    with start("-c", program) as child:
+        lines = command("dump", str(child.pid)).stdout.splitlines()
     frame = next(line for line in lines if line.endswith(" in fall"))
     at = lines.index(frame)
     assert lines[at : at + 4] == [frame] * 3 + ["    [Previous frame repeated 498 more times]"]
@@ -284,20 +254,9 @@ def interpreters() -> Iterator[str]:
 
 @pytest.mark.parametrize("interpreter", list(interpreters()))
 def test_python_frames_of_every_version(interpreter):
-    child = subprocess.Popen(
-        [interpreter, str(HERE / "dump_frames_program.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )
-    assert child.stdout is not None
-    seen = json.loads(child.stdout.readline())
-    try:
+    with Resting(interpreter, HERE / "dump_frames_program.py") as child:
+        seen = json.loads(child.line)
         document = dumped(child.pid)
-    finally:
-        end(child)
     assert document["notes"] == []
     stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
     for name, (thread, frames) in seen.items():
@@ -324,13 +283,8 @@ greenlet.greenlet(outer).switch()
 
 def test_a_greenlet_ends_at_its_own_base():
     pytest.importorskip("greenlet")
-    child = start("-c", GREENLETS)
-    assert child.stdout is not None
-    child.stdout.readline()
-    try:
+    with start("-c", GREENLETS) as child:
         (thread,) = dumped(child.pid)["threads"]
-    finally:
-        end(child)
     stack = thread["stack"]
     assert [frame["function"] for frame in stack if frame["kind"] == "script"] == ["inner"]
     assert stack[-1]["reason"] == "end of this greenlet's own stack"
@@ -395,15 +349,10 @@ def test_a_process_with_more_binaries_than_files_may_be_open(resting):
 
 def test_a_process_whose_first_thread_has_ended():
     """The kernel then shows its memory and files under the numbers of other threads only."""
-    child = start("-c", LEFT)
-    assert child.stdout is not None
-    child.stdout.readline()
-    while state_of(child.pid) != "Z":
-        pass
-    try:
+    with start("-c", LEFT) as child:
+        while state_of(child.pid) != "Z":
+            pass
         document = dumped(child.pid)
-    finally:
-        end(child)
     assert document["process"]["executable"] == os.readlink("/proc/self/exe") and document["notes"] == []
     (thread,) = document["threads"]
     assert "rest" in [frame["function"] for frame in thread["stack"] if frame["kind"] == "script"]
@@ -439,16 +388,11 @@ def test_code_of_the_kernel_in_a_process(tmp_path):
         pytest.skip("no C compiler")
     (tmp_path / "clock.c").write_text(CLOCK)
     program = compile_c(tmp_path / "clock", [tmp_path / "clock.c"])
-    child = subprocess.Popen([program], stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        child.stdout.readline()
+    with Resting(program) as child:
         for _ in range(20):
             (thread,) = dumped(child.pid)["threads"]
             assert "main" in [frame.get("function") for frame in thread["stack"]]
             assert all(frame["trust"] == "exact" and frame["kind"] == "native" for frame in thread["stack"])
-    finally:
-        end(child)
 
 
 DEEP = """
@@ -501,10 +445,7 @@ run()
 
 
 def test_a_process_that_never_rests():
-    child = start("-c", BUSY)
-    assert child.stdout is not None
-    child.stdout.readline()
-    try:
+    with start("-c", BUSY) as child:
         for _ in range(20):
             done = subprocess.run([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE, check=True)
             document = json.loads(done.stdout)
@@ -512,8 +453,6 @@ def test_a_process_that_never_rests():
             for thread in document["threads"]:
                 frames = [frame for frame in thread["stack"] if frame["kind"] == "script"]
                 assert frames[-1]["function"] in ("<module>", "Thread._bootstrap")
-    finally:
-        end(child)
 
 
 # ---- What cannot be inspected --------------------------------------------------------------------
@@ -589,11 +528,8 @@ def test_no_secret_is_shown(tmp_path):
     script = tmp_path / "password=hunter2" / "x.py"
     script.parent.mkdir()
     script.write_text("import sys\nprint(flush=True)\nsys.stdin.read()\n")
-    child = start(str(script))
-    assert child.stdout is not None
-    child.stdout.readline()
-    shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
-    end(child)
+    with start(str(script)) as child:
+        shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
     for text in shown:
         assert "hunter2" not in text and "password=[redacted: password]" in text
 

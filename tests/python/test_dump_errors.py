@@ -6,16 +6,14 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE
-from test_commands import command, environment
+from building import HERE, PACKAGE, Resting, command, ran, start
 from test_core import copy_of, core_of, inspected, read
-from test_dump import PROGRAM, dumped, end, rows_of, start
+from test_dump import PROGRAM, dumped, rows_of
 
 PROGRAM_WITH_ERRORS = str(HERE / "dump_errors_program.py")
 # What only the process itself makes of an error.
@@ -25,10 +23,8 @@ OWN = ("schema", "symbol", "description", "fingerprint", "loose_fingerprint")
 @pytest.fixture(scope="module")
 def failing() -> Iterator[tuple[int, dict]]:
     """A process whose threads have an error each, and its own reports of them."""
-    child = start(PROGRAM_WITH_ERRORS, "wait")
-    assert child.stdout is not None
-    yield child.pid, json.loads(child.stdout.readline())
-    end(child)
+    with start(PROGRAM_WITH_ERRORS, "wait") as child:
+        yield child.pid, json.loads(child.line)
 
 
 def plain(error: dict) -> dict:
@@ -117,23 +113,16 @@ def test_each_token_can_be_asked_for(failing):
     for frame in [frame for stack in stacks for frame in stack if frame["kind"] != "native"]:
         for member in ("source", "source_column"):  # which the command adds
             frame.pop(member, None)
-        done = subprocess.run(
-            [PROGRAM, "--pid", str(process), "--token", frame["address"]], capture_output=True, check=True
-        )
-        assert json.loads(done.stdout) == frame
+        told = ran(PROGRAM, "--pid", str(process), "--token", frame["address"]).stdout
+        assert json.loads(told) == frame
 
 
 def test_a_process_without_the_library(failing):
-    child = start("-c", "print(flush=True)\ninput()")
-    assert child.stdout is not None
-    child.stdout.readline()
-    document = dumped(child.pid)
-    token = subprocess.run(
-        [PROGRAM, "--pid", str(child.pid), "--token", "0x5353000000010008"], capture_output=True, check=True
-    )
-    end(child)
+    with start("-c", "print(flush=True)\ninput()") as child:
+        document = dumped(child.pid)
+        token = ran(PROGRAM, "--pid", str(child.pid), "--token", "0x5353000000010008").stdout
     assert not any("error" in thread for thread in document["threads"])
-    assert json.loads(token.stdout)["reason"] == "the process has no stacksplice that can be read"
+    assert json.loads(token)["reason"] == "the process has no stacksplice that can be read"
 
 
 LUA = """
@@ -149,19 +138,9 @@ def test_lua(tmp_path):
     if lua is None or build is None or not Path(build, "lua/5.4/stacksplice.so").exists():
         pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
     (tmp_path / "x.lua").write_text(LUA)
-    child = subprocess.Popen(
-        [lua, tmp_path / "x.lua"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(LUA_CPATH=f"{build}/lua/5.4/?.so"),
-    )
-    assert child.stdout is not None
-    try:
-        assert child.stdout.readline() == "ready\n"
+    with Resting(lua, tmp_path / "x.lua", LUA_CPATH=f"{build}/lua/5.4/?.so") as child:
+        assert child.line == "ready\n"
         document = dumped(child.pid)
-    finally:
-        end(child)
     (thread,), (state,) = document["threads"], document["interpreters"]
     assert (state["language"], state["version"]) == ("lua", "5.4")
     error = thread["error"]

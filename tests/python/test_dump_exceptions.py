@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
-from building import HERE, compile_c
-from test_commands import command
+from building import HERE, Resting, command, compile_c
 from test_core import copy_of, read
-from test_dump import dumped, end, interpreters
+from test_dump import dumped, interpreters
 
 PROGRAM = HERE / "dump_exceptions_program.py"
-
-
-def started(interpreter: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [interpreter, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )
 
 
 @pytest.fixture(scope="module", params=list(interpreters()))
 def handling(request) -> Iterator[tuple[int, dict]]:
     """A process without stacksplice, and what its threads say that they handle."""
-    child = started(request.param, str(PROGRAM))
-    assert child.stdout is not None
-    yield child.pid, json.loads(child.stdout.readline())
-    end(child)
+    with Resting(request.param, PROGRAM) as child:
+        yield child.pid, json.loads(child.line)
 
 
 def row(told: dict) -> list:
@@ -98,12 +82,9 @@ def test_one_on_its_way(tmp_path):
     compile_c(tmp_path / "raising_module.so", [tmp_path / "raising.c"], "-shared", "-fPIC", "-w")
     script = "import sys; sys.path.insert(0, sys.argv[1]); import raising_module\n"
     script += "raising_module.wait_raising(ValueError('token=abc'))"
-    child = started(sys.executable, "-c", script, str(tmp_path))
-    assert child.stdout is not None
-    child.stdout.readline()
-    (thread,) = dumped(child.pid)["threads"]
-    text = command("dump", str(child.pid)).stdout
-    end(child)
+    with Resting(sys.executable, "-c", script, str(tmp_path)) as child:
+        (thread,) = dumped(child.pid)["threads"]
+        text = command("dump", str(child.pid)).stdout
     (told,) = thread["exceptions"]
     assert row(told) == ["raised", "ValueError", "token=[redacted: token]", []]
     assert "\nException on its way in this thread:\nValueError: token=[redacted: token]\n" in text

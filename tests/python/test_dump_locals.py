@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE
+from building import HERE, Resting, command
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.values import _value, write_values
-from test_commands import command
 from test_core import copy_of
-from test_dump import PROGRAM, dumped, end, interpreters
+from test_dump import PROGRAM, dumped, interpreters
 
 # docs/reports.md
 VARIABLES, FRAMES = 20, 32
@@ -90,18 +87,6 @@ EXPECTED = {
 }
 
 
-@contextlib.contextmanager
-def resting(interpreter: str, *arguments: str) -> Iterator[int]:
-    """The process of a program that has printed a line."""
-    child = subprocess.Popen(
-        [interpreter, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "\n"
-    yield child.pid
-    end(child)
-
-
 def locals_of(document: dict) -> dict[str, dict[str, str]]:
     """The variables of each of Python's frames."""
     (thread,) = document["threads"]
@@ -122,15 +107,15 @@ def check(found: dict[str, dict[str, str]]) -> None:
 
 @pytest.mark.parametrize("interpreter", list(interpreters()))
 def test_every_version(interpreter):
-    with resting(interpreter, str(HERE / "dump_locals_program.py")) as process:
-        check(locals_of(dumped(process, "--locals")))
+    with Resting(interpreter, HERE / "dump_locals_program.py") as child:
+        check(locals_of(dumped(child.pid, "--locals")))
 
 
 def test_a_core_file(tmp_path):
-    with resting(sys.executable, str(HERE / "dump_locals_program.py")) as process:
-        path = copy_of(process, tmp_path)
-        live = locals_of(dumped(process, "--locals"))
-        assert locals_of(dumped(process)) == {}
+    with Resting(sys.executable, HERE / "dump_locals_program.py") as child:
+        path = copy_of(child.pid, tmp_path)
+        live = locals_of(dumped(child.pid, "--locals"))
+        assert locals_of(dumped(child.pid)) == {}
     check(live)
     assert locals_of(json.loads(command("core", "--json", "--locals", str(path)).stdout)) == live
 
@@ -163,8 +148,8 @@ b"\\xff" * 201
 def test_texts_are_those_of_reports():
     lines = [f"v{number} = {value}" for number, value in enumerate(VALUES)]
     program = "def f():\n " + "\n ".join(lines) + "\n print(flush=True)\n input()\nf()"
-    with resting(sys.executable, "-c", program) as process:
-        shown = subprocess.run([PROGRAM, "--pid", str(process), "--locals"], capture_output=True, text=True)
+    with Resting(sys.executable, "-c", program) as child:
+        shown = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True, text=True)
     document = json.loads(shown.stdout)
     write_values(document)
     found = locals_of(document)["f"]
@@ -185,15 +170,15 @@ f()
 
 
 def test_no_secret_is_shown():
-    with resting(sys.executable, "-c", SECRETS) as process:
+    with Resting(sys.executable, "-c", SECRETS) as child:
         for form in ([], ["--json"], *PAGE):
-            text = command("dump", "--locals", *form, str(process)).stdout
+            text = command("dump", "--locals", *form, str(child.pid)).stdout
             assert "hunter" not in text and text.count("[redacted: ") >= 3
 
 
 def test_text_has_them_below_their_frame():
-    with resting(sys.executable, "-c", SECRETS) as process:
-        lines = command("dump", "--locals", str(process)).stdout.splitlines()
+    with Resting(sys.executable, "-c", SECRETS) as child:
+        lines = command("dump", "--locals", str(child.pid)).stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.endswith("in f"))
     assert [line.partition(" = ")[0] for line in lines[at + 1 : at + 4]] == [
         "        long",
@@ -231,14 +216,14 @@ many()
 
 @pytest.mark.long
 def test_large_values_are_bounded():
-    with resting(sys.executable, "-c", LARGE) as process:
-        raw = subprocess.run([PROGRAM, "--pid", str(process), "--locals"], capture_output=True).stdout
-        (thread,) = dumped(process, "--locals")["threads"]
+    with Resting(sys.executable, "-c", LARGE) as child:
+        raw = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True).stdout
+        (thread,) = dumped(child.pid, "--locals")["threads"]
     assert len(raw) < 1 << 20
     shown = [frame["locals"] for frame in thread["stack"] if "locals" in frame]
     assert len(shown) == FRAMES and shown[0] == {"n": "0"}
-    with resting(sys.executable, "-c", LARGE.replace("inner(50)", "inner(5)")) as process:
-        found = locals_of(dumped(process, "--locals"))["many"]
+    with Resting(sys.executable, "-c", LARGE.replace("inner(50)", "inner(5)")) as child:
+        found = locals_of(dumped(child.pid, "--locals"))["many"]
     assert len(found) == VARIABLES
     assert all(len(text) < 600 for text in found.values())
     assert found["a00"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]" and found["a05"] == "<int, very large>"
@@ -249,8 +234,8 @@ def test_large_values_are_bounded():
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory) -> Path:
-    with resting(sys.executable, str(HERE / "dump_locals_program.py")) as process:
-        return copy_of(process, tmp_path_factory.mktemp("core"))
+    with Resting(sys.executable, HERE / "dump_locals_program.py") as child:
+        return copy_of(child.pid, tmp_path_factory.mktemp("core"))
 
 
 def read_damaged(core: Path, values: bytes, reach: int, seed: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -14,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE
+from building import HERE, Resting
 from test_core import copy_of, read
-from test_dump import PROGRAM, dumped, end
+from test_dump import PROGRAM, dumped
 
 pytestmark = pytest.mark.any_python
 
@@ -37,22 +36,12 @@ def name_of(command: list[str]) -> str:
     return Path(command[-1]).name
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LUA_CPATH")
-    }
-    return subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-
-
 @pytest.fixture(scope="module", params=list(luas()), ids=name_of)
 def resting(request) -> Iterator[tuple[int, list[str]]]:
     """A process of Lua, and what debug.getinfo says of its frames."""
-    child = started(*request.param, str(HERE / "dump_frames_program.lua"))
-    assert child.stdout is not None
-    yield child.pid, [line.rstrip("\n") for line in iter(child.stdout.readline, ".\n")]
-    end(child)
+    with Resting(*request.param, HERE / "dump_frames_program.lua") as child:
+        lines = [child.line, *iter(child.stdout.readline, ".\n")]
+        yield child.pid, [line.rstrip("\n") for line in lines]
 
 
 def lines_of(stack: list[dict]) -> list[str]:
@@ -98,16 +87,15 @@ spin(math.huge)
 def test_the_line_where_lua_itself_runs(lua, tmp_path):
     script = tmp_path / "spin.lua"
     script.write_text(SPINNING.lstrip())
-    child = started(*lua, str(script))
-    assert child.stdout is not None and child.stdout.readline() == "\n"
-    seen = []
-    for _ in range(20):
-        done = subprocess.run(
-            [PROGRAM, "--pid", str(child.pid), "--locals"], stdout=subprocess.PIPE, check=True
-        )
-        (thread,) = json.loads(done.stdout)["threads"]
-        seen.append(next(frame for frame in thread["stack"] if frame["kind"] == "script"))
-    end(child)
+    with Resting(*lua, str(script)) as child:
+        assert child.line == "\n"
+        seen = []
+        for _ in range(20):
+            done = subprocess.run(
+                [PROGRAM, "--pid", str(child.pid), "--locals"], stdout=subprocess.PIPE, check=True
+            )
+            (thread,) = json.loads(done.stdout)["threads"]
+            seen.append(next(frame for frame in thread["stack"] if frame["kind"] == "script"))
     assert {frame["function"] for frame in seen} == {"spin"}
     while seen[0]["line"] == 2:  # it had not come back from that call
         assert seen.pop(0)["trust"] == "exact"
@@ -127,12 +115,9 @@ def test_python_and_lua_call_each_other():
     else:
         pytest.skip("no shared Lua 5.4")
     program = str(HERE / "dump_lua_program.py")
-    child = started(sys.executable, program, name)
-    assert child.stdout is not None and child.stdout.readline() == "ready\n"
-    try:
+    with Resting(sys.executable, program, name) as child:
+        assert child.line == "ready\n"
         document = dumped(child.pid)
-    finally:
-        end(child)
     (thread,) = document["threads"]
     found = [
         (frame["language"], frame["function"], frame["line"])
@@ -218,10 +203,9 @@ def test_what_lies_behind_a_native_stack_that_ends_early(tmp_path):
     (tmp_path / "calls.lua").write_text(CALLING_GENERATED.lstrip())
     module = tmp_path / "generated.so"
     subprocess.run([compiler, "-O1", "-fPIC", "-shared", tmp_path / "generated.c", "-o", module], check=True)
-    child = started(lua, str(tmp_path / "calls.lua"), str(module))
-    assert child.stdout is not None and child.stdout.readline() == "\n"
-    documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
-    end(child)
+    with Resting(lua, str(tmp_path / "calls.lua"), str(module)) as child:
+        assert child.line == "\n"
+        documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
     first, last = (f"function <{tmp_path / 'calls.lua'}:{line}>" for line in (2, 5))
     for document in documents:
         (thread,) = document["threads"]

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE
-from test_commands import command
+from building import HERE, Resting, command
 from test_core import copy_of
-from test_dump import PROGRAM, dumped, end
+from test_dump import PROGRAM, dumped
 from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of, read_damaged
-from test_dump_lua import luas, name_of, started
+from test_dump_lua import luas, name_of
 
 pytestmark = pytest.mark.any_python
 
@@ -76,13 +75,6 @@ EXPECTED = {
 PROGRAM_OF_LUA = str(HERE / "dump_locals_program.lua")
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    child = started(*arguments)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "\n"
-    return child
-
-
 def sorted_pairs(text: str) -> str:
     """The text of a table whose pairs have no order."""
     return "".join(sorted(text))
@@ -108,9 +100,8 @@ def check(found: dict[str, dict[str, str]]) -> None:
 
 @pytest.fixture(scope="module", params=list(luas()), ids=name_of)
 def resting(request) -> Iterator[int]:
-    child = start(*request.param, PROGRAM_OF_LUA)
-    yield child.pid
-    end(child)
+    with Resting(*request.param, PROGRAM_OF_LUA) as child:
+        yield child.pid
 
 
 def test_every_version(resting):
@@ -170,17 +161,10 @@ def test_texts_are_those_of_reports():
     path = Path(module) / "lua" / "5.4"
     if not lua or not module or not path.exists():
         pytest.skip("no Lua 5.4 with stacksplice")
-    child = subprocess.Popen(
-        [lua, "-e", REPORTED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "LUA_CPATH": f"{path}/?.so"},
-    )
-    assert child.stdout is not None
-    reported = [line.rstrip("\n") for line in iter(child.stdout.readline, "\n")]
-    (thread,) = dumped(child.pid, "--locals")["threads"]
-    end(child)
+    with Resting(lua, "-e", REPORTED, LUA_CPATH=f"{path}/?.so") as child:
+        lines = [child.line, *iter(child.stdout.readline, "\n")]
+        (thread,) = dumped(child.pid, "--locals")["threads"]
+    reported = [line.rstrip("\n") for line in lines]
     frames = [frame["locals"] for frame in thread["stack"] if frame.get("function") == "shown"]
     assert len(reported) == len(frames) == 22
     assert [frame["value"] for frame in reversed(frames)] == reported
@@ -205,13 +189,11 @@ many()
 @pytest.mark.long
 def test_large_values_are_bounded(resting):
     (lua, *_) = luas()
-    child = start(*lua, "-e", LARGE.replace("DEPTH", "50"))
-    raw = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True).stdout
-    end(child)
+    with Resting(*lua, "-e", LARGE.replace("DEPTH", "50")) as child:
+        raw = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True).stdout
     assert len(raw) < 1 << 20 and raw.count(b'"locals":') == FRAMES
-    child = start(*lua, "-e", LARGE.replace("DEPTH", "5"))
-    found = locals_of(dumped(child.pid, "--locals"))["many"]
-    end(child)
+    with Resting(*lua, "-e", LARGE.replace("DEPTH", "5")) as child:
+        found = locals_of(dumped(child.pid, "--locals"))["many"]
     assert len(found) == VARIABLES and "a20" in found
     assert found["a01"] == "{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...}"
     assert all(len(text) < 600 for text in found.values())

@@ -6,9 +6,9 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from building import command, start
 from stacksplice._tools.dump.flames import svg_of
-from test_commands import command
-from test_dump import PROGRAM, end, start
+from test_dump import PROGRAM
 
 pytestmark = pytest.mark.any_python
 
@@ -33,13 +33,8 @@ def titles(svg: str) -> list[str]:
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="this machine's processes cannot be inspected")
 def test_all_threads_of_a_process():
-    child = start("-c", WORK)
-    assert child.stdout is not None
-    child.stdout.readline()
-    try:
+    with start("-c", WORK) as child:
         svg = command("dump", "--repeat", "0.3", str(child.pid)).stdout
-    finally:
-        end(child)
     found = titles(svg)
     looks = int(re.search(r"seen (\d+) times", svg)[1])
     assert found[0] == f"all threads ({2 * looks} of {2 * looks}, 100.0%)"

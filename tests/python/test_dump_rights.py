@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from building import command, start
 from debugging import gdb, lldb
-from test_commands import command, environment
 from test_core import core_of, read
-from test_dump import dumped, end
+from test_dump import dumped
 
 pytestmark = pytest.mark.any_python
 
@@ -62,19 +61,6 @@ def old(path: Path, text: str, mode: int = 0o644, group: int = 0) -> Path:
     return path
 
 
-def started(root: str, *names: object) -> subprocess.Popen[str]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, root, *map(str, names)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert child.stdout is not None
-    child.stdout.readline()
-    return child
-
-
 def sources_of(document: dict) -> dict[str, str | None]:
     return {
         frame["file"]: frame.get("source")
@@ -101,21 +87,20 @@ def test_only_what_the_process_may_read_is_shown(place):
     (place / "link").symlink_to("shadow")
     os.mkfifo(place / "pipe")
     (place / "to open.py").symlink_to(place / "open.py")
-    child = started("", *seen)
-    document = dumped(child.pid)
-    assert sources_of(document) == {str(path): source for path, source in seen.items()}
-    (note,) = document["notes"]
-    assert note.startswith("not read, because the process may not: ") and "inside.py" in note
-    process = str(child.pid)
-    shown = {
-        "text": command("dump", process).stdout,
-        "html": command("dump", "--html", "-", process).stdout,
-        "gdb": gdb("stacksplice bt", arguments=("-p", process)),
-        "lldb": lldb(f"process attach -p {process}", "stacksplice bt"),
-    }
-    without = command("dump", "--no-source", process).stdout
-    without += gdb("stacksplice bt -no-source", arguments=("-p", process))
-    end(child)
+    with start("-c", PROGRAM, "", *seen) as child:
+        document = dumped(child.pid)
+        assert sources_of(document) == {str(path): source for path, source in seen.items()}
+        (note,) = document["notes"]
+        assert note.startswith("not read, because the process may not: ") and "inside.py" in note
+        process = str(child.pid)
+        shown = {
+            "text": command("dump", process).stdout,
+            "html": command("dump", "--html", "-", process).stdout,
+            "gdb": gdb("stacksplice bt", arguments=("-p", process)),
+            "lldb": lldb(f"process attach -p {process}", "stacksplice bt"),
+        }
+        without = command("dump", "--no-source", process).stdout
+        without += gdb("stacksplice bt -no-source", arguments=("-p", process))
     for name, text in shown.items():
         assert "OPEN" in text, (name, text)
         assert "SECRET" not in text, (name, text)
@@ -142,9 +127,8 @@ def test_no_link_leads_out_of_the_root_of_the_process(place):
         "/folder/outside.py": None,
         "/circle": None,
     }
-    child = started(str(root), *names)
-    document = dumped(child.pid)
-    end(child)
+    with start("-c", PROGRAM, root, *names) as child:
+        document = dumped(child.pid)
     assert sources_of(document) == names
     assert not document["notes"]
 

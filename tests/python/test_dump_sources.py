@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_commands import command, environment
+from building import command, start
 from test_core import core_of, read
-from test_dump import dumped, end
+from test_dump import dumped
 
 pytestmark = pytest.mark.any_python
 
@@ -41,18 +40,8 @@ def program(tmp_path) -> Path:
 
 @pytest.fixture
 def process(program) -> Iterator[int]:
-    child = subprocess.Popen(
-        [sys.executable, program.name],  # a relative name is one of the process's folder
-        cwd=program.parent,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert child.stdout is not None
-    child.stdout.readline()
-    yield child.pid
-    end(child)
+    with start(program.name, cwd=program.parent) as child:  # a name in the process's folder
+        yield child.pid
 
 
 def sources_of(process: int) -> dict[str, tuple[str | None, int | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import signal
@@ -13,11 +14,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from building import HERE
-from test_commands import command
+from building import HERE, Resting, command, start
 from test_core import copy_of, core_of, inspected, read
-from test_dump import dumped, end, interpreters, start, state_of
-from test_dump_exceptions import started
+from test_dump import dumped, interpreters, state_of
 
 PATIENCE = 30  # seconds, until a thread does what it will do for ever
 everywhere = pytest.mark.parametrize("interpreter", list(interpreters()))
@@ -42,19 +41,14 @@ def roles_of(document: dict) -> dict[str, list]:
 
 def run(interpreter: str, how: str, check: Callable[[int], None]) -> None:
     """Have CHECK look at the program until it finds what it wants."""
-    child = started(interpreter, str(HERE / "dump_states_program.py"), how)
-    assert child.stdout is not None
-    child.stdout.readline()
     last = time.monotonic() + PATIENCE
-    try:
+    with Resting(interpreter, HERE / "dump_states_program.py", how) as child:
         while True:
             try:
                 return check(child.pid)
             except (AssertionError, KeyError):
                 if time.monotonic() > last:
                     raise
-    finally:
-        end(child)
 
 
 def collecting(document: dict) -> list[bool]:
@@ -99,11 +93,8 @@ def test_a_collection(interpreter, how):
 
 def test_the_only_thread_collects():
     program = "import gc\ngc.callbacks.append(lambda *_: print(flush=True) or input())\ngc.collect()"
-    child = start("-c", program)
-    assert child.stdout is not None
-    child.stdout.readline()
-    text = command("dump", str(child.pid)).stdout
-    end(child)
+    with start("-c", program) as child:
+        text = command("dump", str(child.pid)).stdout
     assert text.split("\n\n")[1].splitlines()[0].endswith(", collects garbage)")
 
 
@@ -149,14 +140,11 @@ def test_gdb_says_it(tmp_path):
 
 
 def test_a_stopped_process():
-    child = start("-c", "print(flush=True)\nwhile True:\n    pass")
-    assert child.stdout is not None
-    child.stdout.readline()
-    child.send_signal(signal.SIGSTOP)
-    while state_of(child.pid) != "T":
-        pass
-    (thread,) = dumped(child.pid)["threads"]
-    end(child)
+    with start("-c", "print(flush=True)\nwhile True:\n    pass") as child:
+        child.send_signal(signal.SIGSTOP)
+        while state_of(child.pid) != "T":
+            pass
+        (thread,) = dumped(child.pid)["threads"]
     assert thread["state"] == "stopped"
 
 
@@ -190,15 +178,11 @@ time.sleep(1000)
 @everywhere
 def test_names(interpreter):
     """Attributes are in their object, or in a dict; in a forked child only the main thread is left."""
-    child = started(interpreter, "-c", NAMES)
-    assert child.stdout is not None
-    forked = int(child.stdout.readline())
-    try:
+    with Resting(interpreter, "-c", NAMES) as child:
+        forked = int(child.line)
         inner, document = dumped(forked), dumped(child.pid)
         text = command("dump", str(child.pid)).stdout
-    finally:
-        subprocess.run(["kill", "-9", str(forked)], check=False)
-        end(child)
+        os.kill(forked, signal.SIGKILL)
     assert [thread["python"][0]["name"] for thread in inner["threads"]] == ["MainThread"]
     names = [thread["python"][0].get("name") for thread in document["threads"]]
     assert names == [
@@ -218,11 +202,8 @@ def test_threads_that_threading_does_not_know():
     program = (
         "import _thread, time\n_thread.start_new_thread(time.sleep, (1000,))\nprint(flush=True)\ninput()"
     )
-    child = start("-c", program)
-    assert child.stdout is not None
-    child.stdout.readline()
-    document = dumped(child.pid)
-    end(child)
+    with start("-c", program) as child:
+        document = dumped(child.pid)
     assert [len(thread["python"]) for thread in document["threads"]] == [1, 1]
     assert "name" not in document["threads"][1]["python"][0]
 
@@ -232,24 +213,18 @@ def test_threads_that_threading_does_not_know():
 
 def test_secrets_of_the_command_line_are_not_shown(tmp_path):
     arguments = ["--password", "hunter2", "--token=hunter3", "https://joe:hunter4@shop.example/"]
-    child = start("-c", "print(flush=True)\ninput()", *arguments)
-    assert child.stdout is not None
-    child.stdout.readline()
-    shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
-    line = json.loads(shown[1])["process"]["command_line"]
-    end(child)
+    with start("-c", "print(flush=True)\ninput()", *arguments) as child:
+        shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
+        line = json.loads(shown[1])["process"]["command_line"]
     assert " -c ... --password [redacted: password] --token=[redacted: token] " in line
     assert not any("hunter" in text for text in shown)
 
 
 def test_a_command_line_is_one_line_without_programs(tmp_path):
     """Code makes secrets of parts, which no rule can know."""
-    child = start("-c", "print(flush=True)\ninput('hunter' + '2')", "one two", "\x1b[31m", "")
-    assert child.stdout is not None
-    child.stdout.readline()
-    lines = command("dump", str(child.pid)).stdout.splitlines()
-    core = copy_of(child.pid, tmp_path)
-    end(child)
+    with start("-c", "print(flush=True)\ninput('hunter' + '2')", "one two", "\x1b[31m", "") as child:
+        lines = command("dump", str(child.pid)).stdout.splitlines()
+        core = copy_of(child.pid, tmp_path)
     assert lines[1].startswith("command line: /") and lines[1].endswith(" -c ... one two \\u001b[31m")
     assert "hunter" not in json.dumps(read(core)["process"])
 
@@ -286,11 +261,9 @@ def offset_of(data: bytes, address: int) -> int:
 @pytest.mark.long
 def test_damaged_objects_of_threads(tmp_path):
     """Each word of what leads to a name is garbage once: no crash, and no hang."""
-    child = start("-c", OBJECTS)
-    assert child.stdout is not None
-    objects = [*map(int, child.stdout.readline().split())]
-    core = copy_of(child.pid, tmp_path)
-    end(child)
+    with start("-c", OBJECTS) as child:
+        objects = [*map(int, child.line.split())]
+        core = copy_of(child.pid, tmp_path)
     data, whole = core.read_bytes(), inspected(core)
     assert whole and "damaged" in json.dumps(whole)
     places = [offset_of(data, each) + 8 * word for each in objects for word in range(WORDS)]

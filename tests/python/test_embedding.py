@@ -11,7 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import HERE, INCLUDES, PACKAGE, ROOT, SHARED, compile_c, core_library
+from building import HERE, INCLUDES, PACKAGE, ROOT, SHARED, compile_c, core_library, ran
 
 
 def embedding_flags() -> list[str]:
@@ -36,9 +36,7 @@ def program(tmp_path_factory):
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
-    return subprocess.run(
-        [str(program), *arguments], capture_output=True, text=True, env=environment, timeout=120
-    )
+    return ran(program, *arguments, status=None, env=environment)
 
 
 def test_errors_outlive_the_interpreter(program):
@@ -144,8 +142,7 @@ def test_header_in_cpp(tmp_path, standard):
     )
     command = ["c++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", *INCLUDES, "-shared", "-fPIC"]
     command += [str(first), str(second), "-o", str(tmp_path / "out.so"), *core_library()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ran(*command)
 
 
 def test_header_without_the_windows_names(tmp_path):
@@ -166,20 +163,14 @@ def test_an_older_core_is_named(tmp_path):
         'const char *stacksplice_version(void);\nconst char *stacksplice_version(void) { return "0.0.9"; }\n'
     )
     old = compile_c(tmp_path / "libold.so", [source], "-shared", "-fPIC")
-    done = subprocess.run(
-        [sys.executable, "-c", "import stacksplice"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "LD_PRELOAD": str(old), "PYTHONPATH": str(PACKAGE.parent)},
-    )
-    assert done.returncode == 1
+    done = ran(sys.executable, "-c", "import stacksplice", status=1, LD_PRELOAD=str(old))
     assert "ImportError" in done.stderr and "0.0.9" in done.stderr
     assert str(old) in done.stderr and "upgrade" in done.stderr
 
 
 def test_package_is_linked_as_promised():
     extension = next(PACKAGE.glob("_stacksplice*.so"))
-    done = subprocess.run(["readelf", "-d", str(extension)], capture_output=True, text=True, check=True)
+    done = ran("readelf", "-d", extension)
     assert "[libstacksplice.so.0]" in done.stdout
     assert "[$ORIGIN]" in done.stdout
     assert "NODELETE" in done.stdout

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from building import PACKAGE, ROOT
+from building import ROOT, ran
 
 pytest.importorskip("lupa.lua54", reason="lupa is not installed")
 
@@ -19,16 +19,8 @@ WRITE = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
 
 
 def output(folder: Path = EXAMPLE) -> str:
-    done = subprocess.run(
-        [sys.executable, "shop.py"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
-        timeout=60,
-    )
-    assert done.returncode == 1, done.stdout
+    options = {"status": 1, "cwd": folder, "stderr": subprocess.STDOUT}
+    done = ran(sys.executable, "shop.py", **options, NO_COLOR="1", PYTHONUNBUFFERED="1")
     text = re.sub(r"thread \d+", "thread 6628", done.stdout.replace(str(folder), "/srv/shop"))
     text = re.sub(r'(lua54\.pyx", line) \d+', r"\1 1", text)
     return re.sub(r"\d+ glue frames?", "some glue frames", text)

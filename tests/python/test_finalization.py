@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sysconfig
 from os import environ
 
 import pytest
-from building import HERE, INCLUDES, ROOT, core_library
+from building import HERE, INCLUDES, ROOT, core_library, ran
 
 HELD = {
     "in the slot": "border.originate(ValueError('last'))",
@@ -135,8 +134,7 @@ def keeper_folder(tmp_path_factory):
     command = [*shlex.split(environ.get("CXX", "c++")), "-std=c++17", "-g", "-O2", "-Wall", "-Wextra"]
     command += ["-Werror", *INCLUDES, f"-I{ROOT / 'bindings' / 'cpp' / 'include'}", "-shared", "-fPIC"]
     command += [str(HERE / "keeper.cpp"), "-o", str(output), *core_library()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ran(*command)
     return folder
 
 

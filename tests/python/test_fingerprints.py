@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE, PACKAGE, compile_c, core_library
+from building import HERE, PACKAGE, compile_c, core_library, ran
 from raising import boom, caught
 from stacksplice import ErrorInfo
 
@@ -65,14 +65,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report_of(folder: Path, *prefix: str, python: str = sys.executable) -> dict:
-    done = subprocess.run(
-        [*prefix, python, "-c", PROGRAM, str(folder)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": f"{PACKAGE.parent}{os.pathsep}{HERE}"},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(*prefix, python, "-c", PROGRAM, folder, PYTHONPATH=f"{PACKAGE.parent}{os.pathsep}{HERE}")
     return json.loads(done.stdout)
 
 
@@ -139,7 +132,7 @@ def test_another_patch_version_of_python_has_the_same_fingerprints(checkout):
     other = f"/usr/bin/python{number}"
     if not os.path.exists(other):
         pytest.skip(f"there is no {other}")
-    version = subprocess.run([other, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)
+    version = ran(other, "-c", "import sys; print(sys.version)")
     if version.stdout.strip() == sys.version.strip():
         pytest.skip(f"{other} is this Python")
     assert both(report_of(checkout, python=other)) == both(report_of(checkout))

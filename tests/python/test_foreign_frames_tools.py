@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from building import PACKAGE
+from building import PACKAGE, ran
 
 LUA_LINE = "local price = callback and py(callback, order.count) or 1"
 LUA_ERROR = 'error("no count")'
@@ -48,15 +47,7 @@ def run(crossing_folder, tmp_path):
 
     def run_program(source: str, *arguments: str, status: int = 0) -> str:
         (folder / "test_app.py").write_text(source)
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env=environment,
-            timeout=120,
-        )
-        assert done.returncode == status, done.stdout + done.stderr
+        done = ran(sys.executable, *arguments, status=status, cwd=folder, env=environment)
         return done.stdout + done.stderr
 
     return run_program

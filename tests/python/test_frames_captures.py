@@ -1,4 +1,4 @@
-"""What a capture of Python frames counts, changes and survives; and sub-interpreters."""
+"""What a capture of Python frames counts, changes and survives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import sys
 import threading
 
-import pytest
 import stacksplice
 from frame_oracle import chain, python_frames
 
@@ -48,51 +47,6 @@ def test_code_that_dies_is_not_mistaken_for_its_successor():
         assert scope["result"][0].function == name
 
 
-SUB_INTERPRETER = """
-import sys
-try:
-    import _interpreters as interpreters
-except ImportError:
-    import _xxsubinterpreters as interpreters
-code = '''
-import stacksplice, sys
-def inside():
-    return stacksplice.capture()
-stack = inside()
-frames = [(f.function, f.interpreter is None) for f in stack if f.language == "python"]
-print(frames)
-try:
-    raise ValueError("sub")
-except ValueError as exc:
-    stacksplice.originate(exc)
-'''
-import stacksplice
-def outer():
-    try:
-        arguments = ("legacy",) if sys.version_info >= (3, 13) else ()
-        options = {} if sys.version_info >= (3, 13) else {"isolated": False}
-        made = interpreters.create(*arguments, **options)
-        interpreters.run_string(made, code)
-    finally:
-        interpreters.destroy(made)
-outer()
-exc = None
-try:
-    stacksplice.raise_error(-2147024809)
-except ValueError as caught:
-    exc = caught
-info = stacksplice.error_info(exc)
-print(type(exc).__name__, exc, info.type, [f.function for f in info.stack if f.language == "python"])
-"""
-
-
-def test_sub_interpreter_has_its_own_frames_and_errors(child):
-    lines = child(SUB_INTERPRETER).stdout.splitlines()
-    assert lines[0] == "[('inside', False), ('<module>', False), ('outer', True), ('<module>', True)]"
-    # The last one is where it was raised again.
-    assert lines[1] == "HResultValueError sub ValueError ['<module>', 'outer', '<module>', '<module>']"
-
-
 def test_more_activations_than_are_kept_at_hand(check, border):
     """Hundreds of loops of the interpreter on one stack."""
 
@@ -110,43 +64,6 @@ def test_more_activations_than_are_kept_at_hand(check, border):
         threading.stack_size(0)
         sys.setrecursionlimit(limit)
     assert check.count == 1
-
-
-ISOLATED = """
-import sys
-try:
-    import _interpreters as interpreters
-    made = interpreters.create("isolated")
-except ImportError:
-    import _xxsubinterpreters as interpreters
-    made = interpreters.create(isolated=True)
-import stacksplice
-code = '''
-import stacksplice
-def inside():
-    return [(f.function, f.interpreter is None) for f in stacksplice.capture() if f.language == "python"]
-print(inside(), flush=True)
-for number in range(100):
-    try:
-        raise ValueError(number)
-    except ValueError as exc:
-        info = stacksplice.originate(exc)
-        assert info.language_exception is exc
-'''
-def outer():
-    interpreters.run_string(made, code)
-outer()
-assert stacksplice.peek_error().language_exception is None  # another interpreter's
-assert stacksplice.peek_error().message == "99"
-interpreters.destroy(made)
-assert stacksplice.take_error().message == "99"
-"""
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="one lock for all interpreters before 3.12")
-def test_interpreter_with_a_lock_of_its_own(child):
-    line = child(ISOLATED).stdout
-    assert line.startswith("[('inside', False), ('<module>', False)")
 
 
 # push nothing that an unwinder could follow: sub rsp, 24; xor ebp, ebp; call rdi; add rsp, 24; ...

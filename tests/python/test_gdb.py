@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, compile_c
+from building import HERE, PACKAGE, Resting, command, compile_c, start
 from debugging import GDB_SCRIPT, begun, frames, gdb, needs_known_program, part, scripts_of
-from test_commands import command, environment
 from test_core import copy_of
-from test_dump import end, start
-from test_dump_lua import started
 
 any_python = pytest.mark.any_python
 HOST = r"""
@@ -134,26 +129,18 @@ def host(tmp_path_factory) -> Iterator[int]:
     program = compile_c(
         folder / "host", [folder / "host.c"], "-I/usr/include/lua5.4", "-s", str(library), "-lm", "-ldl"
     )
-    with running(program) as process:
-        yield process
-
-
-@contextlib.contextmanager
-def running(program: str | Path) -> Iterator[int]:
-    child = started(str(program))
-    assert child.stdout is not None and child.stdout.readline() == "ready\n"
-    yield child.pid
-    end(child)
+    with Resting(program) as child:
+        yield child.pid
 
 
 @any_python
 def test_a_program_that_was_deleted_since(host, tmp_path):
     """Gdb cannot unwind it: what it cannot place follows behind a gap."""
     program = Path(shutil.copy(f"/proc/{host}/exe", tmp_path / "program"))
-    with running(program) as process:
+    with Resting(program) as child:
         program.unlink()
-        told = scripts_of(command("dump", str(process)).stdout)
-        seen = gdb("echo BEGIN\\n", "stacksplice bt", "bt", arguments=("-p", str(process)))
+        told = scripts_of(command("dump", str(child.pid)).stdout)
+        seen = gdb("echo BEGIN\\n", "stacksplice bt", "bt", arguments=("-p", str(child.pid)))
     assert len(told) == 3 and scripts_of(part(seen)) == told
     assert len(functions(part(seen))) == 3
 
@@ -186,9 +173,7 @@ def by_thread(text: str) -> dict[str, list[str]]:
 
 @any_python
 def test_all_threads():
-    child = start(str(HERE / "dump_program.py"))
-    try:
-        assert child.stdout is not None and child.stdout.readline()
+    with start(HERE / "dump_program.py") as child:
         told = command("dump", "--all-frames", str(child.pid)).stdout
         seen = gdb(
             "echo BEGIN\\n",
@@ -197,8 +182,6 @@ def test_all_threads():
             "thread apply all bt",
             arguments=("-p", str(child.pid)),
         )
-    finally:
-        end(child)
     stacks, _, own = part(seen).partition("BT\n")
     assert len(by_thread(told)) > 10
     assert by_thread(stacks) == by_thread(told)
@@ -212,22 +195,12 @@ LOADED = "import stacksplice, sys\nprint('ready', flush=True)\nsys.stdin.read()"
 
 @any_python
 def test_gdb_loads_it_with_the_library_where_that_is_safe():
-    child = subprocess.Popen(
-        [sys.executable, "-c", LOADED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    try:
-        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    with start("-c", LOADED) as child:
         safe = ("-iex", f"add-auto-load-safe-path {PACKAGE}")
         seen = gdb("stacksplice bt", script=None, arguments=(*safe, "-p", str(child.pid)))
         assert '(Python) File "<string>", line 3, in <module>' in seen
         declined = gdb("stacksplice bt", script=None, arguments=("-p", str(child.pid)))
         assert re.search(r'File "\S+/libstacksplice\.so\.0-gdb\.py" auto-loading has been', declined)
-    finally:
-        end(child)
 
 
 # ---- What cannot be done -------------------------------------------------------------------------

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 
 import pytest
-from building import HERE
+from building import HERE, Resting, start
 from debugging import gdb, part
-from test_dump import end, start
-from test_dump_lua import started
 
 pytestmark = pytest.mark.any_python
 
@@ -37,12 +34,8 @@ def counted(tmp_path):
 
 
 def test_all_threads_are_read_together(counted):
-    child = start(str(HERE / "dump_program.py"))
-    try:
-        assert child.stdout is not None and child.stdout.readline()
+    with start(HERE / "dump_program.py") as child:
         seen = counted(child.pid, "thread apply all bt", "bt 3", "echo AGAIN\\n", "p $pc = $pc", "bt 3")
-    finally:
-        end(child)
     before, _, after = seen.partition("AGAIN\n")
     assert len(re.findall(r"^Thread ", before, re.MULTILINE)) > 10
     # The first thread alone, then all of them, until something may have changed.
@@ -50,14 +43,8 @@ def test_all_threads_are_read_together(counted):
 
 
 def test_a_process_without_scripts_is_not_unwound(counted):
-    if shutil.which("sleep") is None:
-        pytest.skip("no sleep")
-    child = started("sleep", "100")
-    try:
+    with Resting("sh", "-c", "echo; exec sleep 100") as child:
         seen = counted(child.pid, "python target._by_symbols = target._stacks = None", "bt 3")
-    finally:
-        child.kill()
-        end(child)
     assert seen.count("READING") == 1 and "#0 " in seen and "rror" not in seen
 
 
@@ -67,11 +54,7 @@ def test_a_long_stack(counted):
         "import sys\nsys.setrecursionlimit(10000)\n"
         "def f(n):\n return max([n], key=lambda _: f(n - 1)) if n else (print(flush=True), input())\nf(300)"
     )
-    child = started(sys.executable, "-c", program)
-    assert child.stdout is not None and child.stdout.readline()
-    try:
+    with Resting(sys.executable, "-c", program) as child:
         seen = counted(child.pid, "python target._stacks = None", "bt 5", "bt -3")
-    finally:
-        end(child)
     assert "(Python) f () at <string>:4" in seen and "(Python) <module> () at <string>:5" in seen
     assert seen.count("READING") == 1 and "rror" not in seen

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from building import PACKAGE, ROOT
-from test_commands import command
+from building import PACKAGE, ROOT, command
 
 pytestmark = pytest.mark.any_python
 

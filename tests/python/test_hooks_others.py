@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from building import HERE, compile_c, core_library
+from building import HERE, compile_c, core_library, ran
 from gap_reasons import RETURNED
 from test_hooks import COMBINED, PROLOGUE
 from test_pytest_plugin import SUITE, run, sections  # noqa: F401
@@ -156,14 +156,8 @@ import pdb, traceback; traceback.print_last()
 def test_prompt_after_a_script(child, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(PROLOGUE + "stacksplice.install()\nborder.call(fails)\n")
-    done = subprocess.run(
-        [sys.executable, "-i", str(script)],
-        input="print('last', repr(sys.last_value))\nborder.call(fails)\n",
-        capture_output=True,
-        text=True,
-        env=child.environment,
-        timeout=60,
-    )
+    typed = "print('last', repr(sys.last_value))\nborder.call(fails)\n"
+    done = ran(sys.executable, "-i", script, input=typed, env=child.environment)
     assert done.stdout == "last ValueError('unhandled')\n"
     assert done.stderr.count(COMBINED) == 2
 
@@ -171,29 +165,17 @@ def test_prompt_after_a_script(child, tmp_path):
 @pytest.mark.parametrize("is_console", [False, True])
 def test_prompt(child, is_console):
     """A console has output of its own, where __traceback__ has the other languages' frames."""
-    command = ["-c", "import code; code.interact(banner='')"] if is_console else ["-i", "-q"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        input=TYPED,
-        capture_output=True,
-        text=True,
-        env=child.environment,
-        timeout=60,
-    )
+    options = ["-c", "import code; code.interact(banner='')"] if is_console else ["-i", "-q"]
+    done = ran(sys.executable, *options, input=TYPED, env=child.environment)
     assert done.stderr.count(COMBINED) == (0 if is_console else 1)
     assert "KeyError: 'plain'" in done.stderr and 'border.c", line ' in done.stderr
     assert "last KeyError('plain')\n" in done.stdout
 
 
 def test_prompt_of_asyncio(child):
-    done = subprocess.run(
-        [sys.executable, "-m", "asyncio"],
-        input=TYPED + "import asyncio\nawait asyncio.to_thread(border.call, fails)\n",
-        capture_output=True,
-        text=True,
-        env={**child.environment, "PYTHON_BASIC_REPL": "1"},
-        timeout=60,
-    )
+    typed = TYPED + "import asyncio\nawait asyncio.to_thread(border.call, fails)\n"
+    environment = {**child.environment, "PYTHON_BASIC_REPL": "1"}
+    done = ran(sys.executable, "-m", "asyncio", input=typed, env=environment)
     assert done.stderr.count('border.c", line ') == 2 == done.stderr.count("ValueError: unhandled\n")
 
 
@@ -246,19 +228,10 @@ def test_ipython(child, tmp_path, border_without_source, start):
     lines += ["border.call(fails)", "1 / 0", "border.call(fails)"]
     end = "%unload_ext stacksplice" if "%" in start else "stacksplice.uninstall()"
     lines += [end, "border.call(fails)"]
-    done = subprocess.run(
-        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        env={
-            **child.environment,
-            "PYTHONPATH": f"{border_without_source.parent}:{child.environment['PYTHONPATH']}",
-            "IPYTHONDIR": str(tmp_path),
-            "HOME": str(tmp_path),
-        },
-        timeout=120,
-    )
+    options = ("--simple-prompt", "--no-banner", "--colors=NoColor")
+    paths = f"{border_without_source.parent}:{child.environment['PYTHONPATH']}"
+    variables = {"NO_COLOR": "1", "PYTHONPATH": paths, "IPYTHONDIR": tmp_path, "HOME": tmp_path}
+    done = ran(sys.executable, "-m", "IPython", *options, input="\n".join([*lines, ""]), **variables)
     assert done.stderr.count(COMBINED) == 2, done.stdout + done.stderr
     assert done.stdout.count("ValueError: unhandled") == 3  # the shell's own
     assert "ZeroDivisionError" in done.stdout and "ZeroDivisionError" not in done.stderr

@@ -9,10 +9,10 @@ import re
 
 import pytest
 import stacksplice
+from building import command
 from html_pages import HOSTILE, Page, error, frame, hostile
 from raising import caught, fail
 from stacksplice import ErrorInfo
-from test_commands import command
 
 pytestmark = pytest.mark.any_python
 

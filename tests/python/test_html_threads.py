@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 import pytest
+from building import command
 from html_pages import HOSTILE, Page, crash_file, error, frame, hostile, process_of_many
-from test_commands import command
 
 pytestmark = pytest.mark.any_python
 

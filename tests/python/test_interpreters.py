@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 
 import pytest
-from building import ROOT
+from building import ROOT, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -76,13 +74,8 @@ def test_disabled_and_foreign_sources_are_none(script, tmp_path):
 
 
 def test_without_apt_everything_is_skipped(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--cache", str(tmp_path / "cache")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": str(tmp_path)},
-    )
-    assert (done.returncode, done.stdout) == (0, "newer interpreters: skipped: this machine has no apt-get\n")
+    done = ran(sys.executable, SCRIPT, "--cache", tmp_path / "cache", PATH=tmp_path)
+    assert done.stdout == "newer interpreters: skipped: this machine has no apt-get\n"
 
 
 def test_what_is_there_is_not_fetched_again(script, tmp_path, monkeypatch, capsys):

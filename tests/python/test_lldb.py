@@ -9,11 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from building import Resting, command
 from debugging import begun, frames, gdb, lldb, needs_known_program, scripts_of
-from test_commands import command
 from test_core import copy_of
-from test_dump import end
-from test_dump_lua import started
 
 # test_debugger_*.py try lldb in each run of the tests; it takes seconds to start.
 pytestmark = [pytest.mark.any_python, pytest.mark.long]
@@ -55,12 +53,8 @@ def test_a_core_file_without_the_pages_of_binaries(interpreter, tmp_path):
     if not os.path.exists(program):
         pytest.skip(f"no {program}")
     core = tmp_path / "core"
-    child = started(program, "-c", "def rest():\n print(flush=True)\n input()\nrest()")
-    try:
-        assert child.stdout is not None and child.stdout.readline()
+    with Resting(program, "-c", "def rest():\n print(flush=True)\n input()\nrest()") as child:
         gdb(f"gcore {core}", script=None, arguments=("-p", str(child.pid)))
-    finally:
-        end(child)
     told = scripts_of(command("core", str(core)).stdout)
     assert len(told) == 2
     assert scripts_of(lldb(f"target create {program} --core {core}", "stacksplice bt")) == told

@@ -8,13 +8,13 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import threading
 import traceback
 
 import pytest
 import stacksplice
+from building import command
 
 CALLS: list[str] = []
 # docs/reports.md
@@ -526,9 +526,8 @@ def test_run_with_locals():
     program = "import stacksplice\ndef f(n):\n  raise ValueError\ntry:\n  f(5)\nexcept ValueError as exc:\n"
     program += "  stacksplice.originate(exc)\n  raise\n"
     for options, expected in (["--locals"], True), ([], False):
-        command = [sys.executable, "-m", "stacksplice", "run", *options, "-c", program]
-        result = subprocess.run(command, capture_output=True, text=True)
-        assert result.returncode == 1 and ("    n = 5\n" in result.stderr) == expected
+        done = command("run", *options, "-c", program, status=1)
+        assert ("    n = 5\n" in done.stderr) == expected
 
 
 # ---- Lua ------------------------------------------------------------------------------------------
@@ -539,9 +538,7 @@ def test_run_a_script_of_lua_with_locals(tmp_path):
         pytest.skip("no Lua finds the module")
     script = tmp_path / "script.lua"
     script.write_text("local function f(n) error {n} end\nlocal function g() f(5) return 1 end g()\n")
-    command = [sys.executable, "-m", "stacksplice", "run", "--locals", str(script)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1 and "    n = 5\n" in result.stderr, result.stderr
+    assert "    n = 5\n" in command("run", "--locals", script, status=1).stderr
 
 
 def test_errors_of_lupa_have_those_of_lua():

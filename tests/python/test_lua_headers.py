@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from building import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "bindings" / "lua" / "loadable" / "include"
@@ -32,8 +33,7 @@ def compiler() -> list[str]:
 def printed(output: Path, *flags: str) -> list[str]:
     command = [*compiler(), "-std=gnu11", "-Wall", *flags, str(PROGRAM), "-o", str(output)]
     # Ours declares variables for the functions, which this program does not use.
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ran(*command)
     return subprocess.run([output], capture_output=True, text=True, check=True).stdout.splitlines()
 
 

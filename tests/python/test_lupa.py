@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
 import sys
 import threading
 import weakref
@@ -12,7 +10,7 @@ import weakref
 import lupa_runtimes
 import pytest
 import stacksplice
-from building import PACKAGE
+from building import PACKAGE, ran
 from lupa_runtimes import each_lua, entries, runtime_of
 from lupa_truth import CASES, check_report
 from raising import caught
@@ -175,8 +173,7 @@ except KeyError as exc:
 @pytest.mark.parametrize("name", each_lua())
 def test_functions_of_lua_have_their_names(name: str) -> None:
     """Already in a program's first error; the stack at the raise alone has none for this function."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    subprocess.run([sys.executable, "-c", NAMES, name], check=True, timeout=120, env=environment)
+    ran(sys.executable, "-c", NAMES, name)
 
 
 @at_the_raise
@@ -197,8 +194,7 @@ def test_nothing_is_watched_before_there_is_a_runtime() -> None:
         "assert 'stacksplice' in [m.get_tool(i) for i in range(6)]\n"
         "stacksplice.uninstall(); assert [m.get_tool(i) for i in range(6)] == before"
     )
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    subprocess.run([sys.executable, "-c", source], check=True, timeout=120, env=environment)
+    ran(sys.executable, "-c", source)
 
 
 # ---- Runtimes ------------------------------------------------------------------------------------

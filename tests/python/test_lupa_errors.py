@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
-import os
-import subprocess
 import sys
 import threading
 import traceback
@@ -14,7 +12,7 @@ import traceback
 import lupa_runtimes
 import pytest
 import stacksplice
-from building import PACKAGE
+from building import ran
 from lupa_runtimes import each_lua, entries
 from raising import caught
 
@@ -349,15 +347,7 @@ print("all survived")
 
 
 def test_no_script_ends_the_process_through_our_functions() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", ATTACKS, *each_lua()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-    )
-    assert done.returncode == 0 and done.stdout.endswith("all survived\n"), done.stderr
+    assert ran(sys.executable, "-c", ATTACKS, *each_lua()).stdout.endswith("all survived\n")
 
 
 def test_a_function_in_c_has_the_name_of_the_call(lua) -> None:

@@ -12,21 +12,14 @@ import sys
 
 import lupa_runtimes
 import pytest
-from building import HERE, PACKAGE
+from building import HERE, PACKAGE, ran
 
 
 def told(*arguments: str) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONUTF8": "1"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "lupa_features.py"), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout.splitlines()
+    program = HERE / "lupa_features.py"
+    options = {"stderr": subprocess.STDOUT, "env": environment, "timeout": 300}
+    return ran(sys.executable, program, *arguments, **options).stdout.splitlines()
 
 
 ENDED_BY = {"key": "KeyError", "interrupt": "KeyboardInterrupt"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
@@ -12,6 +11,7 @@ from pathlib import Path
 import lupa_runtimes
 import pytest
 import stacksplice
+from building import ran
 from raising import caught
 
 lua = lupa_runtimes.lua
@@ -107,8 +107,5 @@ def test_memory_stays(name: str) -> None:
     here = Path(__file__).resolve().parent
     paths = [str(Path(stacksplice.__file__).resolve().parents[1]), str(here), str(here.parent)]
     source = f"import sys; sys.path[:0] = {paths}\n{GROWTH}"
-    done = subprocess.run(
-        [sys.executable, "-c", source, name, str(here)], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(sys.executable, "-c", source, name, here, timeout=300)
     assert int(done.stdout) < 200

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 import sys
 
 import lupa_runtimes
 import pytest
 import stacksplice
-from building import PACKAGE
+from building import ran
 from lupa_runtimes import runtime_of
 from raising import caught
 
@@ -51,14 +50,7 @@ def run(tmp_path):
     def run(name: str, source: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         program = tmp_path / "program.py"  # a file, which spawned processes import
         program.write_text(BEGIN + source)
-        done = subprocess.run(
-            [sys.executable, str(program), name],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(PACKAGE.parent)},
-            timeout=120,
-        )
-        assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
+        done = ran(sys.executable, program, name, status=status, NO_COLOR="1")
         return done
 
     return run

@@ -9,7 +9,6 @@ import asyncio
 import concurrent.futures
 import gc
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import lupa_runtimes
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import PACKAGE
+from building import ran
 from lupa_runtimes import RULES, runtime_of
 from raising import caught
 
@@ -113,19 +112,9 @@ def run(tmp_path, request: pytest.FixtureRequest):
     def run(name: str, status: int, *command: str) -> str:
         (tmp_path / "shop.py").write_text(SHOP.format(lua=name))
         (tmp_path / "rules.lua").write_text(RULES)
-        environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(PACKAGE.parent), "COLUMNS": "100"}
-        environment |= {"IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path), "PYTEST_ADDOPTS": ""}
-        done = subprocess.run(
-            [sys.executable, *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            timeout=120,
-        )
-        assert done.returncode == status, done.stdout
-        return done.stdout
+        variables = {"NO_COLOR": "1", "COLUMNS": "100", "IPYTHONDIR": tmp_path, "HOME": tmp_path}
+        options = {"status": status, "stderr": subprocess.STDOUT, "cwd": tmp_path, "PYTEST_ADDOPTS": ""}
+        return ran(sys.executable, *command, **options, **variables).stdout
 
     return run
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import stacksplice
 import stacksplice.logging
+from building import ran
 from raising import boom, caught, fail, with_cause
 
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
@@ -159,6 +158,4 @@ def test_logs_of_the_logging_module(log_records, border):
 
 def test_the_package_alone_does_not_import_the_sdk():
     source = "import sys, stacksplice; stacksplice.install(); print('opentelemetry' in sys.modules)"
-    paths = {"PYTHONPATH": str(Path(stacksplice.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=paths)
-    assert done.stdout == "False\n", done.stderr
+    assert ran(sys.executable, "-c", source).stdout == "False\n"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
-from building import HERE, PACKAGE
+from building import HERE, PACKAGE, Resting
+from test_dump import dumped
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 12) or not sys.platform.startswith("linux"), reason="CPython 3.12 on Linux has it"
@@ -42,24 +41,9 @@ down(12, sys.stdin.readline)
 
 def run(*options: str) -> tuple[dict[str, list[list[str | None]]], list[list[str | None]]]:
     """What PROGRAM says of its stacks, and the main thread's stack by `dump`."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), str(HERE)])}
-    command = [sys.executable, *options, "-c", PROGRAM]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as child:
-        assert child.stdin is not None and child.stdout is not None
-        found = json.loads(child.stdout.readline())
-        dump = subprocess.run(
-            [sys.executable, "-m", "stacksplice", "dump", "--json", str(child.pid)],
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
-        child.stdin.write("\n")
-    if "may not trace" in dump.stderr:
-        pytest.skip("this system lets no process trace another one")
-    assert dump.returncode == 0, dump.stderr
-    (thread,) = json.loads(dump.stdout)["threads"]
+    with Resting(sys.executable, *options, "-c", PROGRAM, PYTHONPATH=f"{PACKAGE.parent}:{HERE}") as child:
+        found = json.loads(child.line)
+        (thread,) = dumped(child.pid)["threads"]
     shown = [
         [frame["kind"], frame.get("function") or frame.get("reason"), frame.get("module")]
         for frame in thread["stack"]

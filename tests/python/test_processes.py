@@ -9,12 +9,12 @@ import json
 import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 
 import process_jobs
 import pytest
 import stacksplice
+from building import ran
 from process_jobs import Needs, Refused
 from raising import caught, names
 from stacksplice._errors import remote
@@ -305,10 +305,7 @@ print(json.loads(vars(exc)["__stacksplice__"])["stack"][0]["function"])
 again = pickle.loads(pickle.dumps(exc))
 assert vars(again) == vars(exc)
 """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", source, str(tmp_path / "data")], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (0, "plain\n"), done.stderr
+    assert ran(sys.executable, "-I", "-S", "-c", source, tmp_path / "data").stdout == "plain\n"
 
 
 def test_globals_in_the_pickle_are_builtins(border):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from building import ROOT
+from building import ROOT, command, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -104,22 +103,14 @@ def run(child, tmp_path):
         (tmp_path / "test_it.py").write_text(source)
         loaded = ["-p", "stacksplice.pytest_plugin"] if plugin else ["-p", "no:stacksplice.pytest_plugin"]
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *arguments]
+        command += ["--rootdir", tmp_path, "-c", "/dev/null", tmp_path]
         environment = {**child.environment, "PY_COLORS": "0", "COLUMNS": "100"}
         environment.pop("PYTEST_ADDOPTS", None)
         environment.pop("GITHUB_ACTIONS", None)
         environment.pop("PYTEST_XDIST_WORKER", None)
         if not beside_others:
             environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        done = subprocess.run(
-            [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
-            capture_output=True,
-            text=True,
-            env={**environment, **variables},
-            timeout=120,
-            cwd=tmp_path,
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
+        return ran(*command, status=status, env=environment | variables, cwd=tmp_path).stdout
 
     return run
 
@@ -303,16 +294,7 @@ def test_a_strict_suite_below_run(child, tmp_path):
         "[pytest11]\nstacksplice.pytest_plugin = stacksplice.pytest_plugin\n"
     )
     (tmp_path / "test_strict.py").write_text("def test():\n    pass\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "stacksplice", "run", "-m", "pytest", "-W", "error", "test_strict.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={
-            **child.environment,
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "",
-            "PYTHONPATH": f"{tmp_path}:{child.environment['PYTHONPATH']}",
-        },
-        timeout=60,
-    )
-    assert done.returncode == 0 and " 1 passed" in done.stdout and "stacksplice" in done.stdout, done.stdout
+    paths = f"{tmp_path}:{child.environment['PYTHONPATH']}"
+    environment = {**child.environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTHONPATH": paths}
+    done = command("run", "-m", "pytest", "-W", "error", "test_strict.py", cwd=tmp_path, env=environment)
+    assert " 1 passed" in done.stdout and "stacksplice" in done.stdout

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from building import ran
 from gap_reasons import KEPT
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
@@ -61,16 +62,9 @@ def script(tmp_path) -> Path:
 
 def run(child, script: Path, *arguments: str, typed: str = "", **environment: str):
     """What SCRIPT found, run by the module and with the arguments given; and the whole output."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        input=typed,
-        capture_output=True,
-        text=True,
-        env={**child.environment, **environment},
-        timeout=120,
-        cwd=script.parent,
+    done = ran(
+        sys.executable, *arguments, input=typed, env={**child.environment, **environment}, cwd=script.parent
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     lines = [line[line.index('{"names"') :] for line in done.stdout.splitlines() if '{"names"' in line]
     found = [json.loads(line) for line in lines]
     for one in found:

@@ -6,14 +6,13 @@ the conditions that the binding reports; then each program must end in such a co
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import signal
-import subprocess
 import sys
 
 import pytest
+from building import ran
 from subinterpreters import CREATE
 
 pytestmark = pytest.mark.skipif(
@@ -124,13 +123,7 @@ PROGRAMS = {
 
 
 def run(program, mode):
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "STACKSPLICE_VERIFY_PLANS": mode},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran(sys.executable, "-c", program, status=None, STACKSPLICE_VERIFY_PLANS=mode)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

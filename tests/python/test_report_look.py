@@ -6,13 +6,12 @@ import gc
 import json
 import os
 import re
-import subprocess
 import sys
 import zipfile
 
 import pytest
 import stacksplice
-from building import HERE, PACKAGE
+from building import HERE, PACKAGE, ran
 from raising import boom, caught
 from stacksplice._errors import live as _live
 
@@ -83,12 +82,7 @@ def texts(crossing_folder, tmp_path_factory) -> dict[str, list[str]]:
     program = tmp_path_factory.mktemp("look") / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     paths = [str(crossing_folder), str(PACKAGE.parent), str(HERE)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, env=environment, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(ran(sys.executable, program, PYTHONPATH=os.pathsep.join(paths)).stdout)
 
 
 def test_what_is_of_python_is_pythons(texts):
@@ -146,9 +140,7 @@ def test_callers_in_a_zip_file_have_their_source(crossing_folder, tmp_path):
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
         archive.writestr("inside.py", IN_A_ZIP)
     paths = [str(tmp_path / "app.zip"), str(crossing_folder), str(PACKAGE.parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NO_COLOR": "1"}
-    command = [sys.executable, "-c", "import inside"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = ran(sys.executable, "-c", "import inside", PYTHONPATH=os.pathsep.join(paths))
     assert done.stdout.count("in outer\n    return inner()\n") == 2, done.stdout + done.stderr
     assert done.stdout.count('lambda _: {}["key"]') == 4
 

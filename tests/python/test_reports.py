@@ -18,7 +18,7 @@ import traceback
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import PACKAGE
+from building import MODULE, PACKAGE, command, environment
 from gap_reasons import RETURNED
 from raising import boom, caught, report
 
@@ -315,20 +315,6 @@ def test_report_unhandled_without_a_handler(child):
 # ---- The command line ----------------------------------------------------------------------------
 
 
-def command(*arguments: str, status: int = 0, **options) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": options.pop("path", str(PACKAGE.parent))}
-    done = subprocess.run(
-        [sys.executable, "-m", "stacksplice", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        **options,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
-
 def test_show_prints_a_saved_report(border, tmp_path):
     info = stacksplice.error_info(caught(border.call, chained))
     one = tmp_path / "one.json"
@@ -405,12 +391,10 @@ def test_show_prints_wherever_it_goes(border, tmp_path):
     info = stacksplice.error_info(caught(border.call, chained))
     file = tmp_path / "saved.json"
     file.write_text("\ufeff" + info.to_json() * 500, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "ascii"}
-    show = [sys.executable, "-m", "stacksplice", "show", str(file)]
-    done = subprocess.run(show, capture_output=True, text=True, env=environment, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = command("show", file, PYTHONIOENCODING="ascii")
     assert done.stdout.count("RuntimeError: gr\\xf6\\xdfe") == 500
-    with subprocess.Popen(show, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as head:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()}
+    with subprocess.Popen([*MODULE, "show", str(file)], **pipes) as head:
         head.stdout.read(1)
         head.stdout.close()
         assert head.stderr.read() == b"" and head.wait(60) == 0

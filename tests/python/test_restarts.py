@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
-from building import HERE, PACKAGE, compile_c, core_library
+from building import HERE, PACKAGE, compile_c, core_library, ran
 from test_embedding import embedding_flags
 
 BEGIN = """
@@ -50,14 +49,8 @@ def growth(tmp_path_factory):
     def measure(script: str, *where: str) -> int:
         environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONMALLOC": "malloc"}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
-        done = subprocess.run(
-            [str(program), str(PACKAGE.parent), "50", BEGIN + script, *where],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=300,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        done = ran(program, PACKAGE.parent, "50", BEGIN + script, *where, env=environment, timeout=300)
+        assert done.stderr == ""
         return int(done.stdout)
 
     return measure

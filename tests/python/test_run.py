@@ -14,7 +14,7 @@ import sys
 import zipfile
 
 import pytest
-from building import PACKAGE
+from building import PACKAGE, ran
 
 # What a program sees, as text that two runs have in common.
 PROBE = """
@@ -100,14 +100,12 @@ def both(python, folder, options, arguments, text="", run=("-m", "stacksplice", 
     """What each way gives; the second must be the first."""
     found = []
     for ours in ((), run):
-        done = subprocess.run(
-            [python, *options, *ours, *arguments],
+        done = ran(
+            *(python, *options, *ours, *arguments),
+            status=None,
             input=text,
-            capture_output=True,
-            text=True,
             cwd=folder,
             env={**os.environ, "TERM": "dumb", **environment},
-            timeout=60,
             # A shell's background jobs ignore it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
@@ -254,13 +252,7 @@ def test_reports_have_no_frames_of_it(python, programs, border_path):
     folder = pathlib.Path(border_path).parent
     (folder / "crossing.py").write_text(text)
     for arguments in (["crossing.py"], ["-m", "crossing"], ["-c", text]):
-        done = subprocess.run(
-            [python, "-m", "stacksplice", "run", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            timeout=60,
-        )
-        assert done.returncode == 1 and "(C) " in done.stderr and "ValueError: crossed" in done.stderr
+        done = ran(python, "-m", "stacksplice", "run", *arguments, status=1, cwd=folder)
+        assert "(C) " in done.stderr and "ValueError: crossed" in done.stderr
         assert "in <module>" in done.stderr and "Propagation:" in done.stderr
         assert "stacksplice run" not in done.stderr and "program.py" not in done.stderr

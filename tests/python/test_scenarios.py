@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE
+from building import HERE, PACKAGE, ran
 from frame_oracle import Checker
 from racing import race
 
@@ -205,6 +205,5 @@ def test_stripped_interpreter(tmp_path, border_path):
     }
     command = [str(program), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_frames.py")]
     command += ["-k", "not interpreter"]  # those start children of sys.executable
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(*command, env=environment)
     assert shutil.which("strip")

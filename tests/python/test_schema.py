@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE, PACKAGE, ROOT
+from building import HERE, PACKAGE, ROOT, ran
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
 from test_saved_reports import CROSSING
@@ -95,7 +95,7 @@ def test_errors_of_lua(validating, program, tmp_path):
     """)
     folder = Path(program("lua/5.4/stacksplice.so")).parent
     environment = {**os.environ, "LUA_CPATH": f"{folder}/?.so", "LUA_CPATH_5_4": f"{folder}/?.so"}
-    done = subprocess.run([lua, str(script)], capture_output=True, text=True, check=True, env=environment)
+    done = ran(lua, script, env=environment)
     reports = [validating.validate(line) for line in lines_of(done.stdout)]
     assert len(reports) == 6
     assert [cause["message"] for cause in reports[4]["transformed"]] == ["first"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree
 
 import pytest
 import stacksplice
+from building import command
 from html_pages import error, frame
 from stacksplice import ErrorInfo
-from test_commands import command
 from test_pytest_plugin import run, sections  # noqa: F401
 from test_secrets import SECRET, TOKEN, crossed, failing
 
@@ -114,15 +112,7 @@ def test_pages_of_live_errors():
 def test_an_uncaught_error_of_run(tmp_path, border_path):
     (tmp_path / "program.py").write_text(SUITE + "\ntest_it()\n")
     paths = [str(border_path.parent), str(stacksplice.__path__[0]).rpartition("/")[0]]
-    done = subprocess.run(
-        [sys.executable, "-m", "stacksplice", "run", "program.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": ":".join(paths)},
-        timeout=60,
-    )
-    assert done.returncode == 1
+    done = command("run", "program.py", status=1, cwd=tmp_path, PYTHONPATH=":".join(paths))
     assert_clean(done.stderr)
 
 

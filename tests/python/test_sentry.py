@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import stacksplice
+from building import ran
 from raising import boom, caught, fail, with_cause
 
 sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
@@ -245,6 +244,4 @@ border.call(fails)
 
 def test_the_package_alone_does_not_import_the_sdk():
     source = "import sys, stacksplice; stacksplice.install(); print('sentry_sdk' in sys.modules)"
-    paths = {"PYTHONPATH": str(Path(stacksplice.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=paths)
-    assert done.stdout == "False\n", done.stderr
+    assert ran(sys.executable, "-c", source).stdout == "False\n"

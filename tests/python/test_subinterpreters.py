@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from gap_reasons import RETURNED
-from subinterpreters import CREATE
+from subinterpreters import CREATE, INTERPRETERS
 
 BOTH_KINDS = pytest.mark.parametrize("isolated", [False, True], ids=["legacy", "own lock from 3.12"])
 
@@ -15,6 +17,7 @@ def fails():
 try:
     fails()
 except ValueError as exc:
+    exc.of_its_own = 1
     stacksplice.originate(exc)
 """
 
@@ -60,6 +63,32 @@ for thread in threads:
 for thread in threads:
     thread.join()
 assert not wrong, wrong
+""")
+
+
+FRAMES = """
+import stacksplice
+def inside():
+    return [(f.function, f.interpreter is None) for f in stacksplice.capture() if f.language == "python"]
+found = inside()
+whole = [("inside", False), ("<module>", False), ("run", True), ("outer", True), ("<module>", True)]
+assert found == whole[:len(found) if HAS_OWN_LOCK else None] and len(found) > 1, found
+for number in range(100):
+    exc = ValueError(number)
+    assert stacksplice.originate(exc).language_exception is exc
+stacksplice.take_error()
+"""
+
+
+@BOTH_KINDS
+def test_frames_of_both_are_in_one_stack(child, isolated):
+    child(f"""
+import stacksplice
+made = create({isolated})
+def outer():
+    run(made, f"HAS_OWN_LOCK = {isolated and sys.version_info >= (3, 12)}" + {FRAMES!r})
+outer()
+interpreters.destroy(made)
 """)
 
 
@@ -165,10 +194,12 @@ import border
 made = create({isolated})
 run(made, {FAIL!r})
 try:
-    border.raise_error(stacksplice.peek_error().hresult)
+    peeked = stacksplice.peek_error()
+    border.raise_error(peeked.hresult)
 except stacksplice.HResultError as exc:
     assert str(exc) == "of the other interpreter" and isinstance(exc, ValueError)
     info = stacksplice.error_info(exc)
+    assert info == peeked and info.language_exception is None and not hasattr(exc, "of_its_own")
     frames = [f for f in info.stack if f.kind == "script"]
     assert (frames[0].function, frames[0].interpreter) == ("fails", f"interpreter {{int(made)}}")
     assert shown(exc)[-1] == ("<string>", "fails"), shown(exc)
@@ -209,6 +240,43 @@ assert len(stacksplice.error_info(mine).propagation) == 2  # there and here
 assert stacksplice.peek_error() is None
 interpreters.destroy(made)
 """)
+
+
+def test_a_pickled_one_says_where_it_was(child):
+    done = child.behind(INTERPRETERS)("""
+reading, writing = os.pipe()
+number = run(f'''
+import os, pickle, stacksplice
+def inside():
+    raise KeyError("of the other one")
+try:
+    inside()
+except KeyError as exc:
+    stacksplice.originate(exc)
+    stacksplice.winrt.RoClearError()
+    os.write({writing}, pickle.dumps(exc))
+''')
+exc = pickle.loads(os.read(reading, 1_000_000))
+info = stacksplice.error_info(exc)
+assert type(exc) is KeyError and kinds(info.stack)[0] == "inside"
+assert info.process["id"] == os.getpid() and info.process["interpreter"] == int(number)
+assert f" in interpreter {int(number)} of process {os.getpid()} " in info.format()
+print("good")
+""")
+    assert done.stdout == "good\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="InterpreterPoolExecutor is new in 3.14")
+def test_interpreter_pool_executor(child):
+    done = child.behind(INTERPRETERS)("""
+import concurrent.futures, os, process_jobs, stacksplice
+with concurrent.futures.InterpreterPoolExecutor(1) as pool:
+    exc = pool.submit(process_jobs.originates, "x").exception()
+info = stacksplice.error_info(exc)
+print(type(exc).__name__, info.message, info.stack[0].function, info.process["id"] == os.getpid())
+assert info.process["interpreter"] > 0 and info.language_exception is None
+""")
+    assert done.stdout == "ValueError x plain True\n"
 
 
 # ---- The first import of a process ------------------------------------------------------------------

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from building import MODULE, command, environment
 from stacksplice import _stacksplice
 from stacksplice._tools.symbols.symbolizer import Symbolizer
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
-from test_commands import MODULE, command, environment
 
 pytestmark = pytest.mark.any_python
 

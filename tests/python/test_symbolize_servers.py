@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from building import command
 from stacksplice import _stacksplice
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
-from test_commands import command
 
 pytestmark = pytest.mark.any_python
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from building import HERE
+from building import HERE, command, start
 from debugging import gdb, lldb
 from symbol_reports import report
-from test_commands import MODULE, command, environment
 from test_core import copy_of
-from test_dump import end, start
 
 pytestmark = pytest.mark.any_python
 
@@ -63,20 +60,17 @@ def without_own_lines(text: str) -> str:
 def test_processes(tmp_path):
     program = tmp_path / "run.py"
     program.write_text(PROGRAM)
-    child = start(str(program), HOSTILE, str(tmp_path))
-    assert child.stdout is not None
-    child.stdout.readline()
-    process = str(child.pid)
-    bt = [f"stacksplice bt all -locals{words}" for words in ("", " -all-frames")]
-    shown = {
-        "dump": command("dump", "--locals", "--all-frames", process).stdout,
-        "page": command("dump", "--locals", "--html", "-", process).stdout,
-        "picture": command("dump", "--repeat", "0.1", process).stdout,
-        "core": command("core", "--locals", str(copy_of(child.pid, tmp_path))).stdout,
-        "gdb": gdb(*bt, "stacksplice errors", "bt -full", arguments=("-p", process)),
-        "lldb": without_own_lines(lldb(f"process attach -p {process}", *bt)),
-    }
-    end(child)
+    with start(str(program), HOSTILE, str(tmp_path)) as child:
+        process = str(child.pid)
+        bt = [f"stacksplice bt all -locals{words}" for words in ("", " -all-frames")]
+        shown = {
+            "dump": command("dump", "--locals", "--all-frames", process).stdout,
+            "page": command("dump", "--locals", "--html", "-", process).stdout,
+            "picture": command("dump", "--repeat", "0.1", process).stdout,
+            "core": command("core", "--locals", str(copy_of(child.pid, tmp_path))).stdout,
+            "gdb": gdb(*bt, "stacksplice errors", "bt -full", arguments=("-p", process)),
+            "lldb": without_own_lines(lldb(f"process attach -p {process}", *bt)),
+        }
     for name, text in shown.items():
         assert_plain(name, text)
         assert "\nthread 1 (forged)" not in text, name
@@ -106,7 +100,7 @@ def hostile_report() -> dict:
 
 
 def output(*arguments: str) -> str:
-    done = subprocess.run([*MODULE, *arguments], capture_output=True, env=environment(), timeout=60)
+    done = command(*arguments, status=None, text=False)
     return done.stdout.decode() + done.stderr.decode()
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
-from building import PACKAGE, ROOT
+from building import PACKAGE, ROOT, ran
 
 pytest.importorskip("mypy")
 
@@ -19,8 +18,7 @@ def run(*arguments: str) -> None:
     # An installed package is found without help, and mypy refuses to be pointed at site-packages.
     if PACKAGE.parent.name != "site-packages":
         environment |= {"MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(sys.executable, "-m", *arguments, env=environment)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import compile_c
-from test_dump import dumped, end, start
+from building import compile_c, start
+from test_dump import dumped
 
 pytestmark = pytest.mark.any_python
 
@@ -57,12 +57,9 @@ def modules_in(report: dict[str, Any]) -> list[tuple[Any, ...]]:
 def two_reports(program: Path, *plugins: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of one error below the first plugin, which is unloaded: of the process itself, and of dump."""
     program.write_text(PROGRAM)
-    child = start(str(program), *plugins)
-    assert child.stdout is not None
-    own = json.loads(child.stdout.readline())
-    (thread,) = dumped(child.pid)["threads"]
-    end(child)
-    return own, thread["error"]
+    with start(program, *plugins) as child:
+        (thread,) = dumped(child.pid)["threads"]
+    return json.loads(child.line), thread["error"]
 
 
 def test_dump_shows_the_modules_of_an_error(plugins: list[str], tmp_path: Path) -> None:
