@@ -120,25 +120,6 @@ FRESH_TEST(test_rtl_capture_begins_at_the_caller)
     assert_true(first - (uintptr_t)by_rtl < 1000);
 }
 
-static NOINLINE void capture_deep(int depth, void **frames, USHORT *count)
-{
-    if (depth == 0)
-        *count = RtlCaptureStackBackTrace(0, 200, frames, NULL);
-    else
-        capture_deep(depth - 1, frames, count);
-    __asm__ volatile("" : : "r"(depth) : "memory");
-}
-
-FRESH_TEST(test_rtl_capture_has_no_limit_of_63_frames)
-{
-    void *frames[200];
-    USHORT count = 0;
-
-    NEEDS_NATIVE_FRAMES();
-    capture_deep(120, frames, &count);
-    assert_true(count > 120);
-}
-
 /* ---- Stacks of language exceptions -----------------------------------------------------------*/
 
 static const struct {
