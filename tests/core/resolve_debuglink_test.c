@@ -2,6 +2,7 @@
 #include "instruments.h"
 #include "support.h"
 
+#include <stacksplice/debugger.h>
 #include <stacksplice/stacksplice.h>
 
 #include <dlfcn.h>
@@ -62,8 +63,9 @@ TEST(test_debug_file_is_found_by_its_name_and_checksum)
         char folder[] = "/tmp/stacksplice-debuglink-XXXXXX", path[100];
         entry_function entry;
         uintptr_t address = 0;
-        bool named = false;
+        bool named = false, named_in_file = false;
         void *library, *at;
+        Dl_info info;
 
         assert_non_null(mkdtemp(folder));
         run(SPLIT, folder);
@@ -75,9 +77,13 @@ TEST(test_debug_file_is_found_by_its_name_and_checksum)
         memcpy(&entry, &at, sizeof entry);
         assert_int_equal(entry(note_caller, &address), 3);
         assert_int_equal(stacksplice_resolve(address, is_named, &named), S_OK);
-        if (named != cases[i].named)
-            fail_msg("case %zu", i);
+        assert_true(dladdr(at, &info));
         assert_int_equal(dlclose(library), 0);
+        assert_int_equal(stacksplice_resolve_file(path, NULL, address - (uintptr_t)info.dli_fbase,
+                                                  is_named, &named_in_file),
+                         S_OK);
+        if (named != cases[i].named || named_in_file != named)
+            fail_msg("case %zu", i);
         run("rm -r '%2$s'", folder);
     }
 }

@@ -23,9 +23,8 @@ typedef struct ss_debug_frame {
 typedef struct ss_debug_answer {
     uint32_t count; /* innermost first; the last is the function that exists as machine code */
     ss_debug_frame frames[SS_INLINE_MAX];
-    bool replaced;      /* the file on disk is not the one that was loaded, so nothing is known */
-    const char *symbol; /* of the machine code, or NULL */
-    uintptr_t symbol_start;
+    const char *symbol;     /* of the machine code, or NULL */
+    uintptr_t symbol_start; /* an offset, too */
 } ss_debug_answer;
 
 /*
@@ -37,44 +36,26 @@ bool ss_debug_load(void);
 /* After ss_debug_load returned false: why, and what to do; NULL: out of memory. */
 const char *ss_debug_missing(void);
 
-/*
- * Drop all cached modules when GENERATION differs from that of the last call: modules were
- * unloaded.
- */
-void ss_debug_refresh(uint64_t generation);
-
-/*
- * Allocate what a lookup of one more module needs.  The lookup itself may run on a stack of our
- * own, where we do not call the host's allocator.
- */
-void ss_debug_make_room(void);
-
-/*
- * Fill ANSWER, which is all zero, for ADDRESS in MODULE; unknown fields stay zero.  Stops at the
- * symbol if IS_ENOUGH, which may be NULL, says so.
- */
-void ss_debug_lookup(const ss_binary *module, uintptr_t address,
-                     bool (*is_enough)(const char *symbol), ss_debug_answer *answer);
-
-/* What a file that is not loaded was good for. */
+/* What a file was good for. */
 typedef enum ss_file_status {
     SS_FILE_READ,
     SS_FILE_MISSING,     /* no regular file can be opened there */
     SS_FILE_NO_BINARY,   /* it is no binary of 64 bits, or damaged */
-    SS_FILE_OTHER_BUILD, /* its build-id is another one */
+    SS_FILE_OTHER_BUILD, /* its build-id is another one, or it is not the file that was loaded */
     SS_FILE_NO_MEMORY
 } ss_file_status;
 
 /*
- * The same for OFFSET from the load address of the binary at PATH, or of the one that this separate
- * debug file belongs to.  An empty BUILD_ID fits each file.  The answer's symbol starts at an
- * offset, too.  The last files stay open.
+ * Fill ANSWER, which is all zero, for OFFSET from the load address of MODULE, or of the binary that
+ * MODULE, a separate debug file, belongs to; unknown fields stay zero.  Where MODULE starts at 0 it
+ * is not loaded, and an empty build-id fits each file.  Stops at the symbol if IS_ENOUGH, which may
+ * be NULL, says so.  The last files stay open.
  */
-ss_file_status ss_debug_lookup_file(const char *path, const char *build_id, uint64_t offset,
-                                    ss_debug_answer *answer);
+ss_file_status ss_debug_lookup(const ss_binary *module, uint64_t offset,
+                               bool (*is_enough)(const char *symbol), ss_debug_answer *answer);
 
 /* Close these files. */
-void ss_debug_forget_files(void);
+void ss_debug_forget(void);
 
 /* At process exit: free everything and answer nothing from then on. */
 void ss_debug_close(void);

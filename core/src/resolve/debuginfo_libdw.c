@@ -2,8 +2,9 @@
  * Debug information through elfutils' libdw.  It is loaded when the first native address is
  * resolved and never linked, so the core works without it.
  *
- * A session (Dwfl) holds only the modules that were requested, one by one.  Reporting all modules
- * of a large process takes longer than a first answer may.
+ * Each file has a session (Dwfl) of its own, in which it lies as if it were loaded: at the addresses
+ * that its program headers name.  Only files that are asked for are opened: all modules of a large
+ * process would take longer than a first answer may.
  */
 #include "base/alloc.h"
 #include "resolve/debuginfo.h"
@@ -96,24 +97,34 @@ static bool ss_file_is_mapped(const ss_binary *module)
 {
     static char name[LONGEST]; /* (LOCK of native.c) */
 
-    return ss_met_file_stays(module->start + 1) &&
-           (!name_of_file(module->path, name) || is_mapped_at(module->start, name));
+    return !name_of_file(module->path, name) || is_mapped_at(module->start, name);
 }
 
-/* ---- What a session has -----------------------------------------------------------------------*/
+/* ---- What is kept of a file -------------------------------------------------------------------*/
 
-enum { SS_SESSION_FILES = 64 };
+enum { SS_FILES = 64, SS_DEBUG_FILES = 8, PAGE = 4096 }; /* a stack has seldom code of more */
 
-/* A session of libdw, and the separate debug files that it keeps open. */
-typedef struct ss_session {
-    Dwfl *dwfl; /* NULL: not begun */
+/* A file in libdw, and the separate debug files that libdw keeps open for it. */
+typedef struct kept_file {
+    Dwfl *dwfl;
+    Dwfl_Module *module; /* NULL: libdw cannot read it */
+    uint64_t start;      /* its load address, as libdw counts */
+    uint64_t size;
+    struct stat status;  /* another one is another file */
+    uintptr_t mapped_at; /* where the mapping is known to be of this file, or 0 */
     uint32_t opened_count;
     struct {
         int fd;
         dev_t device;
         ino_t inode;
-    } opened[SS_SESSION_FILES];
-} ss_session;
+    } opened[SS_DEBUG_FILES];
+    char path[SS_BINARY_PATH_MAX];
+} kept_file;
+
+/* (LOCK of native.c) */
+static kept_file kept[SS_FILES];
+static uint32_t next_file;
+static kept_file *reading; /* which libdw reads now */
 
 /* ---- Loading libdw ----------------------------------------------------------------------------*/
 
@@ -212,63 +223,48 @@ static __attribute__((noreturn)) void ss_debug_leave(void)
     longjmp(out_of_memory, 1);
 }
 
-/* Let nothing call libdw from now on. */
-static void ss_debug_stop(void)
-{
-    broken = true;
-}
-
-/* ---- One session ------------------------------------------------------------------------------*/
-
-/* False when libdw refuses. */
-static bool ss_session_begin(ss_session *session, const Dwfl_Callbacks *callbacks)
-{
-    if (!session->dwfl && ss_dw->elf_version(EV_CURRENT) != EV_NONE)
-        session->dwfl = ss_dw->dwfl_begin(callbacks);
-    return session->dwfl != NULL;
-}
+/* ---- Debug files that are open ----------------------------------------------------------------*/
 
 /*
  * Note FD, which libdw is going to keep open: a host that closes all descriptors, as daemons do,
  * may reuse the number.  Returns FD, or -1 after closing it.
  */
-static int ss_session_note(ss_session *session, int fd)
+static int note_opened(kept_file *file, int fd)
 {
     struct stat status;
 
     if (fd < 0)
         return fd;
-    if (session->opened_count == SS_SESSION_FILES || fstat(fd, &status)) {
+    if (file->opened_count == SS_DEBUG_FILES || fstat(fd, &status)) {
         close(fd);
         return -1;
     }
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    session->opened[session->opened_count].fd = fd;
-    session->opened[session->opened_count].device = status.st_dev;
-    session->opened[session->opened_count].inode = status.st_ino;
-    session->opened_count++;
+    file->opened[file->opened_count].fd = fd;
+    file->opened[file->opened_count].device = status.st_dev;
+    file->opened[file->opened_count].inode = status.st_ino;
+    file->opened_count++;
     return fd;
 }
 
-static bool are_still_ours(const ss_session *session)
+static bool are_still_ours(const kept_file *file)
 {
-    for (uint32_t i = 0; i < session->opened_count; i++) {
+    for (uint32_t i = 0; i < file->opened_count; i++) {
         struct stat status;
 
-        if (fstat(session->opened[i].fd, &status) || status.st_dev != session->opened[i].device ||
-            status.st_ino != session->opened[i].inode)
+        if (fstat(file->opened[i].fd, &status) || status.st_dev != file->opened[i].device ||
+            status.st_ino != file->opened[i].inode)
             return false;
     }
     return true;
 }
 
-/* End SESSION, unless that would close a descriptor of the host; it can begin again. */
-static void ss_session_end(ss_session *session)
+/* Forget FILE, and close what libdw has of it, unless that would close a descriptor of the host. */
+static void forget(kept_file *file)
 {
-    if (session->dwfl && !broken && are_still_ours(session))
-        ss_dw->dwfl_end(session->dwfl); /* otherwise leak it: it would close what is the host's */
-    session->dwfl = NULL;
-    session->opened_count = 0;
+    if (file->dwfl && !broken && are_still_ours(file))
+        ss_dw->dwfl_end(file->dwfl); /* otherwise leak it: it would close what is the host's */
+    memset(file, 0, offsetof(kept_file, path) + 1);
 }
 
 /* ---- Files -----------------------------------------------------------------------------------*/
@@ -290,10 +286,12 @@ static bool can_be_mapped(int fd)
     return type == ET_EXEC || type == ET_DYN;
 }
 
-/* A Dwfl_Callbacks.find_elf: maps the binary itself and closes its descriptor at once. */
-/* Opens only regular files. */
-static int ss_session_find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-                               char **file, Elf **elf)
+/*
+ * A Dwfl_Callbacks.find_elf: maps the binary itself and closes its descriptor at once.  Opens only
+ * regular files.
+ */
+static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                    char **file, Elf **elf)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
@@ -312,7 +310,7 @@ static int ss_session_find_elf(Dwfl_Module *module, void **data, const char *nam
 }
 
 /* Whether FOUND has this build-id, in lower-case hexadecimal; empty is none. */
-static bool ss_session_same_build(Dwfl_Module *found, const char *build_id)
+static bool has_build_id(Dwfl_Module *found, const char *build_id)
 {
     const unsigned char *bits;
     GElf_Addr at;
@@ -517,8 +515,8 @@ static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer 
 }
 
 /* Find symbol, functions and lines of ADDRESS; see ss_debug_lookup. */
-static void ss_debug_answer_from(Dwfl_Module *module, uintptr_t address,
-                                 bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
+static void answer_from(Dwfl_Module *module, uintptr_t address,
+                        bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
     Dwarf_Addr bias;
     Dwarf *dwarf;
@@ -605,20 +603,7 @@ static int ss_debuglink_open(const char *binary, const char *link, uint32_t chec
     return fd;
 }
 
-/* ---- This process -----------------------------------------------------------------------------*/
-
-typedef struct known_module {
-    uintptr_t start;
-    uintptr_t bias;
-    Dwfl_Module *module; /* NULL: nothing usable on disk */
-    bool replaced;       /* because there is another file */
-} known_module;
-
-/* (LOCK of native.c) everything below */
-static ss_session session;
-static uint64_t session_generation;
-static known_module *known;
-static size_t known_count, known_room;
+/* ---- Files ------------------------------------------------------------------------------------*/
 
 /* Search by build-id, then by name: libdw's own wider search could ask a debuginfod server. */
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
@@ -626,154 +611,18 @@ static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dw
 {
     int fd = ss_dw->dwfl_build_id_find_debuginfo(module, data, name, base, file, link, crc, out);
 
-    return ss_session_note(&session, fd < 0 ? ss_debuglink_open(name, link, crc) : fd);
+    return note_opened(reading, fd < 0 ? ss_debuglink_open(name, link, crc) : fd);
 }
 
 static const Dwfl_Callbacks callbacks = {
-    .find_elf = ss_session_find_elf,
+    .find_elf = find_elf,
     .find_debuginfo = find_debuginfo,
 };
-
-static void forget_all(void)
-{
-    ss_session_end(&session);
-    ss_free(known);
-    known = NULL;
-    known_count = known_room = 0;
-}
-
-void ss_debug_refresh(uint64_t generation)
-{
-    if (generation != session_generation)
-        forget_all();
-    session_generation = generation;
-}
-
-void ss_debug_close(void)
-{
-    forget_all();
-    ss_debug_forget_files();
-    ss_debug_stop();
-}
-
-/*
- * The file on disk may have been replaced since it was mapped; then it does not describe the
- * module.
- */
-static Dwfl_Module *report(const ss_binary *module, bool *replaced)
-{
-    Dwfl_Module *found;
-    GElf_Addr bias;
-
-    if (!*module->path)
-        return NULL;
-    ss_dw->dwfl_report_begin_add(session.dwfl);
-    found = ss_dw->dwfl_report_module(session.dwfl, module->path, module->start, module->end);
-    ss_dw->dwfl_report_end(session.dwfl, NULL, NULL);
-    if (!found || !ss_dw->dwfl_module_getelf(found, &bias))
-        return NULL;
-    *replaced = !ss_session_same_build(found, module->build_id) ||
-                (!*module->build_id && !ss_file_is_mapped(module));
-    return *replaced || bias != module->bias ? NULL : found;
-}
-
-void ss_debug_make_room(void)
-{
-    known_module *grown;
-
-    if (known_count < known_room)
-        return;
-    grown = ss_realloc(known, known_room + 8, sizeof *known);
-    if (!grown)
-        return;
-    known = grown;
-    known_room += 8;
-}
-
-static const known_module *module_for(const ss_binary *module)
-{
-    for (size_t i = 0; i < known_count; i++) {
-        if (known[i].start == module->start && known[i].bias == module->bias)
-            return &known[i];
-    }
-    if (!ss_session_begin(&session, &callbacks) || known_count == known_room)
-        return NULL;
-    known[known_count] = (known_module){module->start, module->bias, NULL, false};
-    known[known_count].module = report(module, &known[known_count].replaced);
-    return &known[known_count++];
-}
-
-typedef struct question {
-    const ss_binary *module;
-    uintptr_t address;
-    bool (*is_enough)(const char *symbol);
-    ss_debug_answer *answer;
-} question;
-
-static void look_up(void *data)
-{
-    const question *q = data;
-    const known_module *module = module_for(q->module);
-
-    if (module && module->module)
-        ss_debug_answer_from(module->module, q->address, q->is_enough, q->answer);
-    q->answer->replaced = module && module->replaced;
-}
-
-void ss_debug_lookup(const ss_binary *module, uintptr_t address,
-                     bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
-{
-    question q = {module, address, is_enough, answer};
-
-    if (!ss_debug_run(look_up, &q))
-        memset(answer, 0, sizeof *answer);
-}
-
-/* ---- Files that are not loaded ----------------------------------------------------------------*/
-
-/*
- * Debug information of files that are not loaded.  Each has a session of its own, in which it lies
- * as if it were loaded: at the addresses that its program headers name.
- */
-
-enum { FILES = 32, PAGE = 4096 }; /* a stack has seldom code of more binaries */
-
-typedef struct kept_file {
-    ss_session session;
-    Dwfl_Module *module; /* NULL: libdw cannot read it */
-    uint64_t start;      /* its load address, as libdw counts */
-    uint64_t size;
-    struct stat status; /* another one is another file */
-    char path[SS_BINARY_PATH_MAX];
-} kept_file;
 
 /* The addresses that the segments of a file take. */
 typedef struct extent {
     uint64_t low, high;
 } extent;
-
-/* (LOCK of native.c) everything below */
-static kept_file files[FILES];
-static uint32_t next_slot;
-static ss_session *reading; /* that of the file which libdw reads now */
-
-/*
- * Search by build-id.  libdw asks debuginfod servers only where the environment names some, and
- * only in its wider search.
- */
-static int find_beside(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-                       const char *file, const char *link, GElf_Word crc, char **out)
-{
-    return ss_session_note(reading, ss_dw->dwfl_build_id_find_debuginfo(module, data, name, base,
-                                                                        file, link, crc, out));
-}
-
-static const Dwfl_Callbacks file_callbacks = {
-    .find_elf = ss_session_find_elf,
-    .find_debuginfo = find_beside,
-};
-
-/* ---- Headers ---------------------------------------------------------------------------------*/
 
 static bool is_ours(const Elf64_Ehdr *header)
 {
@@ -813,21 +662,6 @@ static bool read_extent(int fd, extent *out)
     return out->low < out->high;
 }
 
-/* ---- The files that are kept -----------------------------------------------------------------*/
-
-static void forget(kept_file *file)
-{
-    ss_session_end(&file->session);
-    file->module = NULL;
-    *file->path = 0;
-}
-
-void ss_debug_forget_files(void)
-{
-    for (size_t i = 0; i < FILES; i++)
-        forget(&files[i]);
-}
-
 static bool is_same(const struct stat *one, const struct stat *other)
 {
     return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
@@ -835,11 +669,17 @@ static bool is_same(const struct stat *one, const struct stat *other)
            one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
 }
 
-static kept_file *kept(const char *path, const struct stat *status)
+/* The kept file at PATH with that BUILD_ID, whatever is there now; or, if STATUS is not NULL, that
+   one. */
+static kept_file *find_kept(const char *path, const char *build_id, const struct stat *status)
 {
-    for (size_t i = 0; i < FILES; i++) {
-        if (!strcmp(files[i].path, path) && is_same(&files[i].status, status))
-            return &files[i];
+    for (size_t i = 0; i < SS_FILES; i++) {
+        kept_file *file = &kept[i];
+
+        if (!strcmp(file->path, path) &&
+            (status ? is_same(&file->status, status)
+                    : *build_id && file->module && has_build_id(file->module, build_id)))
+            return file;
     }
     return NULL;
 }
@@ -847,16 +687,16 @@ static kept_file *kept(const char *path, const struct stat *status)
 /* Have libdw open FILE, whose segments are at ADDRESSES. */
 static void begin(kept_file *file, const extent *addresses)
 {
-    Dwfl *dwfl;
     Dwfl_Module *found;
     GElf_Addr bias;
 
-    if (!ss_session_begin(&file->session, &file_callbacks))
+    if (ss_dw->elf_version(EV_CURRENT) != EV_NONE)
+        file->dwfl = ss_dw->dwfl_begin(&callbacks);
+    if (!file->dwfl)
         return;
-    dwfl = file->session.dwfl;
-    ss_dw->dwfl_report_begin_add(dwfl);
-    found = ss_dw->dwfl_report_module(dwfl, file->path, addresses->low, addresses->high);
-    ss_dw->dwfl_report_end(dwfl, NULL, NULL);
+    ss_dw->dwfl_report_begin_add(file->dwfl);
+    found = ss_dw->dwfl_report_module(file->dwfl, file->path, addresses->low, addresses->high);
+    ss_dw->dwfl_report_end(file->dwfl, NULL, NULL);
     if (!found || !ss_dw->dwfl_module_getelf(found, &bias))
         return;
     file->module = found;
@@ -864,78 +704,98 @@ static void begin(kept_file *file, const extent *addresses)
     file->size = addresses->high - addresses->low;
 }
 
-/* Find PATH among the kept files, or open it in place of the oldest one. */
+/* Find what is at PATH now among the kept files, or open it in place of the oldest one. */
 static ss_file_status open_file(const char *path, kept_file **out)
 {
     struct stat status;
     extent addresses;
-    kept_file *file;
     bool readable;
     int fd;
 
     /* A report names what it likes, and to open a device is to act on it. */
     if (stat(path, &status) || !S_ISREG(status.st_mode))
         return SS_FILE_MISSING;
+    *out = find_kept(path, "", &status);
+    if (*out)
+        return (*out)->module ? SS_FILE_READ : SS_FILE_NO_BINARY;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return SS_FILE_MISSING;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
-        close(fd);
-        return SS_FILE_MISSING;
-    }
-    file = kept(path, &status);
-    readable = file || read_extent(fd, &addresses);
+    readable = !fstat(fd, &status) && S_ISREG(status.st_mode) && read_extent(fd, &addresses);
     close(fd);
     if (!readable)
         return SS_FILE_NO_BINARY;
-    if (!file) {
-        file = &files[next_slot++ % FILES];
-        forget(file);
-        memcpy(file->path, path, strlen(path) + 1);
-        file->status = status;
-        reading = &file->session;
-        begin(file, &addresses);
-    }
-    *out = file;
-    return file->module ? SS_FILE_READ : SS_FILE_NO_BINARY;
+    *out = &kept[next_file++ % SS_FILES];
+    forget(*out);
+    memcpy((*out)->path, path, strlen(path) + 1);
+    (*out)->status = status;
+    reading = *out;
+    begin(*out, &addresses);
+    return (*out)->module ? SS_FILE_READ : SS_FILE_NO_BINARY;
+}
+
+/* Whether FILE is the one that MODULE is of.  Without a build-id each fits that is not loaded. */
+static bool is_of_module(kept_file *file, const ss_binary *module)
+{
+    if (!module->start && !*module->build_id)
+        return true;
+    if (!has_build_id(file->module, module->build_id))
+        return false;
+    if (*module->build_id)
+        return true;
+    if (!ss_met_file_stays(module->start + 1) ||
+        (file->mapped_at != module->start && !ss_file_is_mapped(module)))
+        return false;
+    file->mapped_at = module->start;
+    return true;
 }
 
 /* ---- Looking up ------------------------------------------------------------------------------*/
 
-typedef struct file_question {
-    const char *path, *build_id;
+typedef struct question {
+    const ss_binary *module;
     uint64_t offset;
+    bool (*is_enough)(const char *symbol);
     ss_debug_answer *answer;
     ss_file_status status;
-} file_question;
+} question;
 
-static void look_up_in_file(void *data)
+static void look_up(void *data)
 {
-    file_question *q = data;
-    kept_file *file;
+    question *q = data;
+    kept_file *file = find_kept(q->module->path, q->module->build_id, NULL);
 
-    q->status = open_file(q->path, &file);
+    q->status = file ? SS_FILE_READ : open_file(q->module->path, &file);
     if (q->status != SS_FILE_READ)
         return;
-    reading = &file->session;
-    if (*q->build_id && !ss_session_same_build(file->module, q->build_id))
+    reading = file;
+    if (!is_of_module(file, q->module))
         q->status = SS_FILE_OTHER_BUILD;
     else if (q->offset < file->size)
-        ss_debug_answer_from(file->module, file->start + q->offset, NULL, q->answer);
+        answer_from(file->module, file->start + q->offset, q->is_enough, q->answer);
     if (q->answer->symbol)
         q->answer->symbol_start -= file->start;
 }
 
-ss_file_status ss_debug_lookup_file(const char *path, const char *build_id, uint64_t offset,
-                                    ss_debug_answer *answer)
+ss_file_status ss_debug_lookup(const ss_binary *module, uint64_t offset,
+                               bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
-    file_question q = {path, build_id, offset, answer, SS_FILE_READ};
+    question q = {module, offset, is_enough, answer, SS_FILE_READ};
 
-    if (strlen(path) >= SS_BINARY_PATH_MAX)
-        return SS_FILE_MISSING;
-    if (!ss_debug_run(look_up_in_file, &q)) {
-        memset(answer, 0, sizeof *answer);
-        return SS_FILE_NO_MEMORY;
-    }
-    return q.status;
+    if (ss_debug_run(look_up, &q))
+        return q.status;
+    memset(answer, 0, sizeof *answer);
+    return SS_FILE_NO_MEMORY;
+}
+
+void ss_debug_forget(void)
+{
+    for (size_t i = 0; i < SS_FILES; i++)
+        forget(&kept[i]);
+}
+
+void ss_debug_close(void)
+{
+    ss_debug_forget();
+    broken = true; /* let nothing call libdw from now on */
 }

@@ -198,7 +198,6 @@ typedef struct native_facts {
 /* All facts about one address; its strings are borrowed. */
 typedef struct finding {
     const native_facts *facts;
-    bool in_file; /* the binary need not be loaded, and addresses are offsets in it */
     ss_file_status status;
     ss_debug_answer debug;
     uint32_t count;
@@ -249,7 +248,6 @@ static void use_generation(uint64_t generation)
     if (generation != cache_generation)
         empty_cache();
     cache_generation = generation;
-    ss_debug_refresh(generation);
 }
 
 /* Where the answer for ADDRESS is, or is to be, in its set.  Call under the lock. */
@@ -340,10 +338,10 @@ static void draft(finding *found)
         frame->file = debug->frames[i].file;
         frame->line = debug->frames[i].line;
         frame->column = debug->frames[i].column;
-        found->frames[i].replaced = debug->replaced;
+        found->frames[i].replaced = found->status == SS_FILE_OTHER_BUILD;
     }
     last = &found->frames[found->count - 1].frame;
-    start = debug->symbol ? debug->symbol_start : facts->symbol_start;
+    start = debug->symbol ? facts->module.start + debug->symbol_start : facts->symbol_start;
     last->function_offset = start ? facts->address - start : 0;
     if (!last->function)
         last->function = debug->symbol ? debug->symbol : facts->symbol;
@@ -358,12 +356,9 @@ static void ask_libraries(void *data)
     finding *found = data;
     const native_facts *facts = found->facts;
 
-    if (found->in_file)
-        found->status = ss_debug_lookup_file(facts->module.path, facts->module.build_id,
-                                             facts->address - 1, &found->debug);
-    else if (facts->debug)
-        ss_debug_lookup(&facts->module, facts->address - 1,
-                        facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
+    if (facts->debug)
+        found->status = ss_debug_lookup(&facts->module, facts->address - 1 - facts->module.start,
+                                        facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
     draft(found);
     for (uint32_t i = 0; i < found->count; i++) {
         stacksplice_frame *frame = &found->frames[i].frame;
@@ -419,8 +414,6 @@ static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
     memset(found, 0, sizeof *found);
     found->facts = facts;
     use_generation(generation);
-    if (facts->debug)
-        ss_debug_make_room();
     asked = ss_room_call(ask_libraries, found);
     if (!asked)
         draft(found);
@@ -479,7 +472,6 @@ static ss_native_answer *look_up_file(const native_facts *facts, ss_file_status 
 
     memset(found, 0, sizeof *found);
     found->facts = facts;
-    found->in_file = true;
     found->status = SS_FILE_NO_MEMORY;
     if (ss_room_call(ask_libraries, found) && found->status == SS_FILE_READ)
         a = ss_native_pack(found->frames, found->count);
@@ -501,6 +493,7 @@ ss_native_answer *ss_native_find_in_file(const ss_binary *file, uintptr_t offset
     memset(facts, 0, offsetof(native_facts, module));
     facts->address = offset;
     facts->module = *file;
+    facts->debug = true;
     facts->demangle = ss_demangler_load();
     if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
         a = look_up_file(facts, status);
