@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import stacksplice
 from stacksplice import _stacksplice, winrt
@@ -60,6 +62,14 @@ def test_not_an_hresult(function):
     for value in (1 << 32, -(1 << 31) - 1, 1 << 100):
         with pytest.raises(OverflowError, match="hresult|error"):
             function(value)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have it")
+def test_captures_at_the_raise_before_3_12():
+    hook = sys.excepthook
+    with pytest.raises(NotImplementedError, match=r"3\.12 or newer\), but this is Python 3\.11\."):
+        stacksplice.install(capture_at_raise=True)
+    assert sys.excepthook is hook
 
 
 def test_success_codes():

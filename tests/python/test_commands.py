@@ -147,6 +147,7 @@ def test_show_of_several_files(info, saved, tmp_path):
 def test_show_as_json(info, saved, tmp_path):
     many = tmp_path / "many.json"
     many.write_text(f"[{wrapped(info, order='A-1')}, {info.to_json()}]", encoding="utf-8")
+    assert command("show", str(many)).stdout == f"==== order: A-1 ====\n{info.format()}\n{info.format()}"
     lines = command("show", "--json", str(many), saved).stdout.splitlines()
     assert [json.loads(line) for line in lines] == [
         {"order": "A-1", "error": info.to_dict()},
@@ -174,12 +175,6 @@ def test_output_that_cannot_be_written(saved):
     with open("/dev/full", "w") as full:
         done = command("show", str(saved), stdout=full, status=2)
     assert done.stderr == "stacksplice: cannot write to standard output: No space left on device\n"
-
-
-def test_version_tells_the_build():
-    lines = command("--version").stdout.splitlines()
-    assert lines == command("version").stdout.splitlines()
-    assert lines[2] == f"built with {_stacksplice._build()}" and "compiler: " in lines[2]
 
 
 # ---- doctor --------------------------------------------------------------------------------------

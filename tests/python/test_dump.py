@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, Resting, command, compile_c, environment, start
+from building import HERE, PACKAGE, Resting, command, compile_c, environment, ran, start
 from html_pages import Page
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.process import mark_start_up
@@ -411,14 +411,9 @@ def test_both_ends_of_a_very_long_stack(tmp_path):
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     (tmp_path / "deep.c").write_text(DEEP)
-    child = subprocess.Popen([compile_c(tmp_path / "deep", [tmp_path / "deep.c"])], stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        child.stdout.readline()
-        done = subprocess.run([PROGRAM, "--pid", str(child.pid)], capture_output=True, check=True)
-    finally:
-        end(child)
-    stack = json.loads(done.stdout)["threads"][0]["stack"]
+    with Resting(compile_c(tmp_path / "deep", [tmp_path / "deep.c"])) as child:
+        shown = ran(PROGRAM, "--pid", child.pid).stdout
+    stack = json.loads(shown)["threads"][0]["stack"]
     middle = 1 << 14
     assert [at for at, frame in enumerate(stack) if frame["kind"] == "gap"] == [middle]
     left_out = re.fullmatch(

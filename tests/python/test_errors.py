@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import copy
-import multiprocessing
-import os
 import pickle
 
 import pytest
@@ -116,23 +113,6 @@ def test_pickle_and_copy_still_work(border, value):
     assert stacksplice.error_info(other) != stacksplice.error_info(exc)
 
 
-def fails_after_crossing(path):
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("border", path)
-    border = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(border)
-    border.call(boom, ValueError("in a worker"))
-
-
-def test_process_pool(border_path):
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        exc = pool.submit(fails_after_crossing, str(border_path)).exception()
-    assert type(exc) is ValueError and exc.args == ("in a worker",)
-    assert stacksplice.error_info(exc).process["id"] != os.getpid()
-
-
 # ---- Stacks --------------------------------------------------------------------------------------
 
 
@@ -238,58 +218,12 @@ def test_stale_error_is_not_told(border):
     assert isinstance(exc, stacksplice.HResultError) and str(exc) == "Unspecified error"
 
 
-def test_cause_and_context_are_transformed(border):
-    def with_cause():
-        try:
-            raise ValueError("first")
-        except ValueError as exc:
-            raise RuntimeError("second") from exc
-
-    def with_context():
-        try:
-            raise KeyError("first")
-        except KeyError:
-            raise RuntimeError("second")
-
-    def without():
-        try:
-            raise KeyError("first")
-        except KeyError:
-            raise RuntimeError("second") from None
-
-    for function, message in ((with_cause, "first"), (with_context, "'first'")):
-        exc = caught(border.call, function)
-        cause = stacksplice.error_info(exc).transformed
-        assert cause.message == message
-        assert cause.language_exception is (exc.__cause__ or exc.__context__)
-        assert cause.transformed is None
-        assert names(cause.stack)[0] == function.__name__
-    assert stacksplice.error_info(caught(border.call, without)).transformed is None
-
-
 def test_cause_leaves_the_slot_alone(border):
     exc = RuntimeError("second")
     exc.__cause__ = ValueError("first")
     stacksplice.originate(KeyError("in flight"))
     border.hold(exc)
     assert stacksplice.peek_error().type == "KeyError"
-
-
-def test_long_and_circular_causes_end(border):
-    first, second = ValueError("first"), ValueError("second")
-    first.__cause__, second.__cause__ = second, first
-    info = stacksplice.error_info(caught(border.call, boom, first))
-    assert info.transformed.message == "second"
-    last = ValueError("0")
-    for number in range(1, 200):
-        following = ValueError(str(number))
-        following.__cause__ = last
-        last = following
-    info = stacksplice.error_info(caught(border.call, boom, last))
-    count = 0
-    while info is not None:
-        info, count = info.transformed, count + 1
-    assert 10 < count <= 64
 
 
 # ---- Language exceptions as COM objects ----------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 
 import pytest
 from building import HERE
@@ -29,16 +28,6 @@ def test_every_call_of_real_work(check, work):
     check.assert_good(10)
 
 
-def test_plain(check):
-    def inner():
-        return check()
-
-    def outer():
-        return inner()
-
-    assert outer()
-
-
 def test_200_inlined_calls(check):
     def down(n):
         return check() if n == 0 else down(n - 1)
@@ -58,20 +47,16 @@ def test_lock_released_in_c(check):
     sorted([2, 1], key=check)
 
 
-def test_in_except_nested_twice(check):
-    try:
-        raise ValueError
-    except ValueError:
-        try:
-            raise KeyError
-        except KeyError:
-            check()
-
-
-def test_in_finally(check):
+def test_while_exceptions_are_handled(check):
     with contextlib.suppress(ValueError):
         try:
             raise ValueError
+        except ValueError:
+            try:
+                raise KeyError
+            except KeyError:
+                check()
+            raise
         finally:
             check()
 
@@ -86,13 +71,8 @@ def test_init(check):
     check.assert_good(50)
 
 
-def test_thread(check):
-    thread = threading.Thread(target=check)
-    thread.start()
-    thread.join()
-
-
-def six_threads(border, without_lock):
+@pytest.mark.parametrize("without_lock", [False, True])
+def test_six_threads_racing(border, without_lock):
     """At a switch interval of 10 µs."""
     checkers = [Checker(border) for _ in range(6)]
 
@@ -104,14 +84,6 @@ def six_threads(border, without_lock):
     race(work, [(checker,) for checker in checkers])
     for checker in checkers:
         checker.assert_good(80)
-
-
-def test_six_threads_racing(border):
-    six_threads(border, without_lock=False)
-
-
-def test_six_threads_racing_without_the_lock(border):
-    six_threads(border, without_lock=True)
 
 
 def test_inside_settrace(check):

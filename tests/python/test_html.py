@@ -161,11 +161,13 @@ def test_without_the_packages(child):
         "try: info.to_html()\n"
         "except ImportError as exc: print(exc)\n"
         "from stacksplice.__main__ import main\n"
+        "assert main(['core', '--html', 'out.html', '/dev/null']) == 2\n"
+        "assert main(['dump', '--html', 'out.html', '1']) == 2\n"
         "sys.exit(main(['show', '--html', 'out.html', 'in.json']))\n"
     )
     done = child(source, status=2)
     line = "HTML pages need Jinja2 and Pygments: pip install 'stacksplice[html]'\n"
-    assert done.stdout == line and done.stderr == f"stacksplice: {line}"
+    assert done.stdout == line and done.stderr == f"stacksplice: {line}" * 3
 
 
 def test_the_command(tmp_path):

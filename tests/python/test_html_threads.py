@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pytest
@@ -154,20 +153,6 @@ def test_a_damaged_thread_is_one_line(tmp_path):
     for form in ((), ("--html", "-")):
         done = command("show", *form, str(file), status=2)
         assert done.stderr == f"stacksplice: cannot show {file}: report 1 is damaged: KeyError: 'answered'\n"
-
-
-def test_without_the_packages(child):
-    source = (
-        "import sys, stacksplice; sys.modules['jinja2'] = None\n"
-        "from stacksplice.__main__ import main\n"
-        f"assert main(['core', '--html', 'out.html', {os.devnull!r}]) == 2\n"
-        "sys.exit(main(['dump', '--html', 'out.html', '1']))\n"
-    )
-    done = child(source, status=2)
-    assert (
-        done.stderr
-        == "stacksplice: HTML pages need Jinja2 and Pygments: pip install 'stacksplice[html]'\n" * 2
-    )
 
 
 def test_exceptions_of_python_stand_at_their_threads(tmp_path):

@@ -251,18 +251,6 @@ def test_a_cause_or_a_member_that_crossed(log, crossing):
     assert "RuntimeError: outer" in text.getvalue()
 
 
-def test_nothing_is_imported_before_it_is_needed(child):
-    done = child(
-        "import sys\n"
-        "before = set(sys.modules)\n"
-        "import stacksplice\n"
-        "late = {'asyncio', 'dataclasses', 'inspect', 'json', 'logging', 'threading', 'typing'}\n"
-        "late |= {f'stacksplice.{name}' for name in ('_hooks', '_live', '_unhandled')}\n"
-        "print(sorted(late & (set(sys.modules) - before)))\n"
-    )
-    assert done.stdout == "[]\n"
-
-
 # ---- JSON Lines ----------------------------------------------------------------------------------
 
 

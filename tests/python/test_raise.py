@@ -15,8 +15,7 @@ import stacksplice
 from gap_reasons import AWAITED, RETURNED
 from raising import caught, names, reasons
 
-ON = sys.version_info >= (3, 12)
-needs_monitoring = pytest.mark.skipif(not ON, reason="there is no sys.monitoring before 3.12")
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
 
 
 @pytest.fixture
@@ -32,15 +31,6 @@ def raise_deep(n):
     raise ValueError("deep")
 
 
-@pytest.mark.skipif(ON, reason="3.12 and newer have it")
-def test_before_3_12_it_says_so():
-    hook = sys.excepthook
-    with pytest.raises(NotImplementedError, match=r"3\.12 or newer\), but this is Python 3\.11\."):
-        stacksplice.install(capture_at_raise=True)
-    assert sys.excepthook is hook
-
-
-@needs_monitoring
 def test_the_stack_is_whole(at_raise):
     exc = caught(raise_deep, 2)
     info = stacksplice.originate(exc)
@@ -60,14 +50,12 @@ def test_the_stack_is_whole(at_raise):
     stacksplice.take_error()
 
 
-@needs_monitoring
 def test_without_it_there_is_a_gap(at_raise):
     stacksplice.uninstall()
     info = stacksplice.originate(caught(raise_deep, 1))
     assert reasons(info.stack) == [RETURNED]
 
 
-@needs_monitoring
 def test_raised_in_c_functions(at_raise):
     for function, argument in [(int, "x"), (json.loads, "{"), ({}.__getitem__, 1), (len, 1)]:
         info = stacksplice.originate(caught(function, argument))
@@ -75,7 +63,6 @@ def test_raised_in_c_functions(at_raise):
         assert names(info.stack)[-1:] and "caught" in names(info.stack)
 
 
-@needs_monitoring
 def test_first_sight_wins(at_raise):
     def first():
         raise KeyError("kept")
@@ -88,7 +75,6 @@ def test_first_sight_wins(at_raise):
     assert names(stacksplice.originate(exc).stack)[:2] == ["first", "caught"]
 
 
-@needs_monitoring
 def test_chained_and_regenerated(at_raise):
     def cause():
         raise KeyError("cause")
@@ -115,7 +101,6 @@ def test_chained_and_regenerated(at_raise):
     assert names(info.transformed.stack)[:2] == ["cause", "effect"]
 
 
-@needs_monitoring
 def test_tasks_and_threads(at_raise):
     found = []
 
@@ -138,7 +123,6 @@ def test_tasks_and_threads(at_raise):
     assert [reasons(info.stack) for info in found] == [[AWAITED], []]
 
 
-@needs_monitoring
 def test_nothing_is_kept_alive(at_raise):
     class Error(Exception):
         alive = 0
@@ -162,14 +146,12 @@ def test_nothing_is_kept_alive(at_raise):
         gc.enable()
 
 
-@needs_monitoring
 def test_iteration_ends_without_captures(at_raise):
     with pytest.raises(StopIteration) as caught_stop:
         next(iter(()))
     assert caught_stop.value.__dict__ == {}
 
 
-@needs_monitoring
 def test_exceptions_that_take_nothing(at_raise):
     class Closed(Exception):
         __slots__ = ()
@@ -189,7 +171,6 @@ def test_exceptions_that_take_nothing(at_raise):
     assert names(stacksplice.originate(exc).stack)[:2] == ["fail", "caught"]
 
 
-@needs_monitoring
 def test_tool_ids_are_shared_politely(at_raise):
     monitoring = sys.monitoring
     stacksplice.install(capture_at_raise=True)  # again: nothing new
@@ -234,12 +215,10 @@ assert sys.excepthook is sys.__excepthook__
 """
 
 
-@needs_monitoring
 def test_switched_by_many_threads_at_once(child):
     child(SWITCH)  # where no lupa is, for whose runtimes each install() searches all objects
 
 
-@needs_monitoring
 def test_beside_a_debugger_and_coverage(at_raise):
     monitoring = sys.monitoring
     events, seen = monitoring.events, []
@@ -261,7 +240,6 @@ def test_beside_a_debugger_and_coverage(at_raise):
     assert reasons(info.stack) == [] and names(info.stack)[0] == "raise_deep"
 
 
-@needs_monitoring
 def test_it_is_the_same_exception_to_everybody_else(at_raise):
     exc = caught(raise_deep, 1)
     text = "".join(traceback.format_exception(exc))
@@ -273,7 +251,6 @@ def test_it_is_the_same_exception_to_everybody_else(at_raise):
     assert exc.__reduce__() == plain.__reduce__() and pickle.dumps(exc) == pickle.dumps(plain)
 
 
-@needs_monitoring
 def test_errors_of_memory_are_survived(at_raise):
     def fail():
         raise MemoryError
@@ -281,7 +258,6 @@ def test_errors_of_memory_are_survived(at_raise):
     assert names(stacksplice.originate(caught(fail)).stack)[:2] == ["fail", "caught"]
 
 
-@needs_monitoring
 def test_at_the_end_of_the_interpreter(child):
     done = child("""
 import atexit, stacksplice

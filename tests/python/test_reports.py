@@ -327,15 +327,9 @@ def test_show_prints_a_saved_report(border, tmp_path):
         "received by python",
     ):
         assert part in text
-    many = tmp_path / "many.json"
-    many.write_text(json.dumps([info.to_dict(), info.to_dict()]))
-    assert command("show", str(many)).stdout.count("RuntimeError: ") == 2
-    many.write_text(json.dumps([{"order": "A-1", "error": info.to_dict()}]))
-    assert command("show", str(many)).stdout == f"==== order: A-1 ====\n{text}"
     lines = tmp_path / "lines.json"
     lines.write_text(info.to_json() * 3, encoding="utf-8")
     assert command("show", str(lines)).stdout.count("RuntimeError: ") == 3
-    assert command("show", "-", input=info.to_json()).stdout == text
 
 
 def test_json_lines_end_at_line_feeds_alone(border, tmp_path):
@@ -415,7 +409,7 @@ def test_help_and_version():
     lines = command("version").stdout.splitlines()
     assert lines[0] == f"stacksplice {stacksplice.__version__}"
     assert lines[1] == f"core {stacksplice.__version__}, {PACKAGE / 'libstacksplice.so.0'}"
-    assert lines[2].startswith("built with ")
+    assert lines[2] == f"built with {stacksplice._stacksplice._build()}" and "compiler: " in lines[2]
     assert lines[3].startswith(f"Python {sys.version.split()[0]}, ")
 
 
