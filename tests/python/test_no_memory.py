@@ -158,11 +158,6 @@ ROWS = {
         "lambda _: repr(_stacksplice.exception_for(E_INVALIDARG, 'text'))",
         "lambda _, text: 'text' in text or 1 / 0",
     ),
-    "exception_table": (
-        "nothing",
-        "lambda _: _stacksplice.exception_table()",
-        "equals(_stacksplice.exception_table())",
-    ),
     "format_exception": ("known", "stacksplice.format_exception", f"told({WORDS})"),
     "str": ("info_of", "str", f"told({WORDS})"),
     "to_json": ("info_of", "lambda info: info.to_json()", "told('ValueError', 'of the group', 'fails')"),

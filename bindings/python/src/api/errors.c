@@ -147,13 +147,6 @@ static PyObject *exception_for(PyObject *module, PyObject *arguments)
     return exc;
 }
 
-static PyObject *exception_table(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-    return sspy_hresult_table();
-}
-
 /* ---- Unhandled exceptions ---------------------------------------------------------------------*/
 
 PyDoc_STRVAR(fail_fast_doc,
@@ -202,8 +195,6 @@ PyMethodDef sspy_error_functions[] = {
     {"raise_error", raise_error, METH_O, raise_error_doc},
     {"hresult_of", hresult_of, METH_O, hresult_of_doc},
     {"exception_for", exception_for, METH_VARARGS, exception_for_doc},
-    {"exception_table", exception_table, METH_NOARGS,
-     "exception_table()\n--\n\n[(class, HRESULT)], [(errno, HRESULT)] as they are tried."},
     {"fail_fast", fail_fast, METH_O, fail_fast_doc},
     {"report_unhandled", report_unhandled, METH_O, report_unhandled_doc},
     {"_save_error", sspy_save_error, METH_NOARGS, NULL},

@@ -146,7 +146,8 @@ HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc)
 
 /* ---- Back -------------------------------------------------------------------------------------*/
 
-PyObject *sspy_type_for(HRESULT hr, int *errno_out)
+/* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */
+static PyObject *type_for(HRESULT hr, int *errno_out)
 {
     uint32_t bits = (uint32_t)hr;
 
@@ -160,48 +161,7 @@ PyObject *sspy_type_for(HRESULT hr, int *errno_out)
     return *errno_out ? PyExc_OSError : PyExc_Exception;
 }
 
-/* ---- For tests and callers --------------------------------------------------------------------*/
-
-static int append_row(PyObject *list, PyObject *row)
-{
-    int failed = !row || PyList_Append(list, row);
-
-    Py_XDECREF(row);
-    return failed ? -1 : 0;
-}
-
-static int fill_table(PyObject *classes, PyObject *out, PyObject *back)
-{
-    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
-        if (append_row(classes, Py_BuildValue("(OI)", *class_rows[i].type, class_rows[i].hresult)))
-            return -1;
-    for (int number = 1; number < 4096; number++) {
-        uint32_t code = (uint32_t)stacksplice_hresult_from_errno(number);
-
-        if ((code & 0xFFFF0000u) == WIN32_HRESULT &&
-            append_row(out, Py_BuildValue("(iI)", number, code)))
-            return -1;
-    }
-    for (uint32_t code = WIN32_HRESULT; code <= (WIN32_HRESULT | 0xFFFF); code++) {
-        int number = stacksplice_errno_from_hresult((HRESULT)code);
-
-        if (number && append_row(back, Py_BuildValue("(iI)", number, code)))
-            return -1;
-    }
-    return 0;
-}
-
-PyObject *sspy_hresult_table(void)
-{
-    PyObject *classes = PyList_New(0), *out = PyList_New(0), *back = PyList_New(0), *all = NULL;
-
-    if (classes && out && back && fill_table(classes, out, back) == 0)
-        all = PyTuple_Pack(3, classes, out, back);
-    Py_XDECREF(classes);
-    Py_XDECREF(out);
-    Py_XDECREF(back);
-    return all;
-}
+/* ---- For callers ------------------------------------------------------------------------------*/
 
 int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr)
 {
@@ -229,40 +189,11 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr)
  *
  * For E_INVALIDARG the exception is an HResultError and a ValueError, and so on, so that `except
  * ValueError` works.  Each twin is made when it is first asked for, by an error or by its name: a
- * class costs as much as many captures, and most programs need none.
+ * class costs as much as many captures, and most programs need none.  Two are made at once: what they
+ * report leaves no room for it.
  */
 
 #define MODULE_NAME "stacksplice" /* where users find them */
-
-/* The builtin classes that have a twin; OSError's are found by errno. */
-static PyObject **const twin_bases[] = {
-    &PyExc_MemoryError, /* made at once, as is the next: what they report leaves no room for it */
-    &PyExc_RecursionError,
-    &PyExc_NotImplementedError,
-    &PyExc_IndexError,
-    &PyExc_ValueError,
-    &PyExc_EOFError,
-    &PyExc_OverflowError,
-    &PyExc_ZeroDivisionError,
-    &PyExc_ModuleNotFoundError,
-    &PyExc_AttributeError,
-    &PyExc_NameError,
-    &PyExc_OSError,
-    &PyExc_PermissionError,
-    &PyExc_FileNotFoundError,
-    &PyExc_FileExistsError,
-    &PyExc_TimeoutError,
-    &PyExc_BlockingIOError,
-    &PyExc_ChildProcessError,
-    &PyExc_BrokenPipeError,
-    &PyExc_ConnectionAbortedError,
-    &PyExc_ConnectionRefusedError,
-    &PyExc_ConnectionResetError,
-    &PyExc_InterruptedError,
-    &PyExc_IsADirectoryError,
-    &PyExc_NotADirectoryError,
-    &PyExc_ProcessLookupError,
-};
 
 /* None where SELF has no such attribute; NULL with a MemoryError. */
 static PyObject *attribute(PyObject *self, const char *name)
@@ -282,7 +213,7 @@ static int init_base(PyObject *self, HRESULT hr, PyObject *message)
     PyObject *result;
     int number = 0;
 
-    (void)sspy_type_for(hr, &number);
+    (void)type_for(hr, &number);
     if (!PyObject_TypeCheck(self, (PyTypeObject *)PyExc_OSError))
         result = PyObject_CallMethod(PyExc_Exception, "__init__", "OO", self, message);
     else
@@ -362,11 +293,6 @@ PyDoc_STRVAR(
     "hresult is its HRESULT as a signed int, message its message.  For well-known HRESULTs\n"
     "the exception is also an instance of the builtin class that means the same.");
 
-static PyObject *new_class(const char *name, PyObject *bases, PyObject *namespace)
-{
-    return PyObject_CallFunction((PyObject *)&PyType_Type, "sOO", name, bases, namespace);
-}
-
 static PyObject *make_hresult_error(void)
 {
     PyObject *namespace = Py_BuildValue("{ssss}", "__module__", MODULE_NAME, "__doc__", class_doc);
@@ -381,7 +307,8 @@ static PyObject *make_hresult_error(void)
         Py_XDECREF(method);
     }
     if (!failed)
-        class = new_class("HResultError", bases, namespace);
+        class = PyObject_CallFunction((PyObject *)&PyType_Type, "sOO", "HResultError", bases,
+                                      namespace);
     Py_XDECREF(namespace);
     Py_XDECREF(bases);
     return class;
@@ -416,10 +343,13 @@ static PyObject *twin_of(sspy_state *state, PyObject *base)
     return found;
 }
 
+/* Whether an HRESULT becomes BASE, or is an errno for which OSError chooses it. */
 static bool has_twin(PyObject *base)
 {
-    for (size_t i = 0; i < SSPY_COUNT_OF(twin_bases); i++)
-        if (*twin_bases[i] == base)
+    if (PyType_IsSubtype((PyTypeObject *)base, (PyTypeObject *)PyExc_OSError))
+        return true;
+    for (size_t i = 0; i < SSPY_COUNT_OF(class_rows); i++)
+        if (class_rows[i].back && *class_rows[i].back == base)
             return true;
     return false;
 }
@@ -429,14 +359,20 @@ PyObject *sspy_twin_named(PyObject *module, PyObject *name)
     static const char prefix[] = "HResult";
     enum { LENGTH = sizeof prefix - 1 };
     const char *text = PyUnicode_AsUTF8(name);
+    PyObject *builtins = text ? PyImport_ImportModule("builtins") : NULL, *base = NULL,
+             *twin = NULL;
 
-    if (!text)
+    if (!builtins)
         return NULL;
-    for (size_t i = 0; !strncmp(text, prefix, LENGTH) && i < SSPY_COUNT_OF(twin_bases); i++)
-        if (!strcmp(((PyTypeObject *)*twin_bases[i])->tp_name, text + LENGTH))
-            return Py_XNewRef(twin_of(PyModule_GetState(module), *twin_bases[i]));
-    PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute %R", MODULE_NAME, name);
-    return NULL;
+    if (!strncmp(text, prefix, LENGTH))
+        base = PyDict_GetItemString(PyModule_GetDict(builtins), text + LENGTH);
+    if (base && PyExceptionClass_Check(base) && has_twin(base) &&
+        !strcmp(((PyTypeObject *)base)->tp_name, text + LENGTH))
+        twin = Py_XNewRef(twin_of(PyModule_GetState(module), base));
+    else
+        PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute %R", MODULE_NAME, name);
+    Py_DECREF(builtins);
+    return twin;
 }
 
 int sspy_hresult_error_init(PyObject *module, sspy_state *state)
@@ -462,16 +398,12 @@ static PyObject *os_error_class(int number)
 PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *message)
 {
     int number = 0;
-    PyObject *base = Py_NewRef(sspy_type_for(hr, &number));
-    PyObject *class, *exc = NULL;
+    PyObject *base = type_for(hr, &number), *class, *exc = NULL;
 
-    if (number)
-        Py_SETREF(base, os_error_class(number));
+    base = number ? os_error_class(number) : Py_NewRef(base);
     if (!base)
         return NULL;
-    if (number && !has_twin(base))
-        Py_SETREF(base, Py_NewRef(PyExc_OSError));
-    class = has_twin(base) ? twin_of(state, base) : state->hresult_error;
+    class = base == PyExc_Exception ? state->hresult_error : twin_of(state, base);
     if (class)
         exc = PyObject_CallFunction(class, "iO", (int)hr, message);
     Py_DECREF(base);

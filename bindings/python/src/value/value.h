@@ -16,8 +16,6 @@ enum {
 /* ---- HRESULTs (hresult.c) ---------------------------------------------------------------------*/
 
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
-/* The builtin exception type (borrowed) for HR and the errno to give it (0: none). */
-PyObject *sspy_type_for(HRESULT hr, int *errno_out);
 /* The class HResultError, added to MODULE. */
 int sspy_hresult_error_init(PyObject *module, sspy_state *state);
 /* __getattr__ of MODULE: the twins of HResultError, such as HResultValueError. */
@@ -26,8 +24,6 @@ PyObject *sspy_twin_named(PyObject *module, PyObject *name);
 PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *message);
 /* An HRESULT from a Python int, signed or unsigned; -1 with an exception naming ARGUMENT. */
 int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
-/* The rows of the table, for the test of its completeness. */
-PyObject *sspy_hresult_table(void);
 
 /* ---- Notes, members and the language exception (notes.c, exception.c) -------------------------*/
 
