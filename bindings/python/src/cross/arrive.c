@@ -113,24 +113,15 @@ static PyObject *known_in(PyObject *table, PyObject *key)
     return reference ? sspy_weakref_get(reference) : NULL;
 }
 
-/* The script's whole message; NULL if no script raised ERROR or it had no message. */
+/* The script's whole message, with its NULs; NULL if no script raised ERROR or it had no message. */
 static PyObject *script_message(IScriptErrorInfo *error)
 {
-    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
-    IUnknown *unknown = NULL;
-    IScriptException *script;
-    PyObject *text = NULL;
+    IScriptException *script = sspy_script_of(error);
+    size_t length = 0;
+    const char *message = script ? script->lpVtbl->GetMessage(script, &length) : NULL;
+    PyObject *text = message && length ? sspy_text_from_utf8(message, length) : NULL;
 
-    if (info)
-        (void)info->lpVtbl->GetLanguageException(info, &unknown);
-    script = sspy_query(unknown, &stacksplice_IID_IScriptException);
-    if (script)
-        text = sspy_script_message(script);
-    if (text && PyUnicode_GET_LENGTH(text) == 0)
-        Py_CLEAR(text);
     sspy_unknown_release(script);
-    sspy_unknown_release(unknown);
-    sspy_unknown_release(info);
     return text;
 }
 

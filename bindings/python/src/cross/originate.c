@@ -7,18 +7,17 @@
 
 #include <stdlib.h>
 
-/*
- * Makes errors.  ERROR_FOR returns the error of STEP's exception, new or existing, in *ERROR with
- * an outside reference and its newest notes.  *ERROR is NULL when none is wanted (switched off, or
- * too many).  With HR the error also goes into the slot. -1 with an exception.
- */
-typedef struct sspy_maker {
+/* Makes errors. */
+typedef struct maker {
     sspy_state *state;
     const void *above;
     uint32_t errors; /* made for causes and members */
-    int (*error_for)(struct sspy_maker *maker, const sspy_step *step, HRESULT *hr,
-                     IScriptErrorInfo **error);
-} sspy_maker;
+} maker;
+
+/* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
+   notes; NULL when none is wanted (switched off, or too many).  With HR the error also goes into the
+   slot. -1 with an exception. */
+static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptErrorInfo **error);
 
 /* ---- Related ---------------------------------------------------------------------------------*/
 
@@ -49,8 +48,7 @@ static bool is_in(const sspy_step *step, PyObject *exc)
 
 /* Make the error of EXC, which belongs to STEP's exception, in *ERROR.  It is NULL if EXC is left
    out: there are too many, or EXC is too many steps away. */
-static int make_one(sspy_maker *maker, const sspy_step *step, PyObject *exc,
-                    IScriptErrorInfo **error)
+static int make_one(maker *m, const sspy_step *step, PyObject *exc, IScriptErrorInfo **error)
 {
     const sspy_step next = {exc, step, step->number + 1};
     uint32_t depth = 0;
@@ -58,18 +56,18 @@ static int make_one(sspy_maker *maker, const sspy_step *step, PyObject *exc,
 
     *error = NULL;
     if (next.number < SSPY_MAX_STEPS)
-        failed = maker->error_for(maker, &next, NULL, error);
+        failed = take_error(m, &next, NULL, error);
     if (!*error)
         return failed;
     (void)stacksplice_error_depth((IUnknown *)*error, &depth);
     if (depth >= STACKSPLICE_MAX_DEPTH) {
-        sspy_release(maker->state->interp, *error);
+        sspy_release(m->state->interp, *error);
         *error = NULL;
     }
     return failed;
 }
 
-static int begin_cause(sspy_maker *maker, const sspy_step *step, sspy_related *related)
+static int begin_cause(maker *m, const sspy_step *step, sspy_related *related)
 {
     stacksplice_relation relation;
     PyObject *cause = cause_of(step->exc, &relation);
@@ -79,7 +77,7 @@ static int begin_cause(sspy_maker *maker, const sspy_step *step, sspy_related *r
        cause that is no exception. */
     if (cause && !is_in(step, cause)) {
         if (PyExceptionInstance_Check(cause))
-            failed = make_one(maker, step, cause, &related->cause);
+            failed = make_one(m, step, cause, &related->cause);
         if (related->cause)
             related->relation = relation;
         else
@@ -91,7 +89,7 @@ static int begin_cause(sspy_maker *maker, const sspy_step *step, sspy_related *r
 
 /* A group can contain itself only through a member's cause, so members need no check for
    circles. */
-static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related *related)
+static int begin_members(maker *m, const sspy_step *step, sspy_related *related)
 {
     PyObject *members = sspy_group_members(step->exc);
     Py_ssize_t count = members ? PyTuple_GET_SIZE(members) : 0;
@@ -112,7 +110,7 @@ static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related 
 
         if (PyExceptionInstance_Check(exc) && !is_in(step, exc) &&
             related->member_count < SSPY_MAX_RELATED)
-            failed = make_one(maker, step, exc, &error);
+            failed = make_one(m, step, exc, &error);
         if (error)
             related->members[related->member_count++] = error;
         else
@@ -121,14 +119,14 @@ static int begin_members(sspy_maker *maker, const sspy_step *step, sspy_related 
     return failed;
 }
 
-/* Fill RELATED, which is zero, for STEP's exception; -1 with an exception.  Call sspy_related_end
+/* Fill RELATED, which is zero, for STEP's exception; -1 with an exception.  Call end_related
    in any case. */
-static int sspy_related_begin(sspy_maker *maker, const sspy_step *step, sspy_related *related)
+static int begin_related(maker *m, const sspy_step *step, sspy_related *related)
 {
-    return begin_cause(maker, step, related) || begin_members(maker, step, related) ? -1 : 0;
+    return begin_cause(m, step, related) || begin_members(m, step, related) ? -1 : 0;
 }
 
-static void sspy_related_end(sspy_state *state, sspy_related *related)
+static void end_related(sspy_state *state, sspy_related *related)
 {
     stacksplice_section section = sspy_enter(state->interp);
 
@@ -139,27 +137,25 @@ static void sspy_related_end(sspy_state *state, sspy_related *related)
     sspy_leave(section);
 }
 
-/* ---- Originate -------------------------------------------------------------------------------*/
-
 /* ---- The language exception -------------------------------------------------------------------*/
 
 /* A new one with the stack that was kept at the raise, RAISED, in ROOM or as it is. */
-static stacksplice_exception *new_with_raised(sspy_maker *maker, const sspy_step *step, HRESULT hr,
+static stacksplice_exception *new_with_raised(maker *m, const sspy_step *step, HRESULT hr,
                                               const sspy_related *related, const uintptr_t *raised,
                                               uint32_t count, sspy_room *room)
 {
     const uintptr_t *frames = raised;
 
-    if (sspy_place_made(maker->state, step->exc, raised, count, room, &count) == SSPY_PLACED)
+    if (sspy_place_made(m->state, step->exc, raised, count, room, &count) == SSPY_PLACED)
         frames = room->frames;
-    return sspy_exception_new(maker->state, step->exc, hr, frames, count, related);
+    return sspy_exception_new(m->state, step->exc, hr, frames, count, related);
 }
 
 /* A new one with the stack that was kept at the raise, or else the exception's stack now. */
-static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step *step, HRESULT hr,
+static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HRESULT hr,
                                              const sspy_related *related)
 {
-    sspy_ties *ties = sspy_ties_of(maker->state->interp, step->exc);
+    sspy_ties *ties = sspy_ties_of(m->state->interp, step->exc);
     stacksplice_exception *x = NULL;
     uintptr_t *raised = NULL;
     uint32_t count = 0;
@@ -172,24 +168,24 @@ static stacksplice_exception *new_with_stack(sspy_maker *maker, const sspy_step 
         return NULL;
     }
     if (raised)
-        x = new_with_raised(maker, step, hr, related, raised, count, &room);
-    else if (!sspy_stack_of(maker->state, step->exc, step->outer, maker->above, &room, &count))
-        x = sspy_exception_new(maker->state, step->exc, hr, room.frames, count, related);
+        x = new_with_raised(m, step, hr, related, raised, count, &room);
+    else if (!sspy_stack_of(m->state, step->exc, step->outer, m->above, &room, &count))
+        x = sspy_exception_new(m->state, step->exc, hr, room.frames, count, related);
     sspy_room_end(&room);
     free(raised);
     return x;
 }
 
 /* A new one with its causes, members and notes. */
-static stacksplice_exception *new_exception(sspy_maker *maker, const sspy_step *step)
+static stacksplice_exception *new_exception(maker *m, const sspy_step *step)
 {
-    HRESULT hr = sspy_hresult_of(maker->state, step->exc);
+    HRESULT hr = sspy_hresult_of(m->state, step->exc);
     sspy_related related = {.cause = NULL};
     stacksplice_exception *x = NULL;
 
-    if (!sspy_related_begin(maker, step, &related))
-        x = new_with_stack(maker, step, hr, &related);
-    sspy_related_end(maker->state, &related);
+    if (!begin_related(m, step, &related))
+        x = new_with_stack(m, step, hr, &related);
+    end_related(m->state, &related);
     return x;
 }
 
@@ -225,13 +221,13 @@ static void end_crossing(crossing *c)
 
 /* Begin for STEP's exception, whose ties are OWN or NULL.  Ties without a language exception get
    one (and no error, unless WANTED). -1 with an exception: then there is nothing to end. */
-static int cross(crossing *c, sspy_maker *maker, const sspy_step *step, sspy_ties *own, bool wanted)
+static int cross(crossing *c, maker *m, const sspy_step *step, sspy_ties *own, bool wanted)
 {
-    sspy_interp *interp = maker->state->interp;
+    sspy_interp *interp = m->state->interp;
     stacksplice_exception *x = NULL;
 
     if (!own || (!own->core.exception && (wanted || !own->core.error))) {
-        x = new_exception(maker, step);
+        x = new_exception(m, step);
         own = x ? sspy_ties_make_to_cross(interp, step->exc) : NULL;
         if (!own && PyErr_ExceptionMatches(PyExc_MemoryError)) {
             stacksplice_section section = sspy_enter(interp);
@@ -257,22 +253,20 @@ static int update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, boo
     return sspy_notes_update(state, exc, error);
 }
 
-/* sspy_maker's ERROR_FOR. */
-static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
-                      IScriptErrorInfo **error)
+static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptErrorInfo **error)
 {
-    sspy_ties *own = sspy_ties_of(maker->state->interp, step->exc);
+    sspy_ties *own = sspy_ties_of(m->state->interp, step->exc);
     bool known = own && own->core.error;
     HRESULT result;
     crossing c;
 
     *error = NULL;
     if (!known && step->outer) {
-        if (maker->errors == SSPY_MAX_RELATED)
+        if (m->errors == SSPY_MAX_RELATED)
             return 0;
-        maker->errors++;
+        m->errors++;
     }
-    if (cross(&c, maker, step, own, false))
+    if (cross(&c, m, step, own, false))
         return -1;
     if (hr) {
         result = stacksplice_leave(c.ties, hr);
@@ -285,9 +279,9 @@ static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
     end_crossing(&c);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
-    else if (!known || !*error || !update(maker->state, step->exc, *error, hr != NULL))
+    else if (!known || !*error || !update(m->state, step->exc, *error, hr != NULL))
         return 0;
-    sspy_release(maker->state->interp, *error);
+    sspy_release(m->state->interp, *error);
     *error = NULL;
     return -1;
 }
@@ -295,10 +289,10 @@ static int take_error(sspy_maker *maker, const sspy_step *step, HRESULT *hr,
 static int error_for(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr,
                      IScriptErrorInfo **error)
 {
-    sspy_maker maker = {state, above, 0, take_error};
+    maker m = {state, above, 0};
     const sspy_step step = {exc, NULL, 0};
 
-    return take_error(&maker, &step, hr, error);
+    return take_error(&m, &step, hr, error);
 }
 
 int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error)
@@ -308,12 +302,12 @@ int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptE
 
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
 {
-    sspy_maker maker = {state, above, 0, take_error};
+    maker m = {state, above, 0};
     const sspy_step step = {exc, NULL, 0};
     IUnknown *unknown;
     crossing c;
 
-    if (cross(&c, &maker, &step, sspy_ties_of(state->interp, exc), true))
+    if (cross(&c, &m, &step, sspy_ties_of(state->interp, exc), true))
         return NULL;
     unknown = c.exception;
     c.exception = NULL; /* passed to the caller */

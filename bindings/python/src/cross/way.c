@@ -61,12 +61,9 @@ static uint32_t count_frames(const PyTracebackObject *head)
     uint32_t frames = 0;
 
     for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next) {
-        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
         bool again = entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
 
-        frames += !again && sspy_frame_has_run(entry->tb_frame, code) &&
-                  !sspy_foreign_frame(entry->tb_frame, NULL);
-        Py_DECREF(code);
+        frames += !again && sspy_kind_of(entry) == SSPY_ENTRY_OF_PYTHON;
     }
     return frames;
 }
@@ -146,8 +143,7 @@ PyObject *sspy_ends_here(PyObject *module, PyObject *exc)
     sspy_room room;
     int failed = 0;
 
-    if (!above || !PyExceptionInstance_Check(exc) ||
-        (ties && (ties->raised || ties->core.exception || ties->core.error)))
+    if (!above || !PyExceptionInstance_Check(exc) || sspy_ties_have_stack(ties))
         Py_RETURN_NONE;
     if (sspy_room_begin(&room, stacksplice_max_frames()))
         return NULL;

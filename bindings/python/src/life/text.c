@@ -29,14 +29,6 @@ PyObject *sspy_text_or_none(const char *text)
                 : Py_NewRef(Py_None);
 }
 
-PyObject *sspy_script_message(IScriptException *script)
-{
-    size_t length = 0;
-    const char *message = script->lpVtbl->GetMessage(script, &length);
-
-    return message ? sspy_text_from_utf8(message, length) : PyUnicode_FromString("");
-}
-
 PyObject *sspy_utf8_from_text(PyObject *text)
 {
     return PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");

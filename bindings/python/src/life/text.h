@@ -17,8 +17,6 @@ int sspy_append_new(PyObject *list, PyObject *item);
 PyObject *sspy_utf8_from_text(PyObject *text);
 /* The same in UTF-16, little-endian. */
 PyObject *sspy_utf16_from_text(PyObject *text);
-/* The whole message of a script's exception, with its NULs; "" when it has none. */
-PyObject *sspy_script_message(IScriptException *script);
 
 /* The destination of a report: sspy_text_append is a stacksplice_write_callback. */
 typedef struct sspy_text_buffer {

@@ -5,7 +5,7 @@
  * Replaced are the slot that next() and loops call and the C functions of __next__() and send().
  */
 #include "lupa/lupa.h"
-#include "traceback/traceback.h"
+#include "traceback/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,16 +60,13 @@ static sspy_attached *runtime_of(sspy_state *state, void *L)
 static void set_cause(sspy_state *state, const sspy_attached *attached, PyObject *exc,
                       PyObject *cause, IScriptErrorInfo *error)
 {
-    uintptr_t *frames = NULL;
-    uint32_t count = 0;
+    sspy_stack_copy copy;
+    sspy_elements stack = sspy_shown(error, &copy);
 
     Py_INCREF(cause);
-    (void)stacksplice_error_stack((IUnknown *)error, 0, NULL, &count);
-    if (count)
-        frames = malloc(count * sizeof *frames);
-    if (frames && SUCCEEDED(stacksplice_error_stack((IUnknown *)error, count, frames, &count)))
-        sspy_lupa_came_out(state, cause, attached, frames, count);
-    free(frames);
+    if (stack.count)
+        sspy_lupa_came_out(state, cause, attached, stack.frames, stack.count);
+    free(copy.far);
     PyException_SetCause(exc, cause);
 }
 

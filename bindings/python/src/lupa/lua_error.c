@@ -41,25 +41,16 @@ const char *sspy_lupa_message(PyObject *exc, size_t *length)
  */
 static bool tells_of(const char *text, size_t length, IUnknown *error)
 {
-    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
-    IUnknown *unknown = NULL;
-    IScriptException *script;
-    const char *message = NULL;
+    IScriptException *script = sspy_script_of(error);
     size_t size = 0, line;
+    const char *message = script ? script->lpVtbl->GetMessage(script, &size) : NULL;
     bool same = length == 0;
 
-    if (info)
-        (void)info->lpVtbl->GetLanguageException(info, &unknown);
-    script = sspy_query(unknown, &stacksplice_IID_IScriptException);
-    if (script)
-        message = script->lpVtbl->GetMessage(script, &size);
     if (message && !same) {
         line = plain_length(message, size);
         same = line == plain_length(text, length) && !memcmp(text, message, line);
     }
     sspy_unknown_release(script);
-    sspy_unknown_release(unknown);
-    sspy_unknown_release(info);
     return same;
 }
 

@@ -25,14 +25,12 @@ static bool is_coroutine(PyFrameObject *frame)
     return coroutine;
 }
 
-/* Whether OUTER called INNER, as nearly every frame of a traceback called the next one.  Without
-   memory the answer is false, and an exception is set. */
-static bool is_caller(const PyFrameObject *outer, PyFrameObject *inner)
+bool sspy_called_next(const PyTracebackObject *entry)
 {
-    PyFrameObject *back = PyFrame_GetBack(inner);
+    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
 
     Py_XDECREF(back);
-    return back == outer;
+    return back && back == entry->tb_frame;
 }
 
 /* The code of a module's body, or of exec(), is called <module> unless it was renamed.  A class
@@ -45,7 +43,7 @@ static bool is_renamed_body(const PyCodeObject *code)
 
 /* A new frame is at or just after its first instruction.  A frame that raised is further on, unless
    its very first step failed. */
-bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code)
+static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
 {
     return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
 }
@@ -53,10 +51,28 @@ bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code)
 bool sspy_entry_is_made(const PyTracebackObject *entry)
 {
     PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    bool made = !sspy_frame_has_run(entry->tb_frame, code);
+    bool made = !has_run(entry->tb_frame, code);
 
     Py_DECREF(code);
     return made;
+}
+
+sspy_entry_kind sspy_kind_of(const PyTracebackObject *entry)
+{
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return SSPY_ENTRY_OF_OTHERS;
+    return sspy_entry_is_made(entry) ? SSPY_ENTRY_MADE : SSPY_ENTRY_OF_PYTHON;
+}
+
+uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trust)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t element;
+
+    if (!sspy_may_be_foreign(code) || !sspy_foreign_frame(entry->tb_frame, &element))
+        element = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, trust);
+    Py_DECREF(code);
+    return element;
 }
 
 /* Whether FRAME records its caller, or that it has none.  Without memory the answer is false, and
@@ -66,8 +82,8 @@ static bool tells_caller(PyFrameObject *frame)
     PyCodeObject *code = PyFrame_GetCode(frame);
     PyFrameObject *back = PyFrame_GetBack(frame);
     bool forgets = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-    bool tells = !is_renamed_body(code) &&
-                 (back || (!PyErr_Occurred() && !forgets && sspy_frame_has_run(frame, code)));
+    bool tells =
+        !is_renamed_body(code) && (back || (!PyErr_Occurred() && !forgets && has_run(frame, code)));
 
     Py_XDECREF(back);
     Py_DECREF(code);
@@ -117,7 +133,7 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
 {
     PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
 
-    if (!inner || is_caller(entry->tb_frame, inner))
+    if (!inner || sspy_called_next(entry))
         return 0;
     PyErr_Clear();
     /* Frames that stand for those of other languages have no callers, and their traceback does not

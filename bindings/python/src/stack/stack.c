@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0: the entry has no element of its own. */
-static uintptr_t entry_token(PyTracebackObject *entry)
-{
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    uintptr_t token;
-
-    if (!sspy_may_be_foreign(code) || !sspy_foreign_frame(entry->tb_frame, &token))
-        token =
-            sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
-    Py_DECREF(code);
-    return token;
-}
-
 static void reverse(uintptr_t *tokens, uint32_t count)
 {
     for (uint32_t i = 0; i < count / 2; i++) {
@@ -164,7 +151,8 @@ static int add_live(passed_frames *passed, const void *data, PyTracebackObject *
     }
     while (i < passed->live_count && passed->live[i].data != data)
         i++;
-    passed->live[i] = (sspy_replaced_frame){data, entry_token(entry)};
+    passed->live[i] =
+        (sspy_replaced_frame){data, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK)};
     passed->live_count += i == passed->live_count;
     return 0;
 }
@@ -184,7 +172,7 @@ static void add_token(passed_frames *passed, uintptr_t token)
 
 static void add_ended(passed_frames *passed, PyTracebackObject *entry)
 {
-    uintptr_t token = entry_token(entry);
+    uintptr_t token = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
 
     if (!token)
         return;
@@ -292,7 +280,7 @@ int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, ui
     path p;
     int failed;
 
-    if (ties && (ties->raised || ties->core.exception || ties->core.error))
+    if (sspy_ties_have_stack(ties))
         return 0;
     if (sspy_room_begin(&room, stacksplice_max_frames()))
         return -1;

@@ -30,7 +30,7 @@ uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
 uint32_t sspy_capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
                            uintptr_t *frames);
 
-/* ---- Of an exception (stack.c, seams.c, monitor.c) --------------------------------------------*/
+/* ---- Of an exception (stack.c, seams.c, border.c) --------------------------------------------*/
 
 /* An exception whose error is being made; OUTER is the one of which it is a cause or a member. */
 typedef struct sspy_step {
@@ -57,10 +57,20 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry);
 /* Keep the COUNT frames in ROOM as the stack where EXC was raised, unless it has one; -1 with an
    exception. */
 int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count);
-/* Whether FRAME, whose code is CODE, did a step. */
-bool sspy_frame_has_run(PyFrameObject *frame, const PyCodeObject *code);
-/* Whether ENTRY stands for a function of C code, as Cython makes them: its frame never ran. */
+/* What an entry of a traceback stands for; MADE: a function of C code, as Cython makes them. */
+typedef enum sspy_entry_kind {
+    SSPY_ENTRY_OF_OTHERS,
+    SSPY_ENTRY_OF_PYTHON,
+    SSPY_ENTRY_MADE
+} sspy_entry_kind;
+sspy_entry_kind sspy_kind_of(const PyTracebackObject *entry);
+/* Whether the frame of ENTRY never ran: it is not Python's. */
 bool sspy_entry_is_made(const PyTracebackObject *entry);
+/* The element of ENTRY in a stack; 0: another entry has it. */
+uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trust);
+/* Whether the frame of ENTRY called that of the next one, as in nearly all tracebacks.  Without memory
+   the answer is false, and an exception is set. */
+bool sspy_called_next(const PyTracebackObject *entry);
 /* Whether nothing speaks against it that the frame of ENTRY called that of INNER. */
 bool sspy_called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */

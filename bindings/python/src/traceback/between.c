@@ -42,15 +42,9 @@ static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
 static bool is_at(sspy_state *state, const PyTracebackObject *head, uintptr_t element)
 {
     for (const PyTracebackObject *entry = head; entry && entry->tb_frame == head->tb_frame;
-         entry = entry->tb_next) {
-        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-        uintptr_t token =
-            sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK);
-
-        Py_DECREF(code);
-        if (sspy_same_line(state, token, element))
+         entry = entry->tb_next)
+        if (sspy_same_line(state, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK), element))
             return true;
-    }
     return false;
 }
 

@@ -19,14 +19,12 @@ enum {
 
 /* ---- What is compared -------------------------------------------------------------------------*/
 
-typedef enum kind { OTHER, PYTHON, MADE /* by C code, as Cython does */ } kind;
-
 /* One element, or one entry of a traceback. */
 typedef struct item {
     uintptr_t element;
     uint64_t function, place; /* of a script: equal for equal ones; else 0 */
     PyTracebackObject *entry; /* counted; NULL in the stack */
-    kind kind;
+    sspy_entry_kind kind;     /* of an entry */
     bool is_gap;
     bool is_python;  /* a frame of Python code */
     bool awaits;     /* a seam behind which the frames of a task that awaits end */
@@ -94,37 +92,6 @@ static items read_stack(sspy_elements stack)
 
 /* ---- The traceback ----------------------------------------------------------------------------*/
 
-static kind kind_of(const PyTracebackObject *entry)
-{
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    bool ran = sspy_frame_has_run(entry->tb_frame, code);
-
-    Py_DECREF(code);
-    if (sspy_foreign_frame(entry->tb_frame, NULL))
-        return OTHER;
-    return ran ? PYTHON : MADE;
-}
-
-static uintptr_t element_of(const PyTracebackObject *entry, stacksplice_trust trust)
-{
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    uintptr_t element;
-
-    if (!sspy_foreign_frame(entry->tb_frame, &element))
-        element = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, trust);
-    Py_DECREF(code);
-    return element;
-}
-
-/* Whether the frame of ENTRY called that of the next one. */
-static bool is_caller(const PyTracebackObject *entry)
-{
-    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
-
-    Py_XDECREF(back);
-    return back && back == entry->tb_frame;
-}
-
 /* Whether STACK has the frames of Python from HEAD on, in their order, and each that was called by the
    one before it next to that one: what stands further inward is another call of the same function. */
 static bool has_all(sspy_elements stack, const PyTracebackObject *head)
@@ -133,15 +100,15 @@ static bool has_all(sspy_elements stack, const PyTracebackObject *head)
     uint32_t left = stack.count;
 
     for (const PyTracebackObject *entry = head; entry; before = entry, entry = entry->tb_next) {
-        bool next_to = before && is_caller(before);
+        bool next_to = before && sspy_called_next(before);
         uintptr_t passed, live = 0;
 
-        if (kind_of(entry) != PYTHON)
+        if (sspy_kind_of(entry) != SSPY_ENTRY_OF_PYTHON)
             continue;
-        passed = element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+        passed = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
         while (left && stack.frames[left - 1] != passed) {
             if (!live)
-                live = element_of(entry, STACKSPLICE_TRUST_EXACT);
+                live = sspy_element_of(entry, STACKSPLICE_TRUST_EXACT);
             if (stack.frames[left - 1] == live)
                 break;
             if (next_to && new_item(stack.frames[left - 1]).is_python)
@@ -163,12 +130,12 @@ static void drop_bridges(items *read)
     bool others = true;
 
     for (uint32_t i = 0; i <= read->count; i++) {
-        if (i < read->count && read->all[i].kind != PYTHON) {
-            others |= read->all[i].kind == OTHER;
+        if (i < read->count && read->all[i].kind != SSPY_ENTRY_OF_PYTHON) {
+            others |= read->all[i].kind == SSPY_ENTRY_OF_OTHERS;
             continue;
         }
         for (uint32_t at = begin; at < i; at++) {
-            if (others && read->all[at].kind == MADE)
+            if (others && read->all[at].kind == SSPY_ENTRY_MADE)
                 Py_DECREF(read->all[at].entry);
             else
                 read->all[kept++] = read->all[at];
@@ -200,15 +167,15 @@ static items read_traceback(PyTracebackObject *head)
         count++;
     read.all = count <= MOST_CELLS ? malloc(count * sizeof *read.all) : NULL;
     for (PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
-        uintptr_t element = element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+        uintptr_t element = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
         item *next = &read.all[read.count];
 
         if (!element)
             continue; /* another entry has it */
         *next = new_item(element);
-        next->kind = kind_of(entry);
+        next->kind = sspy_kind_of(entry);
         next->entry = (PyTracebackObject *)Py_NewRef((PyObject *)entry);
-        known &= next->kind != PYTHON || next->place;
+        known &= next->kind != SSPY_ENTRY_OF_PYTHON || next->place;
         read.count++;
     }
     if (!known)
@@ -224,8 +191,8 @@ static bool is_called(const items *entries, size_t at)
 {
     const item *all = entries->all;
 
-    return at && all[at - 1].kind == PYTHON && all[at - 1].entry->tb_next == all[at].entry &&
-           is_caller(all[at - 1].entry);
+    return at && all[at - 1].kind == SSPY_ENTRY_OF_PYTHON &&
+           all[at - 1].entry->tb_next == all[at].entry && sspy_called_next(all[at - 1].entry);
 }
 
 /* The frame of Python outside of AT that called it, plus one; 0: none, or it is not known. */
@@ -263,7 +230,7 @@ static void compare_calls(const items *entries, const items *stack, size_t width
 
     for (size_t a = 1; a <= entries->count; a++) {
         const item *entry = &entries->all[a - 1];
-        bool called = entry->kind == PYTHON && is_called(entries, a - 1);
+        bool called = entry->kind == SSPY_ENTRY_OF_PYTHON && is_called(entries, a - 1);
 
         for (size_t b = 1; b <= stack->count; b++) {
             const item *element = &stack->all[b - 1];
@@ -271,9 +238,9 @@ static void compare_calls(const items *entries, const items *stack, size_t width
 
             if (waiting && (a <= waiting) != (b <= stack_waiting))
                 continue;
-            may_be[a * width + b] =
-                entry->kind != PYTHON || (entry->function == element->function &&
-                                          (!caller || may_be[(a - 1) * width + caller]));
+            may_be[a * width + b] = entry->kind != SSPY_ENTRY_OF_PYTHON ||
+                                    (entry->function == element->function &&
+                                     (!caller || may_be[(a - 1) * width + caller]));
         }
     }
 }
@@ -311,7 +278,7 @@ static void match_newest(const items *entries, const items *stack, size_t width,
 {
     size_t begin = 0, end = 0, at = find_python(stack, 0);
 
-    while (end < entries->count && entries->all[end].kind == PYTHON &&
+    while (end < entries->count && entries->all[end].kind == SSPY_ENTRY_OF_PYTHON &&
            (!end || continues(entries, end)))
         end++;
     memset(may_be + width, false, end * width * sizeof *may_be);
@@ -391,7 +358,7 @@ static const item *entry_at(const merge *m, uint32_t at)
 /* Whether AT is a frame of Python, or one of another language that a border put there. */
 static bool is_frame(const item *at)
 {
-    return at->kind == PYTHON || (at->kind == OTHER && !at->is_gap);
+    return at->kind == SSPY_ENTRY_OF_PYTHON || (at->kind == SSPY_ENTRY_OF_OTHERS && !at->is_gap);
 }
 
 /* The seam between ENTRY and the next one in the traceback; 0: none is known. */
@@ -420,9 +387,10 @@ static uintptr_t seam_of(const merge *m, const run *r)
     if (joins)
         return sspy_seam_gap(SSPY_OTHER_THREAD);
     if (r->last == r->end && r->end < m->entries->count &&
-        (entry_at(m, r->last - 1)->kind == OTHER || entry_at(m, r->end)->kind == OTHER))
+        (entry_at(m, r->last - 1)->kind == SSPY_ENTRY_OF_OTHERS ||
+         entry_at(m, r->end)->kind == SSPY_ENTRY_OF_OTHERS))
         return 0; /* Python called the other language at this place, or was called by it */
-    if (r->last == r->end && is_caller(entry))
+    if (r->last == r->end && sspy_called_next(entry))
         return 0;
     seam = seam_inside(entry);
     return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);

@@ -104,15 +104,14 @@ static void append(PyObject *exc, PyObject *traceback)
 void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 {
     PyObject *traceback = NULL;
-    uintptr_t *frames;
-    uint32_t count = 0;
+    sspy_stack_copy copy = {.far = NULL};
+    sspy_elements stack = {NULL, 0};
 
-    (void)stacksplice_error_stack((IUnknown *)error, 0, NULL, &count);
-    frames = state->shows_foreign && count ? malloc(count * sizeof *frames) : NULL;
-    if (frames && SUCCEEDED(stacksplice_error_stack((IUnknown *)error, count, frames, &count)) &&
-        !put_inner(state, &traceback, frames, count) && traceback)
+    if (state->shows_foreign)
+        stack = sspy_shown(error, &copy);
+    if (stack.count && !put_inner(state, &traceback, stack.frames, stack.count) && traceback)
         append(exc, Py_NewRef(traceback));
     PyErr_Clear(); /* without memory the traceback stays as it is */
     Py_XDECREF(traceback);
-    free(frames);
+    free(copy.far);
 }

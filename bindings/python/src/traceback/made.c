@@ -25,32 +25,29 @@ typedef struct made_list {
     bool complete;
 } made_list;
 
-static void add(made_list *list, const PyTracebackObject *entry, PyCodeObject *code)
+static void add(made_list *list, const PyTracebackObject *entry)
 {
-    if (list->count == MOST) {
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+
+    Py_DECREF(code); /* the frame has it */
+    if (list->count == MOST)
         list->complete = false;
-        return;
-    }
-    list->entries[list->count++] = (made_entry){
-        code,
-        sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, STACKSPLICE_TRUST_TRACEBACK),
-        list->frames};
+    else
+        list->entries[list->count++] =
+            (made_entry){code, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK), list->frames};
 }
 
 static void read_traceback(made_list *list, const PyTracebackObject *entry)
 {
     *list = (made_list){.complete = true};
     for (; entry; entry = entry->tb_next) {
-        PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
         bool again = entry->tb_next && entry->tb_next->tb_frame == entry->tb_frame;
+        sspy_entry_kind kind = sspy_kind_of(entry);
 
-        Py_DECREF(code); /* the frame has it */
-        if (sspy_foreign_frame(entry->tb_frame, NULL))
-            continue;
-        if (sspy_frame_has_run(entry->tb_frame, code))
+        if (kind == SSPY_ENTRY_OF_PYTHON)
             list->frames += !again;
-        else
-            add(list, entry, code);
+        else if (kind == SSPY_ENTRY_MADE)
+            add(list, entry);
     }
 }
 

@@ -2,13 +2,20 @@
  * The language exception of a Python exception: the values that the core's object gets from it.
  */
 #include "life/text.h"
-#include "value/parts.h"
+#include "value/value.h"
 
 #include <string.h>
 
 /* ---- Type names ------------------------------------------------------------------------------*/
 
-/* The names of a type and of its bases, for code that cannot look at the type itself. */
+/* The name of a type and those of its bases in the order of its MRO, without object, for code that
+   cannot look at the type itself. */
+typedef struct type_names {
+    const char **names; /* NEAR, or PyMem */
+    const char *near[12];
+    uint32_t count;
+    PyObject *lenders; /* list: what lends their texts, or NULL */
+} type_names;
 
 /* The type's name as a traceback prints it: without its module if that is builtins or __main__. New
    reference; NULL with an exception. */
@@ -37,7 +44,7 @@ static PyObject *full_name(PyTypeObject *type)
 }
 
 /* The name of TYPE, lent by NAMES or the type itself; NULL with an exception. */
-static const char *name_of(sspy_type_names *names, PyTypeObject *type)
+static const char *name_of(type_names *names, PyTypeObject *type)
 {
     PyObject *name, *text;
 
@@ -57,7 +64,8 @@ static const char *name_of(sspy_type_names *names, PyTypeObject *type)
     return PyBytes_AS_STRING(text);
 }
 
-int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type)
+/* Returns -1 with an exception.  Call the end in any case. */
+static int type_names_begin(type_names *names, PyTypeObject *type)
 {
     PyObject *mro = type->tp_mro && PyTuple_Check(type->tp_mro) ? Py_NewRef(type->tp_mro)
                                                                 : PyTuple_Pack(1, type);
@@ -86,7 +94,7 @@ int sspy_type_names_begin(sspy_type_names *names, PyTypeObject *type)
     return failed;
 }
 
-void sspy_type_names_end(sspy_type_names *names)
+static void type_names_end(type_names *names)
 {
     if (names->names != names->near)
         PyMem_Free(names->names);
@@ -135,7 +143,7 @@ static stacksplice_told_text *lend_notes(PyObject *notes)
 
 /* What we ask of the exception; lends its texts to the core's object. */
 typedef struct asked {
-    sspy_type_names types;
+    type_names types;
     PyObject *message; /* bytes, or a str that is ASCII */
     PyObject *notes;   /* list of bytes, or NULL */
     stacksplice_told_text *lent_notes;
@@ -144,7 +152,7 @@ typedef struct asked {
 /* Returns -1 with an exception.  Call the end in any case. */
 static int ask(asked *a, sspy_state *state, PyObject *exc)
 {
-    if (sspy_type_names_begin(&a->types, Py_TYPE(exc)))
+    if (type_names_begin(&a->types, Py_TYPE(exc)))
         return -1;
     a->message = message_of(exc);
     if (a->message && !PyUnicode_IS_COMPACT_ASCII(a->message))
@@ -159,7 +167,7 @@ static int ask(asked *a, sspy_state *state, PyObject *exc)
 
 static void end_asking(asked *a)
 {
-    sspy_type_names_end(&a->types);
+    type_names_end(&a->types);
     PyMem_Free(a->lent_notes);
     Py_XDECREF(a->message);
     Py_XDECREF(a->notes);
@@ -207,4 +215,18 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
         stacksplice_exception_set_cause(x, related->cause, related->relation,
                                         related->causes_left_out);
     return x;
+}
+
+IScriptException *sspy_script_of(void *error)
+{
+    ILanguageExceptionErrorInfo *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo);
+    IUnknown *unknown = NULL;
+    IScriptException *script;
+
+    if (info)
+        (void)info->lpVtbl->GetLanguageException(info, &unknown);
+    script = sspy_query(unknown, &stacksplice_IID_IScriptException);
+    sspy_unknown_release(unknown);
+    sspy_unknown_release(info);
+    return script;
 }

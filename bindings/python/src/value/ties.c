@@ -7,7 +7,6 @@
  *
  * An unpickled exception has a str among the items of its __dict__, a report (api/pickling.c).
  */
-#include "value/parts.h"
 #include "value/value.h"
 
 #include <stdlib.h>
@@ -96,8 +95,9 @@ static bool restores_items(PyTypeObject *type)
     return method && method == plain;
 }
 
-/* Without memory the exception keeps its dict: it pickles as it would without us. */
-void sspy_carrying_dict_install(PyTypeObject *type, PyObject *exc, sspy_ties *ties)
+/* Give EXC, whose ties are TIES, a __dict__ of that TYPE, if its class can restore the item.  Without
+   memory the exception keeps its dict: it pickles as it would without us. */
+static void install_carrying_dict(PyTypeObject *type, PyObject *exc, sspy_ties *ties)
 {
     PyObject *dict = restores_items(Py_TYPE(exc)) ? PyObject_GenericGetDict(exc, NULL) : NULL;
     PyObject *carrying = NULL;
@@ -248,7 +248,7 @@ sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc)
 
     if (ties && interp->module_state && !ties->is_carried) {
         ties->is_carried = true; /* also where it cannot be: ask once */
-        sspy_carrying_dict_install(interp->module_state->carrying_dict_type, exc, ties);
+        install_carrying_dict(interp->module_state->carrying_dict_type, exc, ties);
     }
     return ties;
 }
@@ -339,6 +339,11 @@ static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
         Py_DECREF(exc);
     keep_cause(interp, x, exc);
     keep_members(interp, x, exc);
+}
+
+bool sspy_ties_have_stack(const sspy_ties *ties)
+{
+    return ties && (ties->raised || ties->core.exception || ties->core.error);
 }
 
 IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc)

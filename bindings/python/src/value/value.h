@@ -53,6 +53,9 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
                                           const uintptr_t *frames, uint32_t frame_count,
                                           const sspy_related *related);
 
+/* The exception of a script that raised ERROR, with a reference; or NULL. */
+IScriptException *sspy_script_of(void *error);
+
 /* ---- The ties of an exception (ties.c) --------------------------------------------------------*/
 
 /* Ties an exception to its error. */
@@ -83,6 +86,8 @@ sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc);
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
+/* Whether the exception of TIES, which may be NULL, has the stack of its raise, or its error. */
+bool sspy_ties_have_stack(const sspy_ties *ties);
 /* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
 uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count);
 /* Make the exception of TIES keep EXC.  Returns an outside reference on it, or NULL if there is
