@@ -70,14 +70,13 @@ LANGUAGE_FREE = ["core"]
 # A folder of the Python binding -> the other folders it may include.
 PYTHON = {
     "life": set(),
-    "lua": {"life"},
     "frames": {"life"},
     "value": {"life"},
     "stack": {"life", "frames", "value"},
     "traceback": {"life", "frames", "value", "stack"},
     "cross": {"life", "frames", "value", "stack", "traceback"},
-    "lupa": {"life", "lua", "frames", "value", "stack", "traceback", "cross"},
-    "api": {"life", "lua", "frames", "value", "stack", "traceback", "cross", "lupa"},
+    "lupa": {"life", "frames", "value", "stack", "traceback", "cross"},
+    "api": {"life", "frames", "value", "stack", "traceback", "cross", "lupa"},
 }
 # A folder of the Python package -> the other folders its modules may import.  What stands in no
 # folder, "", is imported by programs.  _tools is the other wing: no program needs it in order to run.

@@ -1,13 +1,11 @@
-"""Runtimes of lupa, attached by the address of a state."""
+"""Runtimes of lupa of each version."""
 
 from __future__ import annotations
 
-import sys
 import types
 
 import pytest
 import stacksplice
-from stacksplice import _stacksplice
 
 VERSIONS = ["lua53", "lua54", "lua55"]
 NESTED = """
@@ -35,14 +33,6 @@ def module(version: str) -> types.ModuleType:
     found = pytest.importorskip(f"lupa.{version}", reason=f"lupa has no {version}")
     stacksplice.uninstall()  # pytest's plugin attaches all runtimes
     return found
-
-
-def address(lua) -> int:
-    return int(lua.eval("tostring(coroutine.running())").split()[-1], 16)
-
-
-def attach(lua, library: str | None = None):
-    return _stacksplice._lua_attach(address(lua), library or sys.modules[type(lua).__module__].__file__)
 
 
 def lua_lines(stack) -> list[int]:

@@ -1,14 +1,15 @@
-"""States of Lua that others made are attached by their address: lupa's, of each version."""
+"""Runtimes of each version of Lua, attached by hand."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 
 import pytest
 import stacksplice
 from frame_oracle import chain
-from lua_states import NESTED, VERSIONS, attach, lua_lines, module
+from lua_states import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
 
 pytest.importorskip("lupa", reason="lupa is not installed")
@@ -29,10 +30,10 @@ def python_lines(stack) -> list[tuple[str, str, int]]:
 @pytest.fixture(params=VERSIONS)
 def lua(request) -> Iterator:
     runtime = module(request.param).LuaRuntime()
-    handle = attach(runtime)
+    stacksplice.attach(runtime)
     runtime.execute(NESTED)
     yield runtime
-    _stacksplice._lua_detach(handle)
+    stacksplice.detach(runtime)
 
 
 def test_frames_in_true_order(lua) -> None:
@@ -86,9 +87,10 @@ def test_the_text_stays(version: str, source: str) -> None:
     texts = []
     for steps in ("", "attach", "attach detach"):
         runtime = module(version).LuaRuntime()
-        handle = attach(runtime) if steps else None
+        if steps:
+            stacksplice.attach(runtime)
         if steps == "attach detach":
-            _stacksplice._lua_detach(handle)
+            stacksplice.detach(runtime)
         with pytest.raises(Exception) as caught:
             runtime.execute(f"local function f()\n{source}\nend\nf()")
         texts.append((type(caught.value), str(caught.value).partition("0x")[0]))
@@ -100,15 +102,14 @@ def test_detaching_puts_all_back(version: str) -> None:
     runtime = module(version).LuaRuntime()
     source = "tostring(debug.traceback) .. tostring(coroutine.wrap) .. tostring(coroutine.resume)"
     before = runtime.eval(source)
-    first = attach(runtime)
-    second = attach(runtime)
-    assert runtime.eval(source) != before and not _stacksplice._lua_is_closed(first)
-    _stacksplice._lua_detach(first)
-    assert runtime.eval(source) == before and _stacksplice._lua_is_closed(second)
+    stacksplice.attach(runtime)
+    assert runtime.eval(source) != before
+    assert stacksplice.detach(runtime) and not stacksplice.detach(runtime)
+    assert runtime.eval(source) == before
     runtime.execute("mine = function() return 'mine' end debug.traceback = mine")
-    third = attach(runtime)
+    stacksplice.attach(runtime)
     runtime.execute("debug.traceback = mine")
-    _stacksplice._lua_detach(third)
+    stacksplice.detach(runtime)
     assert runtime.eval("debug.traceback == mine")
 
 
@@ -120,25 +121,26 @@ def test_nothing_shows_in_scripts(version: str) -> None:
     )
     tables = ["_G", "package.loaded", "debug", "coroutine"]
     before = [runtime.execute(names % table) for table in tables]
-    handle = attach(runtime)
+    stacksplice.attach(runtime)
     assert [runtime.execute(names % table) for table in tables] == before
-    _stacksplice._lua_detach(handle)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_closed_state(version: str) -> None:
-    """The handle does not keep the state, and outlives it."""
+    """Attaching does not keep the state."""
     runtime = module(version).LuaRuntime()
-    handle = attach(runtime)
+    key = id(runtime)
+    stacksplice.attach(runtime)
+    assert _stacksplice._lupa_attached(key)
     del runtime
-    assert _stacksplice._lua_is_closed(handle)
-    _stacksplice._lua_detach(handle)
+    gc.collect()
+    assert not _stacksplice._lupa_attached(key)
 
 
 def test_all_versions_at_once() -> None:
     runtimes = [module(version).LuaRuntime() for version in VERSIONS]
     for runtime in runtimes:
-        attach(runtime)
+        stacksplice.attach(runtime)
         runtime.execute(NESTED)
     taken: list = []
 
@@ -157,5 +159,6 @@ def test_a_coroutine_that_is_suspended(lua) -> None:
         "(function() co = coroutine.create(coroutine.yield) coroutine.resume(co) return tostring(co) end)()"
     )
     file = sys.modules[type(lua).__module__].__file__
+    address = int(suspended.split()[-1], 16)
     with pytest.raises(RuntimeError, match="suspended"):
-        _stacksplice._lua_attach(int(suspended.split()[-1], 16), file)
+        _stacksplice._lupa_attach(address, address, None, file, {}, None)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import stacksplice
 from building import ROOT, Child
-from lua_states import NESTED, VERSIONS, attach, lua_lines, module
+from lua_states import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
 
 pytest.importorskip("lupa", reason="lupa is not installed")
@@ -37,11 +37,16 @@ def another_copy(folder: Path) -> types.ModuleType:
         sys.path.remove(str(folder))
 
 
+def attach_state(address: int, library: str) -> None:
+    """What attach() does, for a state at that address; the key stands for a runtime."""
+    _stacksplice._lupa_attach(address, address, None, library, {}, None)
+
+
 def test_two_copies_of_one_version(tmp_path: Path) -> None:
     again = another_copy(tmp_path)
     first, second = module("lua54").LuaRuntime(), again.LuaRuntime()
     for runtime, file in ((first, module("lua54").__file__), (second, again.__file__)):
-        attach(runtime, file)
+        attach_state(int(runtime.eval("tostring(coroutine.running())").split()[-1], 16), file)
         runtime.execute(NESTED)
     taken: list = []
 
@@ -61,13 +66,11 @@ def test_what_is_refused() -> None:
         except ImportError:
             continue
         with pytest.raises(ValueError, match=rf"{name} in .*{version}.* is not supported"):
-            _stacksplice._lua_attach(1, other.__file__)
+            attach_state(1, other.__file__)
     with pytest.raises(OSError, match="/nowhere is not loaded"):
-        _stacksplice._lua_attach(1, "/nowhere")
+        attach_state(1, "/nowhere")
     with pytest.raises(OSError, match="exports no functions of Lua"):
-        _stacksplice._lua_attach(1, _stacksplice.__file__)
-    with pytest.raises(OSError, match="this program exports no functions of Lua"):
-        _stacksplice._lua_attach(1, None)
+        attach_state(1, _stacksplice.__file__)
 
 
 def test_the_package_has_an_object_for_each_version() -> None:
@@ -99,6 +102,9 @@ def run(L, source):
 def lines(stack):
     return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]
 
+def attach(address, library):
+    _stacksplice._lupa_attach(address, address, None, library, {}, None)
+
 def memory_copies():
     with open("/proc/self/maps") as maps:
         return sum("memfd:stacksplice-lua" in line for line in maps)
@@ -108,7 +114,7 @@ L = ctypes.c_void_p(lua.luaL_newstate())
 lua.luaL_openlibs(L)
 lua.lua_pushcclosure(L, function, 0)
 lua.lua_setglobal(L, b"capture")
-handle = _stacksplice._lua_attach(L.value, where)
+attach(L.value, where)
 run(L, b"local function f()\\n\\ncapture()\\nend\\nf()")
 assert lines(taken.pop()) == [3, 5]
 """
@@ -120,14 +126,14 @@ def shared_lua() -> str:
     return name or pytest.skip("there is no shared library of Lua 5.4")
 
 
-@pytest.mark.parametrize("where", ["None", "sys.argv[1]"])
-def test_a_lua_of_the_program(child: Child, shared_lua: str, where: str) -> None:
-    """Found in the global scope, or by its file; a closed state is closed."""
+def test_a_lua_of_the_program(child: Child, shared_lua: str) -> None:
+    """Found by its file; a closed state is attached no more."""
     child(
         SHARED_LUA
-        + f"where = {where}"
+        + "where = sys.argv[1]"
         + OWN_STATE
-        + "lua.lua_close(L)\nassert _stacksplice._lua_is_closed(handle)",
+        + "assert _stacksplice._lupa_attached(L.value)\nlua.lua_close(L)\n"
+        + "assert not _stacksplice._lupa_attached(L.value)",
         shared_lua,
     )
 
@@ -140,7 +146,7 @@ def test_a_file_that_calls_another_lua_than_its_own(child: Child, shared_lua: st
         + f"where = {file!r}\nfrom lupa import lua54\n"
         + "runtime = lua54.LuaRuntime()\n"
         + OWN_STATE
-        + "handle = _stacksplice._lua_attach(L.value, None)\nprint(memory_copies())",
+        + "_stacksplice._lupa_attach(1, L.value, None, sys.argv[1], {}, None)\nprint(memory_copies())",
         shared_lua,
     )
     assert done.stdout == "0\n"
@@ -148,13 +154,10 @@ def test_a_file_that_calls_another_lua_than_its_own(child: Child, shared_lua: st
 
 def test_two_mappings_for_two_copies(child: Child, shared_lua: str) -> None:
     """The Lua of the program, loaded after lupa has bound its calls, is another copy."""
-    file = module("lua54").__file__
     done = child(
         "from lupa import lua54\nruntime = lua54.LuaRuntime()\n"
         + SHARED_LUA
-        + "address = int(runtime.eval('tostring(coroutine.running())').split()[-1], 16)\n"
-        + f"keep = _stacksplice._lua_attach(address, {file!r})\nassert memory_copies() == 0\n"
-        + "where = None"
+        + "stacksplice.attach(runtime)\nassert memory_copies() == 0\nwhere = sys.argv[1]"
         + OWN_STATE
         + "print(memory_copies() > 0)",
         shared_lua,
@@ -193,7 +196,7 @@ def test_a_lua_that_was_built_otherwise(
     refused = f"""
 for _ in range(2):
     try:
-        _stacksplice._lua_attach(1, sys.argv[1])
+        attach(1, sys.argv[1])
     except (OSError, ValueError) as error:
         assert {reason!r} in str(error), error
     else:
@@ -215,7 +218,7 @@ import ctypes, sys
 keep = ctypes.CDLL(sys.argv[1])
 from stacksplice import _stacksplice
 try:
-    _stacksplice._lua_attach(1, sys.argv[1])
+    _stacksplice._lupa_attach(1, 1, None, sys.argv[1], {}, None)
 except OSError as error:
     print(error)
 """
@@ -234,7 +237,7 @@ def test_threads_that_attach_first(child: Child) -> None:
 import os, sys, threading
 sys.path.insert(0, sys.argv[1])
 import stacksplice
-from lua_states import NESTED, VERSIONS, attach, lua_lines, module
+from lua_states import NESTED, VERSIONS, lua_lines, module
 
 start = threading.Barrier(2 * len(VERSIONS))
 seen, keep = [], []
@@ -243,7 +246,7 @@ def work(version):
     lua = module(version).LuaRuntime()
     keep.append(lua)
     start.wait()
-    attach(lua)
+    stacksplice.attach(lua)
     lua.execute(NESTED)
     for _ in range(50):
         lua.globals().price(lambda: seen.append(lua_lines(stacksplice.capture())))

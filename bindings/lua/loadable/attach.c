@@ -297,11 +297,6 @@ static void release(ss_lua_attachment *attachment, bool restore)
     unref(attachment);
 }
 
-static bool is_closed(const ss_lua_attachment *attachment)
-{
-    return !attachment->main;
-}
-
 static bool bind_to(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason)
 {
     const char *missing = ss_lua_bind(find, data), *wrong = missing ? NULL : ss_lua_check();
@@ -327,7 +322,6 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .bind = bind_to,
                                                   .attach = attach,
                                                   .release = release,
-                                                  .is_closed = is_closed,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed,
                                                   .show_locals = show_locals};

@@ -62,7 +62,6 @@ typedef struct ss_lua_loadable {
     /* Release a handle.  RESTORE: put the library functions back that attach replaced, each one
        where ours is still there; the hooks are not called any more. */
     void (*release)(ss_lua_attachment *attachment, bool restore);
-    bool (*is_closed)(const ss_lua_attachment *attachment);
     /* Whether the coroutine belongs to the state. */
     bool (*owns)(const ss_lua_attachment *attachment, void *coroutine);
     /* The error of a coroutine that was resumed just now and failed, with a reference, or NULL.  Its

@@ -4,7 +4,7 @@
  * the traceback are found in the stack in their order, from the innermost outward.
  */
 #include "api/api.h"
-#include "lua/lua.h"
+#include "lupa/lupa.h"
 #include "stack/variables.h"
 #include "value/safe_text.h"
 

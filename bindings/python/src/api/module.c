@@ -2,7 +2,6 @@
  * The module: multi-phase initialisation, one state per interpreter.
  */
 #include "api/api.h"
-#include "lua/lua.h"
 #include "lupa/lupa.h"
 #include "stack/stack.h"
 #include "traceback/traceback.h"
@@ -74,7 +73,6 @@ static int module_exec(PyObject *module)
         PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) || add_types(module, state) ||
         sspy_hresult_error_init(module, state) || sspy_add_deadline_type(module) ||
         sspy_add_unwound(module) || PyModule_AddFunctions(module, sspy_error_functions) ||
-        PyModule_AddFunctions(module, sspy_lua_functions) ||
         PyModule_AddFunctions(module, sspy_winrt_functions) || sspy_add_c_api(module) ||
         sspy_layout_check())
         return -1;

@@ -1,12 +1,22 @@
 /*
- * How new runtimes and new LuaErrors are noticed: the slots that make them are replaced in lupa's
- * types, so that the types, and what they print, stay the same.
+ * How new runtimes, new LuaErrors and resumed coroutines are noticed: slots and methods of lupa's types
+ * are replaced, so that the types, and what they print, stay the same.
  */
 #include "lupa/lupa.h"
 #include <dlfcn.h>
 #include <string.h>
 
-enum { MAX_WATCHED = 64 };
+enum { MAX_WATCHED = 80 };
+
+/* What METH_FASTCALL | METH_KEYWORDS stands for. */
+typedef PyObject *(*fast_function)(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                                   PyObject *names);
+
+/* A method with its former function; DEFINITION is NULL if it is none that we know. */
+typedef struct method {
+    PyMethodDef *definition;
+    PyCFunction former;
+} method;
 
 /* A type of lupa with its former slots; what is NULL is not replaced.  Never freed: subclasses that
    were made meanwhile keep our functions. */
@@ -14,8 +24,9 @@ typedef struct watched {
     PyTypeObject *type; /* counted */
     newfunc make;
     initproc init;
-    PyMethodDef *method; /* set_overflow_handler, which lupa calls as it makes a runtime */
-    PyCFunction set_handler;
+    iternextfunc next;
+    method set_handler; /* set_overflow_handler, which lupa calls as it makes a runtime */
+    method next_method, send;
 } watched;
 static watched table[MAX_WATCHED];
 static int table_count; /* (GIL) */
@@ -29,39 +40,69 @@ static watched *find(const PyTypeObject *type)
 }
 
 /* The row of TYPE, or that of the type from which it inherits. */
-static const watched *row_of(PyTypeObject *type, bool makes)
+static const watched *row_of(PyTypeObject *type)
 {
-    for (; type; type = type->tp_base) {
-        const watched *row = find(type);
-
-        if (row && (makes ? row->make != NULL : row->init != NULL))
-            return row;
-    }
-    return NULL;
+    while (type && !find(type))
+        type = type->tp_base;
+    return type ? find(type) : NULL;
 }
 
-/* ---- Methods that Cython compiled: what Python sees of one stays when its C function is replaced --*/
+/* ---- Methods: what Python sees of one stays when its C function is replaced -------------------*/
 
-/* Cython's functions begin as the interpreter's own do, but say so nowhere.  So the pointer is
-   followed only into the file that TYPE itself is from. */
-PyMethodDef *sspy_lupa_method(PyTypeObject *type, const char *name)
+static method method_of(PyMethodDef *definition)
+{
+    return (method){definition, definition ? definition->ml_meth : NULL};
+}
+
+static void replace(const method *m, PyCFunction ours)
+{
+    if (m->definition)
+        m->definition->ml_meth = ours;
+}
+
+static void put_back(const method *m, PyCFunction ours)
+{
+    if (m->definition && m->definition->ml_meth == ours)
+        m->definition->ml_meth = m->former;
+}
+
+static fast_function fast(const method *m)
+{
+    return (fast_function)(void (*)(void))m->former;
+}
+
+/* The method NAME of TYPE that Cython compiled.  Cython's functions begin as the interpreter's own do,
+   but say so nowhere.  So the pointer is followed only into the file that TYPE itself is from. */
+static method compiled_method(PyTypeObject *type, const char *name)
 {
     PyObject *function = PyDict_GetItemString(type->tp_dict, name);
     Dl_info here, there;
     PyMethodDef *found;
 
     if (!function || Py_TYPE(function)->tp_basicsize < (Py_ssize_t)sizeof(PyCFunctionObject))
-        return NULL;
+        return method_of(NULL);
     found = ((PyCFunctionObject *)function)->m_ml;
     if (!dladdr((void *)(uintptr_t)type->tp_dealloc, &here) || !dladdr(found, &there) ||
-        here.dli_fbase != there.dli_fbase)
-        return NULL;
-    return found->ml_flags == (METH_FASTCALL | METH_KEYWORDS) && !strcmp(found->ml_name, name)
-               ? found
-               : NULL;
+        here.dli_fbase != there.dli_fbase || found->ml_flags != (METH_FASTCALL | METH_KEYWORDS) ||
+        strcmp(found->ml_name, name) != 0)
+        found = NULL;
+    return method_of(found);
 }
 
-/* ---- The slots --------------------------------------------------------------------------------*/
+/* The method __next__ of TYPE, which may have only the slot. */
+static method next_method_of(PyTypeObject *type)
+{
+    PyObject *found = PyDict_GetItemString(type->tp_dict, "__next__");
+    PyMethodDef *definition = NULL;
+
+    if (found && Py_IS_TYPE(found, &PyMethodDescr_Type))
+        definition = ((PyMethodDescrObject *)found)->d_method;
+    if (definition && (definition->ml_flags & ~METH_COEXIST) != METH_NOARGS)
+        definition = NULL;
+    return method_of(definition);
+}
+
+/* ---- Runtimes and errors ----------------------------------------------------------------------*/
 
 static void tell_created(PyObject *runtime)
 {
@@ -78,7 +119,7 @@ static void tell_created(PyObject *runtime)
 
 static PyObject *make_runtime(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *runtime = row_of(type, true)->make(type, arguments, keywords);
+    PyObject *runtime = row_of(type)->make(type, arguments, keywords);
 
     if (runtime)
         tell_created(runtime);
@@ -90,7 +131,7 @@ static PyObject *make_runtime(PyTypeObject *type, PyObject *arguments, PyObject 
 static PyObject *set_handler(PyObject *runtime, PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names)
 {
-    sspy_fast_function set = sspy_lupa_fast(row_of(Py_TYPE(runtime), true)->set_handler);
+    fast_function set = fast(&row_of(Py_TYPE(runtime))->set_handler);
     PyObject *result = set(runtime, arguments, count, names);
 
     if (result)
@@ -102,7 +143,7 @@ static int init_error(PyObject *exc, PyObject *arguments, PyObject *keywords)
 {
     sspy_state *state;
 
-    if (row_of(Py_TYPE(exc), false)->init(exc, arguments, keywords))
+    if (row_of(Py_TYPE(exc))->init(exc, arguments, keywords))
         return -1;
     state = sspy_state_current();
     if (state && sspy_lupa_has_runtimes(state))
@@ -111,10 +152,54 @@ static int init_error(PyObject *exc, PyObject *arguments, PyObject *keywords)
     return 0;
 }
 
-bool sspy_lupa_is_error(PyObject *exc)
+/* ---- Coroutines -------------------------------------------------------------------------------*/
+
+static sspy_call begin_resuming(void)
 {
-    return Py_TYPE(exc)->tp_init == init_error;
+    return sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
 }
+
+/* VALUE is what resuming COROUTINE returned; only a LuaError tells of its failure. */
+static PyObject *end_resuming(PyObject *coroutine, PyObject *value, sspy_call former,
+                              const void *above)
+{
+    (void)sspy_lupa_resuming(former);
+    if (!value && PyErr_Occurred() && ((PyTypeObject *)PyErr_Occurred())->tp_init == init_error)
+        sspy_lupa_resume_failed(coroutine, above);
+    return value;
+}
+
+/* What next() and loops call. */
+static PyObject *next_value(PyObject *coroutine)
+{
+    sspy_call former = begin_resuming();
+    PyObject *value = row_of(Py_TYPE(coroutine))->next(coroutine);
+
+    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+}
+
+static PyObject *next_method(PyObject *coroutine, PyObject *unused)
+{
+    sspy_call former = begin_resuming();
+    PyObject *value = row_of(Py_TYPE(coroutine))->next_method.former(coroutine, unused);
+
+    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+}
+
+static PyObject *send_value(PyObject *coroutine, PyObject *const *arguments, Py_ssize_t count,
+                            PyObject *names)
+{
+    sspy_call former = begin_resuming();
+    PyObject *value = fast(&row_of(Py_TYPE(coroutine))->send)(coroutine, arguments, count, names);
+
+    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+}
+
+/* ---- Functions --------------------------------------------------------------------------------*/
+
+static const watched ours = {.make = make_runtime, .init = init_error};
+static const PyCFunction our_set_handler = (PyCFunction)(void (*)(void))set_handler;
+static const PyCFunction our_send = (PyCFunction)(void (*)(void))send_value;
 
 /* Exchange the slots of TYPE and of those below it that inherited them. */
 static void exchange(PyTypeObject *type, const watched *from, const watched *to)
@@ -135,61 +220,102 @@ static void exchange(PyTypeObject *type, const watched *from, const watched *to)
     PyErr_Clear(); /* without memory, subclasses stay as they are */
 }
 
-/* ---- Functions --------------------------------------------------------------------------------*/
-
-static const watched ours = {NULL, make_runtime, init_error, NULL, NULL};
-static const PyCFunction our_set_handler = (PyCFunction)(void (*)(void))set_handler;
-
-/* -1 with an exception. */
-static int watch(PyTypeObject *type, bool makes)
+/* The row of TYPE, which is ROW if it has none yet; NULL with an exception. */
+static watched *keep(const watched *row)
 {
-    watched *row = find(type);
+    watched *known = find(row->type);
 
-    if (!row && table_count == MAX_WATCHED) {
+    if (known)
+        return known;
+    if (table_count == MAX_WATCHED) {
         PyErr_SetString(PyExc_RuntimeError, "too many copies of lupa");
+        return NULL;
+    }
+    Py_INCREF(row->type);
+    table[table_count] = *row;
+    return &table[table_count++];
+}
+
+/* Notice failures of coroutines of TYPE that Python resumes; -1 with an exception. */
+static int watch_coroutines(PyTypeObject *type)
+{
+    watched *row = keep(&(watched){.type = type,
+                                   .next = type->tp_iternext,
+                                   .next_method = next_method_of(type),
+                                   .send = compiled_method(type, "send")});
+
+    if (!row)
         return -1;
-    }
-    if (!row) {
-        row = &table[table_count];
-        *row =
-            (watched){type, makes ? type->tp_new : NULL, makes ? NULL : type->tp_init, NULL, NULL};
-        if (makes)
-            row->method = sspy_lupa_method(type, "set_overflow_handler");
-        if (row->method)
-            row->set_handler = row->method->ml_meth;
-        Py_INCREF(type);
-        table_count++;
-    }
-    exchange(type, row, &ours);
-    if (row->method)
-        row->method->ml_meth = our_set_handler;
+    if (row->next)
+        type->tp_iternext = next_value;
+    replace(&row->next_method, next_method);
+    replace(&row->send, our_send);
     return 0;
+}
+
+PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
+{
+    sspy_state *state = PyModule_GetState(module);
+    sspy_new_runtime new = {.raised = sspy_lupa_raised};
+    PyObject *key, *lua, *globals, *coroutine;
+    const char *library;
+
+    if (!PyArg_ParseTuple(arguments, "O!O!OsO!O:_lupa_attach", &PyLong_Type, &key, &PyLong_Type,
+                          &lua, &coroutine, &library, &PyDict_Type, &globals, &new.lock))
+        return NULL;
+    new.key = (uintptr_t)PyLong_AsVoidPtr(key);
+    new.L = PyLong_AsVoidPtr(lua);
+    new.globals = globals;
+    if (PyErr_Occurred() ||
+        (!sspy_attached_find(state, new.key) &&
+         (watch_coroutines(Py_TYPE(coroutine)) || sspy_attached_add(state, &new, library))))
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
 {
     sspy_lupa *lupa = sspy_record(PyModule_GetState(module), SSPY_OF_LUPA, sizeof *lupa);
-    PyObject *runtime, *error, *created;
+    PyTypeObject *runtime, *error;
+    watched *runtimes, *errors;
+    PyObject *created;
 
     if (!PyArg_ParseTuple(arguments, "O!O!O:_lupa_watch", &PyType_Type, &runtime, &PyType_Type,
                           &error, &created))
         return NULL;
     if (!lupa)
         return PyErr_NoMemory();
-    Py_XSETREF(lupa->created, Py_NewRef(created));
-    if (watch((PyTypeObject *)runtime, true) || watch((PyTypeObject *)error, false))
+    runtimes = keep(&(watched){.type = runtime,
+                               .make = runtime->tp_new,
+                               .set_handler = compiled_method(runtime, "set_overflow_handler")});
+    errors = runtimes ? keep(&(watched){.type = error, .init = error->tp_init}) : NULL;
+    if (!errors)
         return NULL;
+    Py_XSETREF(lupa->created, Py_NewRef(created));
+    exchange(runtime, runtimes, &ours);
+    exchange(error, errors, &ours);
+    replace(&runtimes->set_handler, our_set_handler);
     Py_RETURN_NONE;
 }
 
-void sspy_lupa_unwatch_types(void)
+PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
 {
-    for (int i = 0; i < table_count; i++) {
-        const watched mine = {NULL, table[i].make ? ours.make : NULL,
-                              table[i].init ? ours.init : NULL, NULL, NULL};
+    sspy_lupa *lupa = sspy_lupa_of(PyModule_GetState(module));
 
-        exchange(table[i].type, &mine, &table[i]);
-        if (table[i].method && table[i].method->ml_meth == our_set_handler)
-            table[i].method->ml_meth = table[i].set_handler;
+    (void)unused;
+    if (lupa)
+        Py_CLEAR(lupa->created);
+    for (int i = 0; i < table_count; i++) {
+        const watched *row = &table[i];
+        const watched mine = {.make = row->make ? ours.make : NULL,
+                              .init = row->init ? ours.init : NULL};
+
+        exchange(row->type, &mine, row);
+        if (row->type->tp_iternext == next_value)
+            row->type->tp_iternext = row->next;
+        put_back(&row->set_handler, our_set_handler);
+        put_back(&row->next_method, next_method);
+        put_back(&row->send, our_send);
     }
+    Py_RETURN_NONE;
 }

@@ -12,8 +12,6 @@
 #include "stack/stack.h"
 
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <structmember.h>
 
 /* ---- Leaving a loop ---------------------------------------------------------------------------*/
@@ -190,25 +188,6 @@ int sspy_add_unwound(PyObject *module)
  * frames, into the exception's own ties.  The stack dies with the exception and keeps nothing
  * alive.
  */
-
-int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32_t count)
-{
-    sspy_ties *ties;
-
-    count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
-    ties = sspy_ties_make(interp, exc);
-    if (!ties || !count || ties->raised)
-        return ties ? 0 : -1;
-    ties->raised = malloc(count * sizeof *ties->raised);
-    if (!ties->raised) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    memcpy(ties->raised, room->frames, count * sizeof *ties->raised);
-    ties->raised_count = count;
-    ties->raised_epoch = stacksplice_code_epoch();
-    return 0;
-}
 
 /* Capture the current stack into EXC's ties; -1 with an exception. */
 static int take_live_stack(sspy_interp *interp, PyObject *exc, sspy_room *room)

@@ -30,7 +30,7 @@ uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
 uint32_t sspy_capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
                            uintptr_t *frames);
 
-/* ---- Of an exception (stack.c, seams.c, border.c) --------------------------------------------*/
+/* ---- Of an exception (stack.c, seams.c) --------------------------------------------*/
 
 /* An exception whose error is being made; OUTER is the one of which it is a cause or a member. */
 typedef struct sspy_step {

@@ -9,7 +9,15 @@ const char sspy_unknown_seam[] = "unknown frames in between";
 /* ---- Script frames ----------------------------------------------------------------------------*/
 
 /* Facts about one element, or about two. */
-enum { IS_SCRIPT = 1, IS_HERE = 2, IS_SAME = 4, IS_SAME_LINE = 8, IS_SAME_PLACE = 16 };
+enum {
+    IS_SCRIPT = 1,
+    IS_HERE = 2,
+    IS_SAME = 4,
+    IS_SAME_LINE = 8,
+    IS_SAME_PLACE = 16,
+    IS_IN_FILE = 32,
+    IS_SAME_FILE_LINE = 64 /* the names of the functions may differ */
+};
 
 typedef struct place {
     const stacksplice_frame *other; /* to compare with, or NULL */
@@ -62,8 +70,13 @@ static int look(const stacksplice_frame *frame, void *data)
     p->facts = IS_SCRIPT;
     if (is_of(frame, p->interpreter))
         p->facts |= IS_HERE;
+    if (frame->file && strcmp(frame->file, "[C]") != 0)
+        p->facts |= IS_IN_FILE;
     if (p->other && is_same(frame, p->other))
         p->facts |= compare_places(frame, p->other);
+    if (p->other && p->other->kind == frame->kind && frame->file && frame->line == p->other->line &&
+        same_text(frame->language, p->other->language) && same_text(frame->file, p->other->file))
+        p->facts |= IS_SAME_FILE_LINE;
     return 0;
 }
 
@@ -253,6 +266,16 @@ bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b)
 bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b)
 {
     return a == b || (b && facts_of(state, a, b) & IS_SAME_PLACE);
+}
+
+bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    return b && facts_of(state, a, b) & IS_SAME_FILE_LINE;
+}
+
+bool sspy_is_in_file(sspy_state *state, uintptr_t element)
+{
+    return facts_of(state, element, 0) & IS_IN_FILE;
 }
 
 bool sspy_is_frame_of(sspy_state *state, uintptr_t element)

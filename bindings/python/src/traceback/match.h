@@ -23,6 +23,10 @@ uint32_t sspy_count_inside(sspy_state *state, sspy_elements taken, sspy_elements
 bool sspy_same_line(sspy_state *state, uintptr_t a, uintptr_t b);
 /* Whether both are one element, or script frames that differ only in the function that they call. */
 bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether both are script frames, at the same line of one file. */
+bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether ELEMENT is a script frame, and no function of C. */
+bool sspy_is_in_file(sspy_state *state, uintptr_t element);
 /* Whether ELEMENT is a Python frame of STATE's interpreter. */
 bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
 

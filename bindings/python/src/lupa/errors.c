@@ -1,0 +1,389 @@
+/* Errors that pass an attached runtime, in both directions. */
+#include "lupa/lupa.h"
+#include "traceback/match.h"
+#include "traceback/traceback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A Python exception that leaves for Lua ---------------------------------------------------*/
+
+/*
+ * lupa hands it to debug.traceback while the whole stack is live. It gets its error there, and Lua's
+ * frames in its __traceback__.
+ */
+
+/* The first words of what lupa puts into a userdata for a Python object. */
+typedef struct lupa_object {
+    PyObject *object, *runtime;
+} lupa_object;
+
+/* The Python exception in the BLOCK of a userdata of lupa, borrowed; or NULL. */
+static PyObject *exception_in(const void *block)
+{
+    PyObject *object = ((const lupa_object *)block)->object;
+
+    return object && PyExceptionInstance_Check(object) ? object : NULL;
+}
+
+/*
+ * The traceback of EXC, if lupa's own code was the last to see EXC: then lupa keeps this very entry
+ * and raises EXC with it again, and nothing else has it.
+ */
+static PyTracebackObject *traceback_of_lupa(PyObject *exc, const sspy_attached *attached)
+{
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
+    PyObject *globals;
+    bool is_lupa;
+
+    if (!head)
+        return NULL;
+    globals = PyFrame_GetGlobals(head->tb_frame);
+    is_lupa = globals == attached->globals;
+    Py_XDECREF(globals);
+    if (!is_lupa)
+        Py_CLEAR(head);
+    return head;
+}
+
+/* The stack where EXC is now. */
+typedef struct place {
+    const void *above;
+    const uintptr_t *frames; /* from inside of a coroutine that EXC came out of; or NULL */
+    uint32_t count;
+} place;
+
+/*
+ * Leave of WHERE's frames those that lay at this border: outward of the last frame of Python that
+ * has ended since, which had borders of its own inside.  None if the live stack is not their outer
+ * end, but for native frames inside: then EXC came out of that coroutine earlier, was caught, and
+ * is raised somewhere else now.
+ */
+static void keep_to_border(sspy_state *state, place *where)
+{
+    uint32_t count, same = 0, ended;
+    bool leads = true;
+    sspy_room room;
+
+    if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
+        PyErr_Clear();
+        where->frames = NULL;
+        return;
+    }
+    count = sspy_capture(where->above, room.limit, room.frames);
+    while (same < count && same < where->count &&
+           sspy_same_place(state, room.frames[count - 1 - same],
+                           where->frames[where->count - 1 - same]))
+        same++;
+    for (uint32_t i = 0; leads && i < count - same; i++)
+        leads = !sspy_is_in_file(state, room.frames[i]);
+    sspy_room_end(&room);
+    ended = where->count - same;
+    while (ended && !sspy_is_frame_of(state, where->frames[ended - 1]))
+        ended--;
+    where->frames = leads && same ? where->frames + ended : NULL;
+    where->count -= ended;
+}
+
+/* Put names into the stack that TIES keeps since the raise.  There Lua could not be asked for them; where
+   the exception leaves for Lua it can.  So the frames that live since then are exchanged for those of
+   now. */
+static void take_names(sspy_state *state, sspy_ties *ties, const void *above)
+{
+    sspy_room room;
+    uint32_t count;
+
+    if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
+        PyErr_Clear();
+        return;
+    }
+    count = sspy_capture(above, room.limit, room.frames);
+    for (uint32_t i = 1; i <= count && i <= ties->raised_count; i++) {
+        uintptr_t *then = &ties->raised[ties->raised_count - i], now = room.frames[count - i];
+
+        if (*then != now && !sspy_same_file_line(state, *then, now))
+            break;
+        *then = now;
+    }
+    sspy_room_end(&room);
+}
+
+/* EXC, whose stack is at WHERE, leaves for Lua in ATTACHED. */
+static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached,
+                 const place *where)
+{
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    IScriptErrorInfo *error = NULL;
+    PyTracebackObject *head;
+
+    if (ties && ties->raised)
+        take_names(state, ties, where->above);
+    if (where->frames && sspy_raised_at(state, exc, where->frames, where->count))
+        PyErr_Clear();
+    if (sspy_error_for(state, exc, where->above, &error))
+        PyErr_Clear(); /* without memory the exception goes on without an error */
+    sspy_release(state->interp, error);
+    head = traceback_of_lupa(exc, attached);
+    if (head)
+        sspy_show_live(state, head, where->above, where->frames, where->count);
+    Py_XDECREF(head);
+}
+
+void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
+                      uint32_t count)
+{
+    place where = {above, count ? frames : NULL, count};
+    PyGILState_STATE gil;
+    PyObject *exc, *pending;
+    sspy_state *state;
+
+    if (!sspy_interp_lives())
+        return;
+    gil = PyGILState_Ensure();
+    exc = exception_in(block);
+    if (exc) {
+        pending = sspy_take_pending();
+        Py_INCREF(exc);
+        state = sspy_state_current();
+        if (state && where.frames)
+            keep_to_border(state, &where);
+        if (state)
+            note(state, exc, data, &where);
+        Py_DECREF(exc);
+        sspy_set_pending(pending);
+    }
+    PyGILState_Release(gil);
+}
+
+/* ---- A LuaError -------------------------------------------------------------------------------*/
+
+/*
+ * A LuaError that lupa makes gets the error of the call that failed: the one that the call's message
+ * handler was told of.
+ */
+
+/* The length of the first line of TEXT, or of its beginning that all encodings have in common. */
+static size_t plain_length(const char *text, size_t length)
+{
+    size_t i = 0;
+
+    while (i < length && text[i] != '\n' && text[i] != '\r' && !((unsigned char)text[i] & 0x80))
+        i++;
+    return i;
+}
+
+/* The message that EXC was made with, UTF-8; NULL without an exception if it is no text. */
+static const char *message_of(PyObject *exc, size_t *length)
+{
+    PyObject *arguments = ((PyBaseExceptionObject *)exc)->args, *first;
+    const char *text;
+    Py_ssize_t size = 0;
+
+    if (!arguments || !PyTuple_Check(arguments) || PyTuple_GET_SIZE(arguments) != 1)
+        return NULL;
+    first = PyTuple_GET_ITEM(arguments, 0);
+    text = PyUnicode_Check(first) ? PyUnicode_AsUTF8AndSize(first, &size) : NULL;
+    if (!text)
+        PyErr_Clear();
+    *length = (size_t)size;
+    return text;
+}
+
+/*
+ * Whether TEXT, which lupa made of what debug.traceback returned, may tell of ERROR: the script may
+ * have exchanged the handler.  lupa moves lines below the first one, decodes bytes that are not
+ * UTF-8, and makes "" of a value that is no string.
+ */
+static bool tells_of(const char *text, size_t length, IUnknown *error)
+{
+    IScriptException *script = sspy_script_of(error);
+    size_t size = 0, line;
+    const char *message = script ? script->lpVtbl->GetMessage(script, &size) : NULL;
+    bool same = length == 0;
+
+    if (message && !same) {
+        line = plain_length(message, size);
+        same = line == plain_length(text, length) && !memcmp(text, message, line);
+    }
+    sspy_unknown_release(script);
+    return same;
+}
+
+/* Whether Lua runs nothing between the caller, which is outside of ABOVE, and Python's innermost
+   frame.  Else a script makes a LuaError, by the class that it was given. */
+static bool has_returned(sspy_state *state, const void *above)
+{
+    enum { NEAR = 64 };
+    uintptr_t frames[SSPY_ROOM(NEAR)];
+    uint32_t count = sspy_capture(above, NEAR, frames);
+
+    for (uint32_t i = 0; i < count && !sspy_is_frame_of(state, frames[i]); i++)
+        if (sspy_is_in_file(state, frames[i]))
+            return false;
+    return true;
+}
+
+/* The last error that a handler of this thread was told of in the call that is HERE, with a
+   reference; or NULL. */
+static IUnknown *take_last(sspy_state *state, sspy_call here)
+{
+    sspy_attached *attached = sspy_attached_first(state);
+    IUnknown *last = NULL;
+    uint64_t last_number = 0;
+
+    for (; attached; attached = sspy_attached_after(attached)) {
+        uint64_t number = 0;
+        IUnknown *error = sspy_lupa_take_recorded(attached, here, &number);
+
+        if (error && number >= last_number && sspy_attached_is_called(attached)) {
+            sspy_release(state->interp, last);
+            last = error;
+            last_number = number;
+        } else {
+            sspy_release(state->interp, error);
+        }
+    }
+    return last;
+}
+
+/* The error of the call that fails with TEXT, with a reference; or NULL. */
+static IScriptErrorInfo *find_error(sspy_state *state, const char *text, size_t length,
+                                    const void *above)
+{
+    IUnknown *error = take_last(state, sspy_call_now(PyThreadState_Get()));
+    IScriptErrorInfo *found = NULL;
+    stacksplice_section section = sspy_enter(state->interp);
+
+    if (error && tells_of(text, length, error) && has_returned(state, above))
+        found = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
+    sspy_unknown_release(error);
+    sspy_leave(section);
+    return found;
+}
+
+/* Reports of ERROR get their local variables from EXC; without memory they do without. */
+static void find_by_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    PyObject *key = PyLong_FromVoidPtr(error);
+    PyObject *reference = key ? PyWeakref_NewRef(exc, NULL) : NULL;
+
+    if (reference)
+        (void)PyDict_SetItem(state->told, key, reference);
+    PyErr_Clear();
+    Py_XDECREF(reference);
+    Py_XDECREF(key);
+}
+
+/* Tie EXC to ERROR, and put its frames behind the innermost entry of EXC's traceback; -1 with an
+   exception. */
+static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    sspy_ties *ties = sspy_ties_make_to_cross(state->interp, exc);
+
+    if (!ties)
+        return -1;
+    sspy_ties_set_error(ties, error, true);
+    if (state->shows_locals)
+        find_by_error(state, exc, error);
+    sspy_show_error(state, exc, error);
+    return 0;
+}
+
+void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above)
+{
+    IScriptErrorInfo *error;
+    size_t length = 0;
+    const char *text = message_of(exc, &length);
+
+    if (!text)
+        return;
+    error = find_error(state, text, length, above);
+    if (error && tie_to(state, exc, error))
+        PyErr_Clear(); /* without memory lupa's exception stays as it is */
+    sspy_release(state->interp, error);
+}
+
+/* ---- A coroutine that failed ------------------------------------------------------------------*/
+
+/*
+ * Python resumes coroutines without a message handler, so their errors are found afterwards, in the dead
+ * coroutine.  Its frames are still there then.
+ */
+
+/* The lua_State of COROUTINE, which only its repr() tells; NULL without an exception if not even
+   that does. */
+static void *address_of(PyObject *coroutine)
+{
+    PyObject *text = PyObject_Repr(coroutine);
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    const char *number = utf8 ? strstr(utf8, "0x") : NULL;
+    void *address = number ? (void *)(uintptr_t)strtoull(number, NULL, 16) : NULL;
+
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return address;
+}
+
+static sspy_attached *runtime_of(sspy_state *state, void *L)
+{
+    sspy_attached *attached = sspy_attached_first(state);
+
+    while (attached && !attached->calls->owns(attached->attachment, L))
+        attached = sspy_attached_after(attached);
+    return attached;
+}
+
+/* Make CAUSE, which ended the coroutine of ERROR, the cause of EXC. */
+static void set_cause(sspy_state *state, const sspy_attached *attached, PyObject *exc,
+                      PyObject *cause, IScriptErrorInfo *error)
+{
+    sspy_stack_copy copy;
+    sspy_elements stack = sspy_shown(error, &copy);
+
+    Py_INCREF(cause);
+    if (stack.count)
+        note(state, cause, attached,
+             &(place){__builtin_frame_address(0), stack.frames, stack.count});
+    free(copy.far);
+    PyException_SetCause(exc, cause);
+}
+
+/* Tie EXC to the error that COROUTINE failed with. */
+static void find_cause(sspy_state *state, PyObject *coroutine, PyObject *exc, const void *above)
+{
+    void *L = address_of(coroutine), *block = NULL;
+    sspy_attached *attached = L ? runtime_of(state, L) : NULL;
+    PyObject *cause;
+    size_t length = 0;
+    const char *text = message_of(exc, &length);
+    stacksplice_section section;
+    IUnknown *unknown;
+    IScriptErrorInfo *error;
+
+    if (!attached || !text)
+        return;
+    section = sspy_enter(state->interp);
+    unknown = attached->calls->find_failed(attached->attachment, L, text, length, above, &block);
+    error = sspy_query(unknown, &stacksplice_IID_IScriptErrorInfo);
+    sspy_unknown_release(unknown);
+    sspy_leave(section);
+    cause = error && block ? exception_in(block) : NULL;
+    if (cause)
+        set_cause(state, attached, exc, cause, error);
+    if (error && tie_to(state, exc, error))
+        PyErr_Clear(); /* without memory lupa's exception stays as it is */
+    sspy_release(state->interp, error);
+}
+
+void sspy_lupa_resume_failed(PyObject *coroutine, const void *above)
+{
+    sspy_state *state = sspy_state_current();
+    PyObject *exc = state && sspy_lupa_has_runtimes(state) ? sspy_take_pending() : NULL;
+    sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
+
+    if (!exc)
+        return;
+    if (!ties || !ties->core.error)
+        find_cause(state, coroutine, exc, above);
+    sspy_set_pending(exc);
+}

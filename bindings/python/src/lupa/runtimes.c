@@ -1,0 +1,322 @@
+/*
+ * Attached runtimes: how one gets attached and detached, the list of them, and the error that each was
+ * told of last.  The list keeps no runtime alive: a closed state says so itself.
+ */
+#include "lupa/lupa.h"
+
+#include <stdlib.h>
+
+/* ---- The recorded error -----------------------------------------------------------------------*/
+
+/*
+ * lupa's own message handler is the last one that Lua calls in a call that fails.  lupa makes the
+ * LuaError when that call has returned, before Python goes on: Python's innermost frame is at the same
+ * instruction then, and the runtime's lock is held.  The handler runs without the interpreter's lock.
+ */
+
+typedef struct sspy_recorded {
+    IUnknown *error; /* counted */
+    sspy_call call;
+    uint64_t number; /* a later one has a higher number */
+} sspy_recorded;
+
+static void free_recorded(sspy_recorded *recorded)
+{
+    if (recorded)
+        sspy_unknown_release(recorded->error);
+    free(recorded);
+}
+
+static sspy_recorded *new_recorded(IUnknown *error, sspy_call call)
+{
+    static _Atomic uint64_t number;
+    sspy_recorded *recorded = malloc(sizeof *recorded);
+
+    if (!recorded)
+        return NULL;
+    error->lpVtbl->AddRef(error);
+    *recorded = (sspy_recorded){error, call, atomic_fetch_add(&number, 1)};
+    return recorded;
+}
+
+/* The innermost call of this thread that resumes a coroutine. */
+static _Thread_local sspy_call resuming;
+
+sspy_call sspy_lupa_resuming(sspy_call call)
+{
+    sspy_call former = resuming;
+
+    resuming = call;
+    return former;
+}
+
+/* The hook of ss_lua_hooks: remembers the error that a message handler is told of last. */
+static void record(void *data, IUnknown *error)
+{
+    sspy_attached *attached = data;
+    sspy_recorded *recorded = NULL;
+    sspy_call call;
+
+    if (error && sspy_interp_lives()) {
+        call = sspy_call_now(PyGILState_GetThisThreadState());
+        recorded = call.frame ? new_recorded(error, call) : NULL;
+        if (recorded)
+            atomic_store(&attached->recorded_frame, call.frame);
+    }
+    free_recorded(atomic_exchange(&attached->recorded, recorded));
+}
+
+IUnknown *sspy_lupa_take_recorded(sspy_attached *attached, sspy_call here, uint64_t *number)
+{
+    sspy_recorded *recorded;
+    IUnknown *error = NULL;
+
+    if (!here.frame || atomic_load(&attached->recorded_frame) != here.frame)
+        return NULL;
+    recorded = atomic_exchange(&attached->recorded, NULL);
+    if (recorded && sspy_same_call(recorded->call, here) && !sspy_same_call(resuming, here)) {
+        error = recorded->error;
+        error->lpVtbl->AddRef(error);
+        *number = recorded->number;
+    }
+    free_recorded(recorded);
+    return error;
+}
+
+bool sspy_attached_is_called(const sspy_attached *attached)
+{
+    PyObject *held = attached->lock ? PyObject_CallMethod(attached->lock, "_is_owned", NULL) : NULL;
+    bool called = held ? PyObject_IsTrue(held) == 1 : !attached->lock;
+
+    Py_XDECREF(held);
+    PyErr_Clear();
+    return called;
+}
+
+/* ---- The list ---------------------------------------------------------------------------------*/
+
+/* The hook of ss_lua_hooks: the state was closed. */
+static void close_runtime(void *data)
+{
+    sspy_attached *attached = data;
+
+    atomic_store(&attached->closed, true);
+}
+
+static void free_runtime(sspy_attached *attached)
+{
+    free_recorded(atomic_exchange(&attached->recorded, NULL));
+    Py_XDECREF(attached->lock);
+    free(attached);
+}
+
+/* The state stays as it is, attached if it is open; RESTORE: it gets its former functions back. */
+static void release(sspy_attached *attached, bool restore)
+{
+    attached->calls->release(attached->attachment, restore);
+    free_runtime(attached);
+}
+
+static void sweep(sspy_lupa *lupa)
+{
+    sspy_attached **place = &lupa->attached;
+
+    while (*place) {
+        sspy_attached *attached = *place;
+
+        if (!atomic_load(&attached->closed)) {
+            place = &attached->next;
+            continue;
+        }
+        *place = attached->next;
+        release(attached, false);
+    }
+}
+
+sspy_attached *sspy_attached_first(sspy_state *state)
+{
+    sspy_lupa *lupa = sspy_lupa_of(state);
+
+    if (!lupa)
+        return NULL;
+    sweep(lupa);
+    return lupa->attached;
+}
+
+sspy_attached *sspy_attached_after(sspy_attached *attached)
+{
+    do
+        attached = attached->next;
+    while (attached && atomic_load(&attached->closed));
+    return attached;
+}
+
+void sspy_lupa_end(sspy_state *state)
+{
+    sspy_lupa *lupa = sspy_lupa_of(state);
+
+    if (!lupa)
+        return;
+    Py_CLEAR(lupa->created);
+    sweep(lupa);
+    lupa->attached =
+        NULL; /* the states may still call our hooks, so the records of open ones stay */
+}
+
+sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key)
+{
+    sspy_attached *attached = sspy_attached_first(state);
+
+    while (attached && attached->key != key)
+        attached = sspy_attached_after(attached);
+    return attached;
+}
+
+/* ---- Functions --------------------------------------------------------------------------------*/
+
+/* -1 with an exception. */
+static int attach_state(sspy_attached *attached, void *L, const char *library,
+                        const ss_lua_hooks *hooks)
+{
+    ss_lua_reason reason = {""};
+
+    attached->calls = sspy_lua_instance(library);
+    if (!attached->calls)
+        return -1;
+    attached->attachment = attached->calls->attach(L, hooks, &reason);
+    if (attached->attachment)
+        return 0;
+    PyErr_Format(PyExc_RuntimeError, "the Lua state could not be attached: %s", reason.text);
+    return -1;
+}
+
+int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char *library)
+{
+    sspy_lupa *lupa = sspy_record(state, SSPY_OF_LUPA, sizeof *lupa);
+    sspy_attached *attached = lupa ? calloc(1, sizeof *attached) : NULL;
+    const ss_lua_hooks hooks = {.raised = new->raised,
+                                .recorded = record,
+                                .closed = close_runtime,
+                                .metatable = "POBJECT",
+                                .data = attached};
+
+    if (!attached) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    attached->key = new->key;
+    attached->globals = new->globals;
+    attached->lock = new->lock == Py_None ? NULL : Py_NewRef(new->lock);
+    if (attach_state(attached, new->L, library, &hooks)) {
+        free_runtime(attached);
+        return -1;
+    }
+    attached->next = lupa->attached;
+    lupa->attached = attached;
+    return 0;
+}
+
+PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
+{
+    sspy_state *state = PyModule_GetState(module);
+    sspy_attached *attached = sspy_attached_find(state, (uintptr_t)PyLong_AsVoidPtr(key)), **place;
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (!attached)
+        Py_RETURN_FALSE;
+    for (place = &sspy_lupa_of(state)->attached; *place != attached;)
+        place = &(*place)->next;
+    *place = attached->next;
+    release(attached, true);
+    Py_RETURN_TRUE;
+}
+
+PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key)
+{
+    bool found =
+        sspy_attached_find(PyModule_GetState(module), (uintptr_t)PyLong_AsVoidPtr(key)) != NULL;
+
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(found);
+}
+
+/* ---- The runtimes that exist, from the garbage collector --------------------------------------*/
+
+/*
+ * gc.get_objects() also refers to tuples that other threads are just making, which then fail.  So
+ * the objects are visited here, and only runtimes get a reference.
+ */
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+enum { MOST = 4096 /* runtimes */ };
+
+typedef struct search {
+    PyObject *kinds; /* a tuple of types */
+    PyObject *found[MOST];
+    Py_ssize_t count;
+} search;
+
+static int look_at(PyObject *object, void *data)
+{
+    search *s = data;
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->kinds); i++)
+        if (PyType_IsSubtype(Py_TYPE(object), (PyTypeObject *)PyTuple_GET_ITEM(s->kinds, i))) {
+            s->found[s->count++] = Py_NewRef(object);
+            break;
+        }
+    return s->count < MOST;
+}
+
+static PyObject *existing(PyObject *kinds)
+{
+    search s = {.kinds = kinds};
+    PyObject *list;
+
+    PyUnstable_GC_VisitObjects(look_at, &s);
+    list = PyList_New(s.count);
+    for (Py_ssize_t i = 0; i < s.count; i++) {
+        if (list)
+            PyList_SET_ITEM(list, i, s.found[i]);
+        else
+            Py_DECREF(s.found[i]);
+    }
+    return list;
+}
+
+#else
+
+static PyObject *existing(PyObject *kinds)
+{
+    PyObject *gc = PyImport_ImportModule("gc");
+    PyObject *all = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    PyObject *list = all ? PyList_New(0) : NULL;
+    bool failed = !list;
+
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(all); i++)
+        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(kinds); j++)
+            if (PyType_IsSubtype(Py_TYPE(PyList_GET_ITEM(all, i)),
+                                 (PyTypeObject *)PyTuple_GET_ITEM(kinds, j)))
+                failed |= PyList_Append(list, PyList_GET_ITEM(all, i)) != 0;
+    if (failed)
+        Py_CLEAR(list);
+    Py_XDECREF(all);
+    Py_XDECREF(gc);
+    return list;
+}
+
+#endif
+
+PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds)
+{
+    (void)module;
+    for (Py_ssize_t i = 0; PyTuple_Check(kinds) && i < PyTuple_GET_SIZE(kinds); i++)
+        if (!PyType_Check(PyTuple_GET_ITEM(kinds, i)))
+            kinds = Py_None;
+    if (!PyTuple_Check(kinds)) {
+        PyErr_SetString(PyExc_TypeError, "_lupa_existing() takes a tuple of types");
+        return NULL;
+    }
+    return existing(kinds);
+}
