@@ -1,8 +1,452 @@
-#include "base/thread.h"
+/* The deadlines that were begun and not yet ended, and the thread that waits for them to pass. */
 #include "crash/deadlines.h"
 
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "crash/threads.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+enum {
+    FIRST_SLOTS = 64,
+    MOST_SLOTS = 65536,
+    BETWEEN_INTERRUPTS = 20 * 1000 * 1000, /* nanoseconds */
+    INTERRUPTED_BETWEEN = 16               /* that many; if more are late, each waits longer */
+};
+
+typedef enum state { FREE, ARMED, MISSED, CALLING, INTERRUPTING } state;
+
+typedef struct slot {
+    ss_deadline deadline;
+    state state;
+    uint32_t uses;      /* makes its numbers differ */
+    uint32_t next_free; /* index + 1 */
+} slot;
+
+SS_LOCK(lock);
+static slot *slots;              /* (LOCK) */
+static uint32_t slot_count;      /* (LOCK) */
+static uint32_t first_free;      /* (LOCK) index + 1 */
+static uint32_t interrupting;    /* (LOCK) how many slots are in that state */
+static int64_t watched_until;    /* (LOCK) when the watcher looks again by itself */
+static _Atomic uint32_t changes; /* (ATOMIC) */
+
+typedef enum watcher_state { NONE, STARTING, RUNNING } watcher_state;
+
+static _Atomic watcher_state watcher; /* (ATOMIC) */
+static atomic_bool is_reporting;      /* (ATOMIC) */
+static _Thread_local bool is_myself;  /* (THREAD) */
+
+static void make_free(uint32_t index)
+{
+    slot *s = &slots[index];
+
+    if (s->state == INTERRUPTING)
+        interrupting--;
+    s->state = FREE;
+    s->uses++;
+    s->next_free = first_free;
+    first_free = index + 1;
+}
+
+/* Only the forking thread is left: the others' deadlines would never end, nor are they watched. */
+static void forget_all(void)
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        if (slots[i].state != FREE)
+            make_free(i);
+    }
+    watched_until = 0;
+    atomic_store(&watcher, NONE);
+    atomic_store(&is_reporting, false);
+    is_myself = false;
+}
+
+static ss_fork_hook forget_in_child = {forget_all, NULL};
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    ss_fork_child(&forget_in_child);
+}
+
+/* ---- Slots -----------------------------------------------------------------------------------*/
+
+static slot *find(stacksplice_deadline number, uint32_t *index)
+{
+    uint32_t at = (uint32_t)number - 1;
+    slot *s = at < slot_count ? &slots[at] : NULL;
+
+    *index = at;
+    return s && s->state != FREE && s->uses == number >> 32 ? s : NULL;
+}
+
+static void put(const ss_deadline *deadline, stacksplice_deadline *number, bool *wake)
+{
+    uint32_t index = first_free - 1;
+    slot *s = &slots[index];
+
+    first_free = s->next_free;
+    s->deadline = *deadline;
+    s->state = ARMED;
+    *number = (uint64_t)s->uses << 32 | (index + 1);
+    *wake = deadline->at < watched_until;
+    if (*wake)
+        atomic_fetch_add(&changes, 1);
+}
+
+/* Take over MORE, with room for COUNT, unless another thread was faster; returns what is left. */
+static slot *take_over(slot *more, uint32_t count)
+{
+    slot *before = slots;
+
+    if (count <= slot_count)
+        return more;
+    if (slot_count)
+        memcpy(more, before, slot_count * sizeof *more);
+    slots = more;
+    for (uint32_t i = slot_count; i < count; i++)
+        make_free(i);
+    slot_count = count;
+    return before;
+}
+
+/* Add a copy of DEADLINE.  Tells by WAKE whether the watcher must look again. */
+static stacksplice_hresult add(const ss_deadline *deadline, stacksplice_deadline *number,
+                               bool *wake)
+{
+    uint32_t count = 0;
+    slot *more = NULL;
+
+    for (;;) {
+        bool has_room;
+
+        if (!ss_lock_take(&lock)) {
+            ss_free(more);
+            return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted one of these functions */
+        }
+        if (more)
+            more = take_over(more, count);
+        has_room = first_free != 0;
+        if (has_room)
+            put(deadline, number, wake);
+        count = slot_count ? 2 * slot_count : FIRST_SLOTS;
+        ss_lock_drop(&lock);
+        ss_free(more);
+        if (has_room)
+            return S_OK;
+        more = count <= MOST_SLOTS ? ss_alloc(count, sizeof *more) : NULL;
+        if (!more)
+            return E_OUTOFMEMORY;
+    }
+}
+
+/* Remove it; E_PENDING if its call is running, and then nothing is removed. */
+static stacksplice_hresult take_away(stacksplice_deadline number)
+{
+    stacksplice_hresult hr = E_INVALIDARG;
+    uint32_t index;
+    slot *s;
+
+    if (!ss_lock_take(&lock))
+        return E_ILLEGAL_METHOD_CALL;
+    s = find(number, &index);
+    if (s && s->state == CALLING) {
+        hr = E_PENDING;
+    } else if (s) {
+        hr = s->state == ARMED ? S_OK : S_FALSE;
+        make_free(index);
+    }
+    ss_lock_drop(&lock);
+    return hr;
+}
+
+/* ---- What is due -----------------------------------------------------------------------------*/
+
+/* Nothing armed: never. */
+#define NEVER INT64_MAX
+
+typedef enum due_for { DUE_NOTHING, DUE_MISSED, DUE_INTERRUPT } due_for;
+
+static bool is_due_ever(const slot *s)
+{
+    return s->state == ARMED || s->state == INTERRUPTING;
+}
+
+/* The slot that is due first, or NULL. */
+static slot *earliest(uint32_t *index)
+{
+    slot *first = NULL;
+
+    for (uint32_t i = 0; i < slot_count; i++) {
+        slot *s = &slots[i];
+
+        if (is_due_ever(s) && (!first || s->deadline.at < first->deadline.at)) {
+            first = s;
+            *index = i;
+        }
+    }
+    return first;
+}
+
+/* What FIRST is due for, and when it will be due next. */
+static due_for go_on(slot *first, int64_t now)
+{
+    if (first->state == INTERRUPTING) {
+        first->deadline.at =
+            now + BETWEEN_INTERRUPTS * (int64_t)(1 + interrupting / INTERRUPTED_BETWEEN);
+        return DUE_INTERRUPT;
+    }
+    first->state = MISSED;
+    return DUE_MISSED;
+}
+
+/*
+ * Copy the earliest deadline that has passed at NOW to DEADLINE, once, and then again whenever its
+ * thread is to be interrupted.  DUE_NOTHING: the watcher sleeps until *UNTIL, or until CHANGES is
+ * not *SEEN.
+ */
+static due_for take_due(int64_t now, ss_deadline *deadline, stacksplice_deadline *number,
+                        int64_t *until, uint32_t *seen)
+{
+    due_for due = DUE_NOTHING;
+    uint32_t index = 0;
+    slot *first;
+
+    if (!ss_lock_take(&lock))
+        return due; /* never: no handler runs in the watcher */
+    first = earliest(&index);
+    if (first && first->deadline.at <= now) {
+        due = go_on(first, now);
+        *deadline = first->deadline;
+        *number = (uint64_t)first->uses << 32 | (index + 1);
+        watched_until = 0; /* the watcher looks again anyway */
+    } else {
+        watched_until = *until = first ? first->deadline.at : NEVER;
+        *seen = atomic_load(&changes);
+    }
+    ss_lock_drop(&lock);
+    return due;
+}
+
+static bool change_state(stacksplice_deadline number, state from, state to)
+{
+    uint32_t index;
+    slot *s;
+    bool is_changed;
+
+    if (!ss_lock_take(&lock))
+        return false;
+    s = find(number, &index);
+    is_changed = s && s->state == from;
+    if (is_changed)
+        s->state = to;
+    ss_lock_drop(&lock);
+    return is_changed;
+}
+
+/* A missed deadline's call begins, unless it has been removed; then ends. */
+static bool begin_call(stacksplice_deadline number)
+{
+    return change_state(number, MISSED, CALLING);
+}
+
+static void end_call(stacksplice_deadline number)
+{
+    (void)change_state(number, CALLING, MISSED);
+}
+
+/* From NOW on it is due to interrupt its thread, unless it has been removed. */
+static void begin_interrupts(stacksplice_deadline number, int64_t now)
+{
+    uint32_t index;
+    slot *s;
+
+    if (!ss_lock_take(&lock))
+        return;
+    s = find(number, &index);
+    if (s && s->state == MISSED) {
+        s->state = INTERRUPTING;
+        s->deadline.at = now;
+        interrupting++;
+    }
+    ss_lock_drop(&lock);
+}
+
+/*
+ * In its thread, in a signal handler: call its function, unless it has been removed.  Waits for
+ * nothing: there will be another interrupt.
+ */
+static void interrupt_thread(stacksplice_deadline number)
+{
+    void (*interrupt)(void *data) = NULL;
+    void *data = NULL;
+    uint32_t index;
+    slot *s;
+
+    if (!ss_lock_try(&lock))
+        return;
+    s = find(number, &index);
+    if (s && s->state == INTERRUPTING && s->deadline.thread_id == ss_thread_id()) {
+        interrupt = s->deadline.interrupt;
+        data = s->deadline.data;
+    }
+    ss_lock_drop(&lock);
+    if (interrupt)
+        interrupt(data);
+}
+
+/* ---- The watcher ---------------------------------------------------------------------------*/
+
+/* For the host's function; the report itself needs far less. */
+enum { STACK_SIZE = 256 << 10, NANOSECONDS = 1000 * 1000 * 1000 };
+
+#define EXIT_WAITS_FOR ((int64_t)5 * NANOSECONDS)
+
+/* Not every C library comes with the kernel's headers. */
+enum futex_call {
+    WAKE = 1 | 128,      /* FUTEX_WAKE, FUTEX_PRIVATE_FLAG */
+    WAIT_UNTIL = 9 | 128 /* FUTEX_WAIT_BITSET: until a time of CLOCK_MONOTONIC */
+};
+
+#define ANY_WAKER UINT32_MAX
+
+static int64_t time_now(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * NANOSECONDS + now.tv_nsec;
+}
+
+/* ---- Its thread ------------------------------------------------------------------------------*/
+
+/* Sleep until the time, or a change of the table since SEEN.  No condition variable: a lock of
+   ours is never waited with. */
+static void sleep_until(int64_t time, uint32_t seen)
+{
+    const struct timespec until = {.tv_sec = time / NANOSECONDS, .tv_nsec = time % NANOSECONDS};
+
+    (void)syscall(SYS_futex, &changes, WAIT_UNTIL, seen, time == NEVER ? NULL : &until, NULL,
+                  ANY_WAKER);
+}
+
+static void wake_watcher(void)
+{
+    (void)syscall(SYS_futex, &changes, WAKE, 1, NULL, NULL, 0);
+}
+
+static void miss(const ss_deadline *deadline, stacksplice_deadline number)
+{
+    const char *file;
+
+    atomic_store(&is_reporting, true);
+    file = ss_deadline_report(deadline, time_now());
+    atomic_store(&is_reporting, false);
+    if (deadline->missed && begin_call(number)) {
+        deadline->missed(file, deadline->data);
+        end_call(number);
+    }
+    if (deadline->interrupt)
+        begin_interrupts(number, time_now());
+}
+
+static void *watch(void *unused)
+{
+    is_myself = true;
+    ss_threads_never_ask(ss_thread_id());
+    while (is_myself) { /* not in a child that the host's function forked */
+        stacksplice_deadline number;
+        ss_deadline deadline;
+        int64_t until = 0;
+        uint32_t seen = 0;
+
+        switch (take_due(time_now(), &deadline, &number, &until, &seen)) {
+        case DUE_NOTHING:
+            sleep_until(until, seen);
+            break;
+        case DUE_MISSED:
+            miss(&deadline, number);
+            break;
+        case DUE_INTERRUPT:
+            ss_threads_call(deadline.thread_id, interrupt_thread, number);
+            break;
+        }
+    }
+    return unused;
+}
+
+/* A report that has begun is completed before the process ends, unless it takes long. */
+static __attribute__((destructor)) void finish_report(void)
+{
+    const struct timespec moment = {0, 500 * 1000};
+    int64_t until = time_now() + EXIT_WAITS_FOR;
+
+    while (atomic_load(&is_reporting) && !is_myself && time_now() < until)
+        (void)nanosleep(&moment, NULL);
+}
+
+/* ---- Its start -------------------------------------------------------------------------------*/
+
+/*
+ * The host's signals are for its own threads.  A fault stays one: the kernel kills a process that
+ * faults while it blocks the signal, without a report.
+ */
+static void block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigdelset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+static bool start(void)
+{
+    pthread_attr_t attributes;
+    sigset_t before;
+    pthread_t thread;
+    bool is_started;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    ss_deadline_report_prepare();
+    block_signals(&before);
+    is_started = pthread_attr_setstacksize(&attributes, STACK_SIZE) == 0 &&
+                 pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
+                 pthread_create(&thread, &attributes, watch, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return is_started;
+}
+
+static bool ensure_watcher(void)
+{
+    const struct timespec moment = {0, 500 * 1000};
+    watcher_state now;
+
+    for (;;) {
+        now = NONE;
+        if (SS_LIKELY(atomic_load(&watcher) == RUNNING))
+            return true;
+        if (atomic_compare_exchange_strong(&watcher, &now, STARTING)) {
+            bool is_started = start();
+
+            atomic_store(&watcher, is_started ? RUNNING : NONE);
+            return is_started;
+        }
+        (void)nanosleep(&moment, NULL); /* another thread starts it */
+    }
+}
+
+/* ---- Public ----------------------------------------------------------------------------------*/
 
 static bool is_valid(const stacksplice_deadline_options *options)
 {
@@ -31,7 +475,7 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
         return E_POINTER;
     if (options && !is_valid(options))
         return E_INVALIDARG;
-    if (!ss_deadline_watch())
+    if (!ensure_watcher())
         return E_OUTOFMEMORY;
     if (options) {
         d.flags = options->flags;
@@ -40,10 +484,10 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
         d.data = options->data;
         copy_name(options->name ? options->name : "", d.name);
     }
-    d.at = ss_deadline_now() + (int64_t)milliseconds * 1000 * 1000;
-    hr = ss_deadlines_add(&d, deadline, &wake);
+    d.at = time_now() + (int64_t)milliseconds * 1000 * 1000;
+    hr = add(&d, deadline, &wake);
     if (wake)
-        ss_deadline_wake();
+        wake_watcher();
     return hr;
 }
 
@@ -52,7 +496,7 @@ stacksplice_hresult stacksplice_deadline_end(stacksplice_deadline deadline)
     const struct timespec moment = {0, 500 * 1000};
     stacksplice_hresult hr;
 
-    while ((hr = ss_deadlines_remove(deadline)) == E_PENDING && !ss_deadline_is_watcher())
+    while ((hr = take_away(deadline)) == E_PENDING && !is_myself)
         (void)nanosleep(&moment, NULL);
     return hr;
 }

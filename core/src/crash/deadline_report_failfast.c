@@ -15,7 +15,14 @@
 
 enum { MESSAGE_MAX = 160, MISSED = (int)0x800705B4u /* HRESULT_FROM_WIN32(ERROR_TIMEOUT) */ };
 
+/* How many missed deadlines are reported: a report stops every thread for a moment, and stays. */
+enum { REPORTS_AT_ONCE = 60, SECONDS_PER_REPORT = 60 };
+
+#define PER_REPORT ((int64_t)SECONDS_PER_REPORT * 1000 * 1000 * 1000)
+
 /* (THREAD reporter) */
+static int64_t used_until; /* each report uses one such time, the first of them ahead of it */
+static uint64_t left_out;  /* how many were not reported since the last one that was */
 static const ss_deadline *missed;
 static char message[MESSAGE_MAX];
 static ss_facts late;
@@ -72,7 +79,7 @@ static void make_message(void)
 void ss_deadline_report_prepare(void)
 {
     no_stack[0] = ss_token_gap("native", "stack unknown: the thread has not answered in time");
-    ss_deadlines_left_out_are_told(); /* those of the process that forked this one are not ours */
+    left_out = 0; /* those of the process that forked this one are not ours */
 }
 
 static void set_stack(ss_error_view *view)
@@ -108,10 +115,10 @@ static void make_facts(void)
 
 static void tell_left_out(void)
 {
-    if (!ss_deadlines_left_out())
+    if (!left_out)
         return;
     ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
-    ss_writer_decimal(&out, ss_deadlines_left_out());
+    ss_writer_decimal(&out, left_out);
     ss_writer_text(&out, "\n");
 }
 
@@ -131,7 +138,7 @@ static void put_header(ss_emit *e)
 {
     ss_emit_integer(e, "deadline_milliseconds", missed->milliseconds);
     ss_emit_text(e, "deadline_name", *missed->name ? missed->name : NULL);
-    ss_emit_integer(e, "deadlines_left_out", (int64_t)ss_deadlines_left_out());
+    ss_emit_integer(e, "deadlines_left_out", (int64_t)left_out);
 }
 
 static void put_members(const ss_report *r, ss_emit *e)
@@ -163,22 +170,35 @@ static const char *report(void)
     make_facts();
     tell();
     path = write_file();
-    ss_deadlines_left_out_are_told();
+    left_out = 0;
     return path;
 }
 
 /* Said once, until the next report. */
 static void tell_bound(void)
 {
-    if (ss_deadlines_left_out() > 1)
+    if (left_out > 1)
         return;
     begin_text();
     ss_writer_text(&out, "stacksplice: more deadlines are missed than are reported: one in ");
-    ss_writer_decimal(&out, SS_DEADLINE_SECONDS_PER_REPORT);
+    ss_writer_decimal(&out, SECONDS_PER_REPORT);
     ss_writer_text(&out, " s after the first ");
-    ss_writer_decimal(&out, SS_DEADLINE_REPORTS);
+    ss_writer_decimal(&out, REPORTS_AT_ONCE);
     ss_writer_text(&out, "\n");
     (void)ss_writer_finish(&out);
+}
+
+/* So many at once, and one more for each such time since. */
+static bool may_report(int64_t now)
+{
+    if (used_until < now)
+        used_until = now;
+    if (used_until + PER_REPORT > now + REPORTS_AT_ONCE * PER_REPORT) {
+        left_out++;
+        return false;
+    }
+    used_until += PER_REPORT;
+    return true;
 }
 
 const char *ss_deadline_report(const ss_deadline *deadline, int64_t now)
@@ -190,7 +210,7 @@ const char *ss_deadline_report(const ss_deadline *deadline, int64_t now)
         return NULL;
     ss_reporter_become_for_now();
     missed = deadline;
-    if (ss_deadline_may_report(now))
+    if (may_report(now))
         path = report();
     else
         tell_bound();

@@ -24,8 +24,9 @@ void ss_threads_ask(uint32_t milliseconds);
 /* Never ask thread ID, which is ours; 0: none. */
 void ss_threads_never_ask(uint64_t id);
 
-/* Have thread ID call ss_deadlines_interrupt(NUMBER) in a signal handler. */
-void ss_threads_interrupt(uint64_t id, uint64_t number);
+/* Have thread ID call WANTED, always the same one, with NUMBER, above 32 bits, in a signal handler. */
+typedef void (*ss_thread_call)(uint64_t number);
+void ss_threads_call(uint64_t id, ss_thread_call wanted, uint64_t number);
 
 /* Forget the answers: one of them cannot be read. */
 void ss_threads_forget(void);

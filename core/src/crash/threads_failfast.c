@@ -4,7 +4,6 @@
 #include "base/valgrind.h"
 #include "crash/context.h"
 #include "crash/crash.h"
-#include "crash/deadlines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +48,10 @@ static __attribute__((constructor)) void watch_forks(void)
 
 /* ---- The answer ------------------------------------------------------------------------------*/
 
-/* The number of a deadline, which is larger than that of any place; or 0. */
-static uint64_t asked_deadline(const siginfo_t *info)
+static _Atomic(ss_thread_call) call; /* (ATOMIC) what ss_threads_call wants */
+
+/* The number for that, which is larger than that of any place; or 0. */
+static uint64_t asked_call(const siginfo_t *info)
 {
     uint64_t value = (uintptr_t)info->si_value.sival_ptr;
 
@@ -64,7 +65,7 @@ static struct place *asked_place(const siginfo_t *info)
     state now = ASKED;
 
     if (info->si_code != SI_QUEUE || info->si_pid != getpid() || index >= SS_THREADS_MAX ||
-        atomic_load(&places[index].state) != ASKED || asked_deadline(info) ||
+        atomic_load(&places[index].state) != ASKED || asked_call(info) ||
         places[index].thread.id != ss_thread_id() ||
         !atomic_compare_exchange_strong(&places[index].state, &now, ANSWERING))
         return NULL;
@@ -75,11 +76,11 @@ static void answer(int number, siginfo_t *info, void *context)
 {
     int before = errno;
     struct place *place = asked_place(info);
-    uint64_t deadline = asked_deadline(info);
+    uint64_t call_with = asked_call(info);
 
     (void)number;
-    if (deadline)
-        ss_deadlines_interrupt(deadline);
+    if (call_with)
+        atomic_load (&call)(call_with);
     if (place) {
         place->thread.count =
             ss_capture_interrupted(SS_HERE(), __builtin_return_address(0), ss_context_pc(context),
@@ -403,10 +404,11 @@ bool ss_threads_get(uint32_t index, const ss_other_thread **thread)
     return atomic_load(&places[index].state) == ANSWERED;
 }
 
-void ss_threads_interrupt(uint64_t id, uint64_t number)
+void ss_threads_call(uint64_t id, ss_thread_call wanted, uint64_t number)
 {
     char digits[DIGITS];
 
+    atomic_store(&call, wanted);
     if (take_signal() && ear_of(put_digits(id, digits)) == HEARS)
         (void)send_signal((pid_t)id, (union sigval){.sival_ptr = (void *)(uintptr_t)number});
 }
