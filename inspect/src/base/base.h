@@ -55,6 +55,22 @@ bool ssi_grow(void *items, size_t count, size_t *capacity, size_t size);
 /* Add the ITEM of SIZE bytes to such a list; false without memory. */
 bool ssi_append(void *items, size_t *count, size_t *capacity, const void *item, size_t size);
 
+/* Values by keys other than 0.  All zero is an empty one. */
+
+typedef struct ssi_entry {
+    uint64_t key, value; /* key 0: free */
+} ssi_entry;
+
+typedef struct ssi_map {
+    ssi_entry *entries; /* owned */
+    size_t count, room; /* ROOM is 0 or a power of two */
+} ssi_map;
+
+/* The value of KEY, or NULL. */
+const uint64_t *ssi_map_find(const ssi_map *map, uint64_t key);
+/* False without memory. */
+bool ssi_map_put(ssi_map *map, uint64_t key, uint64_t value);
+
 /* Texts that live until the program ends.  All of the output's names are here, each once. */
 
 /* A copy of LENGTH bytes with a NUL; NULL without memory, and when there are too many. */

@@ -65,3 +65,49 @@ bool ssi_append(void *items, size_t *count, size_t *capacity, const void *item, 
     memcpy(all + (*count)++ * size, item, size);
     return true;
 }
+
+/* ---- Values by keys ---------------------------------------------------------------------------*/
+
+/* That of KEY, or the free one where it belongs. */
+static ssi_entry *entry_of(const ssi_map *map, uint64_t key)
+{
+    size_t at = (size_t)(key * 0x9E3779B97F4A7C15u >> 32) & (map->room - 1);
+
+    while (map->entries[at].key && map->entries[at].key != key)
+        at = (at + 1) & (map->room - 1);
+    return &map->entries[at];
+}
+
+static bool enlarge(ssi_map *map)
+{
+    ssi_map larger = {.count = map->count, .room = map->room ? map->room * 2 : 1024};
+
+    larger.entries = calloc(larger.room, sizeof *larger.entries);
+    if (!larger.entries)
+        return false;
+    for (size_t i = 0; i < map->room; i++)
+        if (map->entries[i].key)
+            *entry_of(&larger, map->entries[i].key) = map->entries[i];
+    free(map->entries);
+    *map = larger;
+    return true;
+}
+
+const uint64_t *ssi_map_find(const ssi_map *map, uint64_t key)
+{
+    const ssi_entry *entry = map->room ? entry_of(map, key) : NULL;
+
+    return entry && entry->key ? &entry->value : NULL;
+}
+
+bool ssi_map_put(ssi_map *map, uint64_t key, uint64_t value)
+{
+    ssi_entry *entry;
+
+    if (map->count * 2 >= map->room && !enlarge(map))
+        return false;
+    entry = entry_of(map, key);
+    map->count += !entry->key;
+    *entry = (ssi_entry){key, value};
+    return true;
+}

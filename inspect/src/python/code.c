@@ -12,35 +12,6 @@ enum {
     MAX_WALKED = 1 << 30    /* bytes, on the ways to all places */
 };
 
-/* ---- The table --------------------------------------------------------------------------------*/
-
-static size_t *slot_of(const ssi_codes *codes, uint64_t address)
-{
-    size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 32) & (codes->slot_count - 1);
-
-    while (codes->slots[at] && codes->items[codes->slots[at] - 1].address != address)
-        at = (at + 1) & (codes->slot_count - 1);
-    return &codes->slots[at];
-}
-
-static bool grow_slots(ssi_codes *codes)
-{
-    size_t count = codes->slot_count ? codes->slot_count * 2 : 256;
-    size_t *slots;
-
-    if (codes->count * 2 < codes->slot_count)
-        return true;
-    slots = calloc(count, sizeof *slots);
-    if (!slots)
-        return false;
-    free(codes->slots);
-    codes->slots = slots;
-    codes->slot_count = count;
-    for (size_t i = 0; i < codes->count; i++)
-        *slot_of(codes, codes->items[i].address) = i + 1;
-    return true;
-}
-
 /* ---- One code object --------------------------------------------------------------------------*/
 
 static bool is_last_part(const char *name, const char *whole)
@@ -109,20 +80,17 @@ static bool read_code(ssi_codes *codes, ssi_code *code)
 const ssi_code *ssi_code_at(ssi_codes *codes, uint64_t address)
 {
     ssi_code code = {.address = address};
-    size_t *slot;
+    const uint64_t *known = ssi_map_find(&codes->numbers, address);
 
-    if (!address || !grow_slots(codes))
-        return NULL;
-    slot = slot_of(codes, address);
-    if (*slot)
-        return &codes->items[*slot - 1];
-    if (!read_code(codes, &code))
+    if (known)
+        return &codes->items[*known];
+    if (!address || !read_code(codes, &code))
         return NULL;
     if (!ssi_append(&codes->items, &codes->count, &codes->room, &code, sizeof code)) {
         free(code.table);
         return NULL;
     }
-    *slot = codes->count;
+    (void)ssi_map_put(&codes->numbers, address, codes->count - 1); /* or it is read again */
     return &codes->items[codes->count - 1];
 }
 
@@ -131,7 +99,7 @@ void ssi_codes_free(ssi_codes *codes)
     for (size_t i = 0; i < codes->count; i++)
         free(codes->items[i].table);
     free(codes->items);
-    free(codes->slots);
+    free(codes->numbers.entries);
 }
 
 void ssi_code_place(ssi_codes *codes, const ssi_code *code, int64_t offset, ssi_frame *frame)

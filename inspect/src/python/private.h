@@ -113,8 +113,7 @@ typedef struct ssi_codes {
     uint64_t type; /* that of all code objects; 0 until one was found */
     ssi_code *items;
     size_t count, room;
-    size_t *slots; /* a hash table of item numbers plus one */
-    size_t slot_count;
+    ssi_map numbers;      /* of the items, by address */
     uint64_t table_bytes; /* of all tables */
     uint64_t walked;      /* bytes of tables, on the ways to places */
 } ssi_codes;

@@ -1,6 +1,6 @@
 /*
- * A cache of whole pages: a hash table from page numbers to copies.  A process that is stopped must
- * not wait for the reader, so each page is asked for once, and neighbours together.
+ * A cache of whole pages.  A process that is stopped must not wait for the reader, so each page is
+ * asked for once, and neighbours together.
  */
 #include "target/target.h"
 
@@ -15,54 +15,42 @@ enum {
     RED_ZONE = 128
 };
 
-typedef struct slot {
-    uint64_t page; /* its number plus one; 0: free */
-    char *bytes;   /* NULL: it cannot be read */
-} slot;
-
 struct ssi_pages {
     ssi_pages_fetch fetch;
     void *data;
     bool frozen;
-    size_t count, room; /* of slots; ROOM is a power of two */
-    slot *slots;
-    char **blocks; /* of BLOCK pages each */
-    size_t block_count, pages_used;
+    ssi_map copies; /* by the number of the page plus one; 0: it cannot be read */
+    char **blocks;  /* of copies */
+    size_t block_count, block_room, page_count;
 };
 
 ssi_pages *ssi_pages_new(ssi_pages_fetch fetch, void *data)
 {
     ssi_pages *pages = calloc(1, sizeof *pages);
 
-    if (!pages)
-        return NULL;
-    pages->fetch = fetch;
-    pages->data = data;
-    pages->room = 1024;
-    pages->slots = calloc(pages->room, sizeof *pages->slots);
-    pages->blocks = calloc(MAX_PAGES / BLOCK, sizeof *pages->blocks);
-    if (!pages->slots || !pages->blocks) {
-        ssi_pages_free(pages);
-        return NULL;
+    if (pages) {
+        pages->fetch = fetch;
+        pages->data = data;
     }
     return pages;
+}
+
+void ssi_pages_forget(ssi_pages *pages)
+{
+    for (size_t i = 0; i < pages->block_count; i++)
+        free(pages->blocks[i]);
+    free(pages->copies.entries);
+    pages->copies = (ssi_map){.count = 0};
+    pages->block_count = pages->page_count = 0;
 }
 
 void ssi_pages_free(ssi_pages *pages)
 {
     if (!pages)
         return;
-    for (size_t i = 0; i < pages->block_count; i++)
-        free(pages->blocks[i]);
+    ssi_pages_forget(pages);
     free(pages->blocks);
-    free(pages->slots);
     free(pages);
-}
-
-void ssi_pages_forget(ssi_pages *pages)
-{
-    memset(pages->slots, 0, pages->room * sizeof *pages->slots);
-    pages->count = pages->pages_used = 0;
 }
 
 void ssi_pages_freeze(ssi_pages *pages)
@@ -70,70 +58,20 @@ void ssi_pages_freeze(ssi_pages *pages)
     pages->frozen = true;
 }
 
-/* ---- The table --------------------------------------------------------------------------------*/
-
-static slot *slot_of(slot *slots, size_t room, uint64_t page)
-{
-    size_t at = (size_t)(page * 0x9E3779B97F4A7C15u >> 32) & (room - 1);
-
-    while (slots[at].page && slots[at].page != page + 1)
-        at = (at + 1) & (room - 1);
-    return &slots[at];
-}
-
-static bool grow_table(ssi_pages *pages)
-{
-    size_t room = pages->room * 2;
-    slot *larger;
-
-    if (pages->count * 2 < pages->room)
-        return true;
-    larger = calloc(room, sizeof *larger);
-    if (!larger)
-        return false;
-    for (size_t i = 0; i < pages->room; i++)
-        if (pages->slots[i].page)
-            *slot_of(larger, room, pages->slots[i].page - 1) = pages->slots[i];
-    free(pages->slots);
-    pages->slots = larger;
-    pages->room = room;
-    return true;
-}
-
-static bool put(ssi_pages *pages, uint64_t page, char *bytes)
-{
-    slot *s;
-
-    if (!grow_table(pages))
-        return false;
-    s = slot_of(pages->slots, pages->room, page);
-    if (!s->page)
-        pages->count++;
-    *s = (slot){page + 1, bytes};
-    return true;
-}
-
 /* ---- Reading ----------------------------------------------------------------------------------*/
 
-/* Room for COUNT pages in a row, at most BLOCK; NULL when all is used. */
+/* Room for COUNT pages in a row; NULL when all is used. */
 static char *room_for(ssi_pages *pages, size_t count)
 {
-    size_t block = pages->pages_used / BLOCK, within = pages->pages_used % BLOCK;
+    char *block = pages->page_count + count <= MAX_PAGES ? malloc(count * PAGE) : NULL;
 
-    if (within + count > BLOCK) {
-        block++;
-        within = 0;
-    }
-    if (block >= MAX_PAGES / BLOCK)
+    if (block && !ssi_append(&pages->blocks, &pages->block_count, &pages->block_room, &block,
+                             sizeof block)) {
+        free(block);
         return NULL;
-    if (block >= pages->block_count) {
-        pages->blocks[block] = malloc(BLOCK * PAGE);
-        if (!pages->blocks[block])
-            return NULL;
-        pages->block_count = block + 1;
     }
-    pages->pages_used = block * BLOCK + within + count;
-    return pages->blocks[block] + within * PAGE;
+    pages->page_count += block ? count : 0;
+    return block;
 }
 
 /* Ask for COUNT pages from PAGE on. */
@@ -143,7 +81,8 @@ static void fetch(ssi_pages *pages, uint64_t page, size_t count)
     size_t whole = bytes ? pages->fetch(pages->data, page * PAGE, bytes, count * PAGE) / PAGE : 0;
 
     for (size_t i = 0; i < count; i++)
-        if (!put(pages, page + i, i < whole ? bytes + i * PAGE : NULL))
+        if (!ssi_map_put(&pages->copies, page + i + 1,
+                         i < whole ? (uintptr_t)(bytes + i * PAGE) : 0))
             return;
 }
 
@@ -155,13 +94,13 @@ void ssi_pages_take(ssi_pages *pages, uint64_t start, uint64_t end)
 
 static const char *page_at(ssi_pages *pages, uint64_t page)
 {
-    const slot *s = slot_of(pages->slots, pages->room, page);
+    const uint64_t *copy = ssi_map_find(&pages->copies, page + 1);
 
-    if (!s->page && !pages->frozen) {
+    if (!copy && !pages->frozen) {
         fetch(pages, page, 1);
-        s = slot_of(pages->slots, pages->room, page);
+        copy = ssi_map_find(&pages->copies, page + 1);
     }
-    return s->page ? s->bytes : NULL;
+    return copy ? (const char *)(uintptr_t)*copy : NULL;
 }
 
 static bool read_pages(void *data, uint64_t address, void *out, size_t size)
