@@ -24,8 +24,7 @@ typedef struct segment_of_core {
 } segment_of_core;
 
 struct ssi_core {
-    const unsigned char *bytes;
-    size_t size;
+    ssi_binary file;
     unsigned owner; /* of the file */
     ssi_target *target;
     segment_of_core *segments;
@@ -34,12 +33,6 @@ struct ssi_core {
     size_t file_count, file_room;
     uint64_t noted; /* bytes of notes that were read */
 };
-
-/* SIZE bytes of the file at OFFSET, or NULL. */
-static const void *part_of(const ssi_core *core, uint64_t offset, uint64_t size)
-{
-    return offset <= core->size && size <= core->size - offset ? core->bytes + offset : NULL;
-}
 
 /* ---- Memory -----------------------------------------------------------------------------------*/
 
@@ -89,7 +82,7 @@ static bool read_piece(ssi_core *core, size_t at, uint64_t within, void *out, si
     int fd;
 
     if (within < segment->in_file && size <= segment->in_file - within)
-        bytes = part_of(core, segment->offset + within, size);
+        bytes = ssi_binary_part(&core->file, segment->offset + within, size);
     if (bytes) {
         memcpy(out, bytes, size);
         return true;
@@ -299,32 +292,21 @@ static void read_note(ssi_core *core, uint32_t type, const void *data, size_t si
     }
 }
 
-static uint64_t padded(uint64_t size)
-{
-    return (size + 3) & ~(uint64_t)3;
-}
-
 static void read_notes(ssi_core *core, uint64_t offset, uint64_t size)
 {
-    Elf64_Nhdr note;
+    const ssi_binary *file = &core->file;
+    ssi_note note;
 
-    for (uint64_t at = 0; at + sizeof note <= size;) {
-        const void *head = part_of(core, offset + at, sizeof note), *data;
-        uint64_t begin;
-
-        if (!head)
-            return;
-        memcpy(&note, head, sizeof note);
-        begin = at + sizeof note + padded(note.n_namesz);
-        data = part_of(core, offset + begin, note.n_descsz);
-        if (!data || begin + note.n_descsz > size)
-            return;
+    if (offset > file->size)
+        return;
+    if (size > file->size - offset)
+        size = file->size - offset;
+    for (size_t at = 0; ssi_note_next(file->bytes + offset, (size_t)size, &at, &note);) {
         /* Segments of a damaged file can have the same notes, again and again. */
-        core->noted += sizeof note + note.n_descsz;
-        if (core->noted > core->size)
+        core->noted += sizeof(Elf64_Nhdr) + note.size;
+        if (core->noted > file->size)
             return;
-        read_note(core, note.n_type, data, note.n_descsz);
-        at = begin + padded(note.n_descsz);
+        read_note(core, note.type, note.data, note.size);
     }
 }
 
@@ -334,7 +316,6 @@ static const char *map_file(ssi_core *core, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
-    void *bytes;
 
     if (fd < 0)
         return ssi_text_format("cannot read %.300s: %s", path, strerror(errno));
@@ -342,21 +323,15 @@ static const char *map_file(ssi_core *core, const char *path)
         close(fd);
         return ssi_text_format("cannot read %.300s: it is empty, or no file", path);
     }
-    bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
-        return "out of memory";
-    core->bytes = bytes;
-    core->size = (size_t)status.st_size;
     core->owner = status.st_uid;
-    return NULL;
+    return ssi_binary_map(fd, &core->file) ? NULL : "out of memory";
 }
 
-static const char *check_header(const ssi_core *core, const char *path, Elf64_Ehdr *header)
+static const char *check_header(const ssi_core *core, const char *path)
 {
     static const unsigned char zstd[] = {0x28, 0xB5, 0x2F, 0xFD}, gzip[] = {0x1F, 0x8B};
-    const void *at = part_of(core, 0, sizeof *header);
-    const unsigned char *magic = part_of(core, 0, sizeof zstd);
+    const Elf64_Ehdr *header = ssi_binary_part(&core->file, 0, sizeof *header);
+    const unsigned char *magic = ssi_binary_part(&core->file, 0, sizeof zstd);
 
     if (magic && (!memcmp(magic, zstd, sizeof zstd) || !memcmp(magic, gzip, sizeof gzip) ||
                   !memcmp(magic,
@@ -365,9 +340,8 @@ static const char *check_header(const ssi_core *core, const char *path, Elf64_Eh
                           4)))
         return ssi_text_format("%.300s is compressed: unpack it first (coredumpctl dump does)",
                                path);
-    if (!at || memcmp(at, ELFMAG, SELFMAG) != 0)
+    if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return ssi_text_format("%.300s is no core file", path);
-    memcpy(header, at, sizeof *header);
     core->target->machine = ssi_machine_find(header->e_machine);
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
         !core->target->machine)
@@ -382,29 +356,6 @@ static const char *check_header(const ssi_core *core, const char *path, Elf64_Eh
 }
 
 /* ---- Segments ---------------------------------------------------------------------------------*/
-
-/* The number of program headers stands in a section where it needs more than 16 bits. */
-static uint64_t program_count(const ssi_core *core, const Elf64_Ehdr *header)
-{
-    Elf64_Shdr section;
-    const void *at = part_of(core, header->e_shoff, sizeof section);
-
-    if (header->e_phnum != PN_XNUM || !at)
-        return header->e_phnum;
-    memcpy(&section, at, sizeof section);
-    return section.sh_info;
-}
-
-/* The program header NUMBER; false if the file ends before. */
-static bool program_at(const ssi_core *core, const Elf64_Ehdr *header, uint64_t number,
-                       Elf64_Phdr *out)
-{
-    const void *at = part_of(core, header->e_phoff + number * sizeof *out, sizeof *out);
-
-    if (at)
-        memcpy(out, at, sizeof *out);
-    return at != NULL;
-}
 
 static bool add_mapping(ssi_core *core, ssi_mapping *mapping, const segment_of_core *segment)
 {
@@ -429,10 +380,10 @@ static bool add_segment(ssi_core *core, const Elf64_Phdr *program, uint64_t *cut
     if (!ssi_target_can_map(program->p_vaddr, end) ||
         (count && target->mappings[count - 1].end > program->p_vaddr))
         return true;
-    if (program->p_offset > core->size)
+    if (program->p_offset > core->file.size)
         have = 0;
-    else if (have > core->size - program->p_offset)
-        have = core->size - program->p_offset;
+    else if (have > core->file.size - program->p_offset)
+        have = core->file.size - program->p_offset;
     *cut += program->p_filesz - have;
     /* What the cut took away is not to be had from a file either. */
     return add_mapping(
@@ -459,12 +410,12 @@ static bool add_files(ssi_core *core)
     return true;
 }
 
-static const char *read_segments(ssi_core *core, const Elf64_Ehdr *header, ssi_scripts *scripts)
+static const char *read_segments(ssi_core *core, ssi_scripts *scripts)
 {
-    uint64_t count = program_count(core, header), cut = 0;
+    uint64_t cut = 0;
     Elf64_Phdr program;
 
-    for (uint64_t i = 0; i < count && program_at(core, header, i, &program); i++)
+    for (uint64_t i = 0; ssi_binary_program(&core->file, i, &program); i++)
         if (program.p_type == PT_LOAD && !add_segment(core, &program, &cut))
             return "out of memory";
     if (cut)
@@ -472,7 +423,7 @@ static const char *read_segments(ssi_core *core, const Elf64_Ehdr *header, ssi_s
                                                   "(ulimit -c, or a full disk)",
                                                   (unsigned long long)cut));
     /* Notes name what is mapped, so they come after all that is. */
-    for (uint64_t i = 0; i < count && program_at(core, header, i, &program); i++)
+    for (uint64_t i = 0; ssi_binary_program(&core->file, i, &program); i++)
         if (program.p_type == PT_NOTE)
             read_notes(core, program.p_offset, program.p_filesz);
     if (core->target->thread_count == MAX_THREADS)
@@ -499,7 +450,6 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
                         ssi_scripts *scripts, const char **why)
 {
     ssi_core *core = calloc(1, sizeof *core);
-    Elf64_Ehdr header = {.e_version = EV_NONE};
 
     *why = "out of memory";
     if (!core)
@@ -508,9 +458,9 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
     target->memory = memory_of(core);
     *why = map_file(core, path);
     if (!*why)
-        *why = check_header(core, path, &header);
+        *why = check_header(core, path);
     if (!*why)
-        *why = read_segments(core, &header, scripts);
+        *why = read_segments(core, scripts);
     if (!*why && !target->thread_count)
         *why = ssi_text_format("%.300s is damaged: no thread is in it", path);
     if (*why) {
@@ -531,7 +481,7 @@ void ssi_core_free(ssi_core *core)
             close(core->segments[i].fd);
     free(core->segments);
     free(core->files);
-    if (core->bytes)
-        munmap((void *)core->bytes, core->size);
+    if (core->file.bytes)
+        ssi_binary_close(&core->file);
     free(core);
 }

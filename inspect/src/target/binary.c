@@ -26,25 +26,33 @@ static size_t padded(size_t size)
     return (size + 3) & ~(size_t)3;
 }
 
+bool ssi_note_next(const unsigned char *notes, size_t size, size_t *at, ssi_note *note)
+{
+    Elf64_Nhdr head;
+    size_t name = *at + sizeof head, data;
+
+    if (name > size)
+        return false;
+    memcpy(&head, notes + *at, sizeof head);
+    data = name + padded(head.n_namesz);
+    if (data + head.n_descsz > size)
+        return false;
+    *note = (ssi_note){head.n_type, head.n_namesz, head.n_descsz, notes + name, notes + data};
+    *at = data + padded(head.n_descsz);
+    return true;
+}
+
 static bool find_note(const unsigned char *notes, size_t size, char *out)
 {
-    Elf64_Nhdr note;
+    ssi_note note;
 
-    for (size_t at = 0; at + sizeof note <= size;) {
-        size_t name = at + sizeof note, data;
-
-        memcpy(&note, notes + at, sizeof note);
-        data = name + padded(note.n_namesz);
-        if (note.n_namesz > size || note.n_descsz > size || data + note.n_descsz > size)
-            return false;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof ELF_NOTE_GNU &&
-            !memcmp(notes + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) && note.n_descsz &&
-            note.n_descsz * 2 < SSI_BUILD_ID_ROOM) {
-            put_hexadecimal(notes + data, note.n_descsz, out);
+    for (size_t at = 0; ssi_note_next(notes, size, &at, &note);)
+        if (note.type == NT_GNU_BUILD_ID && note.name_size == sizeof ELF_NOTE_GNU &&
+            !memcmp(note.name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) && note.size &&
+            note.size * 2 < SSI_BUILD_ID_ROOM) {
+            put_hexadecimal(note.data, note.size, out);
             return true;
         }
-        at = data + padded(note.n_descsz);
-    }
     return false;
 }
 
@@ -97,15 +105,14 @@ bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
 
 /* ---- Symbols and sections ---------------------------------------------------------------------*/
 
-/* SIZE bytes at OFFSET of the file, or NULL. */
-static const void *part(const ssi_binary *binary, uint64_t offset, uint64_t size)
+const void *ssi_binary_part(const ssi_binary *binary, uint64_t offset, uint64_t size)
 {
     return offset <= binary->size && size <= binary->size - offset ? binary->bytes + offset : NULL;
 }
 
 static const Elf64_Ehdr *header(const ssi_binary *binary)
 {
-    const Elf64_Ehdr *h = part(binary, 0, sizeof *h);
+    const Elf64_Ehdr *h = ssi_binary_part(binary, 0, sizeof *h);
 
     return h && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
                    h->e_ident[EI_DATA] == ELFDATA2LSB
@@ -113,13 +120,19 @@ static const Elf64_Ehdr *header(const ssi_binary *binary)
                : NULL;
 }
 
-/* Copy the program header NUMBER; false if there is none. */
-static bool program_at(const ssi_binary *binary, unsigned number, Elf64_Phdr *out)
+bool ssi_binary_program(const ssi_binary *binary, uint64_t number, Elf64_Phdr *out)
 {
     const Elf64_Ehdr *h = header(binary);
-    const void *at =
-        number < h->e_phnum ? part(binary, h->e_phoff + number * sizeof *out, sizeof *out) : NULL;
+    uint64_t count = h->e_phnum;
+    const void *at = ssi_binary_part(binary, h->e_shoff, sizeof(Elf64_Shdr));
+    Elf64_Shdr first;
 
+    if (count == PN_XNUM && at) { /* the number needs more than 16 bits */
+        memcpy(&first, at, sizeof first);
+        count = first.sh_info;
+    }
+    at = number < count ? ssi_binary_part(binary, h->e_phoff + number * sizeof *out, sizeof *out)
+                        : NULL;
     if (at)
         memcpy(out, at, sizeof *out);
     return at != NULL;
@@ -130,27 +143,36 @@ static uint64_t wanted_address(const ssi_binary *binary)
 {
     Elf64_Phdr program;
 
-    for (unsigned i = 0; program_at(binary, i, &program); i++)
+    for (unsigned i = 0; ssi_binary_program(binary, i, &program); i++)
         if (program.p_type == PT_LOAD)
             return program.p_vaddr - program.p_offset;
     return 0;
 }
 
-bool ssi_binary_open(const ssi_target *target, const ssi_mapping *mapping, ssi_binary *binary)
+bool ssi_binary_map(int fd, ssi_binary *binary)
 {
     struct stat status;
-    int fd = ssi_target_open(target, mapping);
     void *bytes = MAP_FAILED;
 
-    if (fd < 0)
-        return false;
-    if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size > 0 &&
-        ssi_build_id_fits(&target->memory, mapping->start, fd))
+    if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size > 0)
         bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (bytes == MAP_FAILED)
         return false;
     *binary = (ssi_binary){bytes, (size_t)status.st_size, 0};
+    return true;
+}
+
+bool ssi_binary_open(const ssi_target *target, const ssi_mapping *mapping, ssi_binary *binary)
+{
+    int fd = ssi_target_open(target, mapping);
+
+    if (fd >= 0 && !ssi_build_id_fits(&target->memory, mapping->start, fd)) {
+        close(fd);
+        return false;
+    }
+    if (fd < 0 || !ssi_binary_map(fd, binary))
+        return false;
     if (!header(binary)) {
         ssi_binary_close(binary);
         return false;
@@ -168,8 +190,9 @@ void ssi_binary_close(ssi_binary *binary)
 static bool section(const ssi_binary *binary, unsigned number, Elf64_Shdr *out)
 {
     const Elf64_Ehdr *h = header(binary);
-    const void *at =
-        number < h->e_shnum ? part(binary, h->e_shoff + number * sizeof *out, sizeof *out) : NULL;
+    const void *at = number < h->e_shnum
+                         ? ssi_binary_part(binary, h->e_shoff + number * sizeof *out, sizeof *out)
+                         : NULL;
 
     if (at)
         memcpy(out, at, sizeof *out);
@@ -182,7 +205,7 @@ static bool is_named(const ssi_binary *binary, const Elf64_Shdr *texts, uint64_t
 {
     size_t length = strlen(name) + 1;
     const char *text = offset < texts->sh_size && length <= texts->sh_size - offset
-                           ? part(binary, texts->sh_offset + offset, length)
+                           ? ssi_binary_part(binary, texts->sh_offset + offset, length)
                            : NULL;
 
     return text && !memcmp(text, name, length);
@@ -192,7 +215,7 @@ static uint64_t find_in(const ssi_binary *binary, const Elf64_Shdr *symbols, con
 {
     Elf64_Shdr texts;
     Elf64_Sym symbol;
-    const unsigned char *all = part(binary, symbols->sh_offset, symbols->sh_size);
+    const unsigned char *all = ssi_binary_part(binary, symbols->sh_offset, symbols->sh_size);
 
     if (!all || !section(binary, symbols->sh_link, &texts))
         return 0;
@@ -249,7 +272,7 @@ static bool find_table(const ssi_binary *binary, table *out)
 {
     Elf64_Phdr program;
 
-    for (unsigned i = 0; program_at(binary, i, &program); i++) {
+    for (unsigned i = 0; ssi_binary_program(binary, i, &program); i++) {
         if (program.p_type != PT_GNU_EH_FRAME || program.p_offset > binary->size ||
             binary->size - program.p_offset < HEAD)
             continue;
