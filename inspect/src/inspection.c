@@ -25,12 +25,12 @@ void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
 {
     ssi_budget_renew();
     for (size_t at = 0; at < i->python_count; at++)
-        ssi_python_read(target, &i->pythons[at], &i->scripts);
+        ssi_python_read(&i->pythons[at], &i->scripts);
     ssi_lua_read(target, &i->luas, &i->scripts);
     if (!i->served.scripts)
-        ssi_errors_read(target, &i->blocks, &i->errors, &i->scripts);
+        ssi_errors_read(&i->blocks, &i->errors, &i->scripts);
     if (i->has_token)
-        i->named = ssi_token_look_up(target, &i->blocks, i->token);
+        i->named = ssi_token_look_up(&i->blocks, i->token);
     if (ssi_budget_is_spent() || i->scripts.frames.count == SSI_MAX_FRAMES ||
         i->scripts.run_count == SSI_MAX_RUNS)
         ssi_scripts_note(&i->scripts,

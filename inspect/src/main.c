@@ -107,7 +107,7 @@ static int inspect_process(int process, ssi_inspection *i)
 
     if (!pages)
         return refuse("out of memory");
-    target.memory = ssi_pages_memory(pages);
+    ssi_pages_use(pages);
     if (!error) {
         ssi_inspection_find(i, &target);
         error = read_by_tracer(&target, pages, i);
@@ -170,7 +170,7 @@ static int inspect_memory(ssi_target *target, ssi_inspection *i)
 
     if (!pages)
         return refuse("out of memory");
-    target->memory = ssi_pages_memory(pages);
+    ssi_pages_use(pages);
     if (ssi_target_number_here(target))
         ssi_live_read_user(target, ssi_target_number_here(target));
     ssi_inspection_find(i, target);

@@ -86,7 +86,7 @@ static void begin(const head *h, ssi_target *target, ssi_inspection *i)
     ssi_target_find_stacks(target);
     i->scripts.with_locals = h->locals;
     i->pythons[0] = (ssi_python){.runtime = h->runtime, .version_at = h->version, .path = "python"};
-    ssi_python_learn(&target->memory, &i->pythons[0]);
+    ssi_python_learn(&i->pythons[0]);
     i->python_count = 1;
     i->blocks.addresses[0] = h->block;
     i->blocks.count = 1;
@@ -103,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
     if (!freopen("/dev/null", "w", stdout))
         return 0;
-    m.target = (ssi_target){.machine = ssi_machine_own(), .memory = {read_pieces, &m}};
+    m.target = (ssi_target){.machine = ssi_machine_own()};
+    ssi_read_by(read_pieces, &m);
     input_bytes(&in, &h, sizeof h);
     take_pieces(&m, &in);
     m.target.is_live = h.live;

@@ -6,46 +6,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How much is read in all: what is damaged can lead in circles, or from everywhere to everywhere.
- */
-
-/* From now on as much as at the start. */
-void ssi_budget_renew(void);
-/* Whether SIZE more bytes may be read, or have to wait for the next renewal. */
-bool ssi_budget_takes(size_t size);
-/* Whether something was refused since the last renewal. */
-bool ssi_budget_is_spent(void);
-
 /*
- * The memory of another process or of a core file.  Every read is checked: what is not there, or
- * not readable, gives false, and nothing is ever followed unread.  So does every read when too much
- * was read already: all that follows what it reads ends then.
+ * The memory of another process or of a core file: a run of this program reads one.  Every read is
+ * checked: what is not there, or not readable, gives false, and nothing is ever followed unread.  So
+ * does every read when too much was read already: what is damaged can lead in circles, or from
+ * everywhere to everywhere.
  */
 
-typedef struct ssi_memory {
-    /* All SIZE bytes at ADDRESS to OUT, or false. */
-    bool (*read)(void *data, uint64_t address, void *out, size_t size);
-    void *data;
-} ssi_memory;
+/* All SIZE bytes at ADDRESS to OUT, or false. */
+typedef bool (*ssi_reader)(void *data, uint64_t address, void *out, size_t size);
 
-static inline bool ssi_read(const ssi_memory *memory, uint64_t address, void *out, size_t size)
-{
-    return address + size >= address && ssi_budget_takes(size) &&
-           memory->read(memory->data, address, out, size);
-}
+/* From now on READ gives the memory; DATA is for it. */
+void ssi_read_by(ssi_reader read, void *data);
+bool ssi_read(uint64_t address, void *out, size_t size);
 
-static inline bool ssi_read_word(const ssi_memory *memory, uint64_t address, uint64_t *out)
+static inline bool ssi_read_word(uint64_t address, uint64_t *out)
 {
-    return address && ssi_read(memory, address, out, sizeof *out);
+    return address && ssi_read(address, out, sizeof *out);
 }
 
 /* 0 where nothing can be read. */
-static inline uint64_t ssi_word(const ssi_memory *memory, uint64_t address)
+static inline uint64_t ssi_word(uint64_t address)
 {
     uint64_t value = 0;
 
-    return ssi_read_word(memory, address, &value) ? value : 0;
+    return ssi_read_word(address, &value) ? value : 0;
 }
+
+/* From now on as much as at the start may be read. */
+void ssi_budget_renew(void);
+/* Whether something was refused since then because too much was read. */
+bool ssi_budget_is_spent(void);
 
 /* Lists that grow.  A list that cannot grow keeps what it has. */
 

@@ -4,13 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- How much is read -------------------------------------------------------------------------*/
+/* ---- The target's memory -----------------------------------------------------------------------*/
 
 /* Some seconds: a read takes some nanoseconds, and longer ones cost more. */
 enum { ALL = 1 << 27, BYTES = 256 };
 
 static size_t left = ALL;
 static bool spent;
+static ssi_reader reader;
+static void *reader_data;
+
+void ssi_read_by(ssi_reader read, void *data)
+{
+    reader = read;
+    reader_data = data;
+}
 
 void ssi_budget_renew(void)
 {
@@ -18,16 +26,18 @@ void ssi_budget_renew(void)
     spent = false;
 }
 
-bool ssi_budget_takes(size_t size)
+bool ssi_read(uint64_t address, void *out, size_t size)
 {
     size_t cost = 1 + size / BYTES;
 
+    if (address + size < address)
+        return false;
     if (cost > left) {
         spent = true;
         return false;
     }
     left -= cost;
-    return true;
+    return reader(reader_data, address, out, size);
 }
 
 bool ssi_budget_is_spent(void)

@@ -66,8 +66,7 @@ static int file_of(ssi_core *core, size_t at)
     if (mapping->path && mapping->path[0] == '/' && !mapping->writable) {
         int fd = ssi_target_open(core->target, mapping);
 
-        if (fd >= 0 && ssi_build_id_fits(&core->target->memory,
-                                         core->target->mappings[first_of(core, at)].start, fd))
+        if (fd >= 0 && ssi_build_id_fits(core->target->mappings[first_of(core, at)].start, fd))
             segment->fd = fd;
         else if (fd >= 0)
             close(fd);
@@ -113,11 +112,6 @@ static bool read_core(void *data, uint64_t address, void *out, size_t size)
         size -= now;
     }
     return true;
-}
-
-static ssi_memory memory_of(ssi_core *core)
-{
-    return (ssi_memory){read_core, core};
 }
 
 /* ---- Notes ------------------------------------------------------------------------------------*/
@@ -455,7 +449,7 @@ ssi_core *ssi_core_open(const char *path, const char *executable, ssi_target *ta
     if (!core)
         return NULL;
     core->target = target;
-    target->memory = memory_of(core);
+    ssi_read_by(read_core, core);
     *why = map_file(core, path);
     if (!*why)
         *why = check_header(core, path);

@@ -24,7 +24,7 @@ static const char *made(size_t used, bool cut)
     return ssi_text(text, used);
 }
 
-const char *ssi_text_at(const ssi_memory *memory, uint64_t address)
+const char *ssi_text_at(uint64_t address)
 {
     size_t used = 0;
 
@@ -36,7 +36,7 @@ const char *ssi_text_at(const ssi_memory *memory, uint64_t address)
         step = 64 - (size_t)((address + used) % 64); /* never beyond a page */
         if (step > MAX_BYTES - used)
             step = MAX_BYTES - used;
-        if (!ssi_read(memory, address + used, text + used, step))
+        if (!ssi_read(address + used, text + used, step))
             return NULL;
         end = memchr(text + used, 0, step);
         if (end)
@@ -46,11 +46,11 @@ const char *ssi_text_at(const ssi_memory *memory, uint64_t address)
     return made(used, true);
 }
 
-const char *ssi_bytes_at(const ssi_memory *memory, uint64_t address, uint64_t length)
+const char *ssi_bytes_at(uint64_t address, uint64_t length)
 {
     size_t used = length < MAX_BYTES ? (size_t)length : MAX_BYTES;
 
-    if (!address || !ssi_read(memory, address, text, used))
+    if (!address || !ssi_read(address, text, used))
         return NULL;
     for (char *nul = text; (nul = memchr(nul, 0, used - (size_t)(nul - text))) != NULL;)
         *nul = (char)0xFF;
@@ -70,12 +70,12 @@ static uint32_t code_point(const uint16_t *units, size_t count, size_t *at)
     return 0x10000 + ((unit - 0xD800) << 10) + (units[(*at)++] - 0xDC00u);
 }
 
-const char *ssi_wide_at(const ssi_memory *memory, uint64_t address, uint64_t units)
+const char *ssi_wide_at(uint64_t address, uint64_t units)
 {
     static uint16_t wide[MAX_UNITS];
     size_t count = units < MAX_UNITS ? (size_t)units : MAX_UNITS, used = 0;
 
-    if (!address || !ssi_read(memory, address, wide, count * sizeof *wide))
+    if (!address || !ssi_read(address, wide, count * sizeof *wide))
         return NULL;
     for (size_t at = 0; at < count;)
         used += sspy_put_utf8(code_point(wide, count, &at), text + used);
@@ -112,16 +112,14 @@ static bool is_sane(const stacksplice_inspection_block *b)
            b->numbers[STACKSPLICE_NUMBER_FIXED_TOKENS] >= 0;
 }
 
-bool ssi_block_read(const ssi_memory *memory, uint64_t address, ssi_block *block)
+bool ssi_block_read(uint64_t address, ssi_block *block)
 {
-    block->memory = memory;
-    return ssi_read(memory, address, &block->words, sizeof block->words) &&
-           block->words.self == address && is_sane(&block->words);
+    return ssi_read(address, block, sizeof *block) && block->self == address && is_sane(block);
 }
 
 /* Only the beginning is the same in all versions. */
-static void meet(const ssi_target *target, const ssi_mapping *mapping, uint64_t address,
-                 ssi_blocks *blocks, ssi_scripts *scripts)
+static void meet(const ssi_mapping *mapping, uint64_t address, ssi_blocks *blocks,
+                 ssi_scripts *scripts)
 {
     struct {
         char signature[16];
@@ -129,7 +127,7 @@ static void meet(const ssi_target *target, const ssi_mapping *mapping, uint64_t 
         uint32_t version, size;
     } head;
 
-    if (!ssi_read(&target->memory, address, &head, sizeof head) || head.self != address)
+    if (!ssi_read(address, &head, sizeof head) || head.self != address)
         return;
     if (head.version != STACKSPLICE_INSPECTION_VERSION ||
         head.size < sizeof(stacksplice_inspection_block))
@@ -144,8 +142,7 @@ static void meet(const ssi_target *target, const ssi_mapping *mapping, uint64_t 
 
 /* ---- The search -------------------------------------------------------------------------------*/
 
-static void search(const ssi_target *target, const ssi_mapping *mapping, ssi_blocks *blocks,
-                   ssi_scripts *scripts)
+static void search(const ssi_mapping *mapping, ssi_blocks *blocks, ssi_scripts *scripts)
 {
     static char part[PART];
     static const char signature[16] = STACKSPLICE_INSPECTION_SIGNATURE;
@@ -153,11 +150,11 @@ static void search(const ssi_target *target, const ssi_mapping *mapping, ssi_blo
     for (uint64_t at = mapping->start; at < mapping->end; at += PART) {
         size_t size = mapping->end - at < PART ? (size_t)(mapping->end - at) : PART;
 
-        if (!ssi_read(&target->memory, at, part, size))
+        if (!ssi_read(at, part, size))
             return;
         for (size_t i = 0; i + STEP <= size; i += STEP)
             if (!memcmp(part + i, signature, sizeof signature))
-                meet(target, mapping, at + i, blocks, scripts);
+                meet(mapping, at + i, blocks, scripts);
     }
 }
 
@@ -172,6 +169,6 @@ void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *
         if (begins)
             end = begins;
         if (m->end <= end && m->path && m->writable && m->end - m->start <= MAX_DATA)
-            search(target, m, blocks, scripts);
+            search(m, blocks, scripts);
     }
 }

@@ -46,7 +46,7 @@ static void read_members(ssi_error_reader *r, uint64_t record, ssi_error *error)
         size_t read = 0;
 
         if (i < MAX_MEMBERS && r->around_count < MAX_LEVELS &&
-            ssi_read_word(r->block->memory, members + i * sizeof member, &interface)) {
+            ssi_read_word(members + i * sizeof member, &interface)) {
             member = ssi_object_error(r, interface);
             read = member && !is_around(r, member) ? read_error(r, member, NULL) : 0;
         }
@@ -178,7 +178,7 @@ static bool read_thread(ssi_error_reader *r, const stacksplice_entry *entry)
     stacksplice_anchor anchor;
     size_t error;
 
-    if (!ssi_read(r->block->memory, entry->object, &anchor, sizeof anchor) ||
+    if (!ssi_read(entry->object, &anchor, sizeof anchor) ||
         anchor.signature != STACKSPLICE_ANCHOR_SIGNATURE ||
         anchor.version != STACKSPLICE_INSPECT_VERSION)
         return false;
@@ -193,8 +193,8 @@ static void read_interpreter(ssi_error_reader *r, const stacksplice_entry *entry
     ssi_interpreter interpreter = {.address = entry->object};
 
     interpreter.language = ssi_object_language(r, entry->detail);
-    interpreter.version = ssi_text_at(
-        r->block->memory, ssi_object_pointer(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION));
+    interpreter.version =
+        ssi_text_at(ssi_object_pointer(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION));
     if (interpreter.language)
         (void)ssi_append(&errors->interpreters, &errors->interpreter_count,
                          &errors->interpreter_room, &interpreter, sizeof interpreter);
@@ -203,12 +203,12 @@ static void read_interpreter(ssi_error_reader *r, const stacksplice_entry *entry
 /* False if some of it cannot be read. */
 static bool read_list(ssi_error_reader *r)
 {
-    uint64_t at = r->block->words.entries;
+    uint64_t at = r->block->entries;
     stacksplice_entries list;
     bool whole = true;
 
     for (int i = 0; at && i < MAX_LISTS; i++) {
-        if (!ssi_read(r->block->memory, at, &list, sizeof list))
+        if (!ssi_read(at, &list, sizeof list))
             return false;
         for (size_t e = 0; e < STACKSPLICE_ENTRIES; e++) {
             if (list.entries[e].kind == STACKSPLICE_ENTRY_THREAD)
@@ -226,18 +226,18 @@ static bool read_list(ssi_error_reader *r)
 /* The error with which it failed fast; without one, what its first stowed record says. */
 static size_t read_failed(ssi_error_reader *r)
 {
-    const stacksplice_inspection_block *b = &r->block->words;
+    const ssi_block *b = r->block;
     STOWED_EXCEPTION_INFORMATION_V2 stowed;
     stacksplice_record record = {.frame_size = 0};
     uint64_t address = 0;
 
     if (b->failed)
         return error_tree(r, b->failed);
-    if (!b->stowed_count || !ssi_read_word(r->block->memory, b->stowed, &address) ||
-        !ssi_read(r->block->memory, address, &stowed, sizeof stowed) ||
+    if (!b->stowed_count || !ssi_read_word(b->stowed, &address) ||
+        !ssi_read(address, &stowed, sizeof stowed) ||
         stowed.Header.Signature != STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE)
         return 0;
-    (void)ssi_read_word(r->block->memory, b->stowed_thread_ids, &record.thread_id);
+    (void)ssi_read_word(b->stowed_thread_ids, &record.thread_id);
     record.hresult = stowed.ResultCode;
     record.frame_count = stowed.StackTraceWords;
     record.frame_size = stowed.StackTraceWordSize;
@@ -245,8 +245,7 @@ static size_t read_failed(ssi_error_reader *r)
     return error_alone(r, &record);
 }
 
-void ssi_errors_read(const ssi_target *target, const ssi_blocks *blocks, ssi_errors *errors,
-                     ssi_scripts *scripts)
+void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *scripts)
 {
     bool whole = true;
 
@@ -254,7 +253,7 @@ void ssi_errors_read(const ssi_target *target, const ssi_blocks *blocks, ssi_err
         ssi_block block;
         ssi_error_reader r = {.block = &block, .errors = errors};
 
-        if (!ssi_block_read(&target->memory, blocks->addresses[i], &block)) {
+        if (!ssi_block_read(blocks->addresses[i], &block)) {
             whole = false;
             continue;
         }

@@ -16,15 +16,12 @@ typedef struct ssi_blocks {
     size_t count;
 } ssi_blocks;
 
-typedef struct ssi_block {
-    const ssi_memory *memory;
-    stacksplice_inspection_block words;
-} ssi_block;
+typedef stacksplice_inspection_block ssi_block;
 
 /* Search the binaries of TARGET, with symbols or without.  A block of another version is noted. */
 void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *scripts);
 /* Read the block at ADDRESS as it is now; false if it is damaged. */
-bool ssi_block_read(const ssi_memory *memory, uint64_t address, ssi_block *block);
+bool ssi_block_read(uint64_t address, ssi_block *block);
 
 /* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 
@@ -88,8 +85,7 @@ typedef struct ssi_errors {
 } ssi_errors;
 
 /* Add the errors that the copies of stacksplice at BLOCKS have.  What cannot be read is noted. */
-void ssi_errors_read(const ssi_target *target, const ssi_blocks *blocks, ssi_errors *errors,
-                     ssi_scripts *scripts);
+void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *scripts);
 /* Tell each native frame its binary. */
 void ssi_errors_describe(ssi_errors *errors, ssi_native *native);
 /* The error of THREAD, or of the fail fast: 0; NULL if there is none. */
@@ -101,7 +97,7 @@ void ssi_errors_free(ssi_errors *errors);
 /* The frame of ELEMENT of a stack: that of a token, or a native one with its address alone.
  *LEFT_OUT grows by the frames that it stands for, if it is the gap in a long stack. */
 ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *left_out);
-/* What TOKEN stands for in any copy of stacksplice in TARGET. */
-ssi_frame ssi_token_look_up(const ssi_target *target, const ssi_blocks *blocks, uint64_t token);
+/* What TOKEN stands for in any copy of stacksplice of BLOCKS. */
+ssi_frame ssi_token_look_up(const ssi_blocks *blocks, uint64_t token);
 
 #endif

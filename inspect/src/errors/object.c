@@ -12,7 +12,7 @@ enum { MAX_ELEMENTS = 1 << 16, MAX_ALL_ELEMENTS = 1 << 20, MAX_NODES = 256, MAX_
 
 static uint64_t address_of(const ssi_error_reader *r, uint64_t object, stacksplice_number which)
 {
-    return object + (uint64_t)(int64_t)r->block->words.numbers[which];
+    return object + (uint64_t)(int64_t)r->block->numbers[which];
 }
 
 uint64_t ssi_object_number(const ssi_error_reader *r, uint64_t object, stacksplice_number which,
@@ -20,7 +20,7 @@ uint64_t ssi_object_number(const ssi_error_reader *r, uint64_t object, stackspli
 {
     uint64_t number = 0;
 
-    if (!object || !ssi_read(r->block->memory, address_of(r, object, which), &number, size))
+    if (!object || !ssi_read(address_of(r, object, which), &number, size))
         return 0;
     return number;
 }
@@ -34,11 +34,9 @@ uint64_t ssi_object_error(const ssi_error_reader *r, uint64_t interface)
 {
     uint64_t methods = 0;
 
-    if (!ssi_read_word(r->block->memory, interface, &methods) ||
-        methods != r->block->words.error_methods)
+    if (!ssi_read_word(interface, &methods) || methods != r->block->error_methods)
         return 0;
-    return interface -
-           (uint64_t)(int64_t)r->block->words.numbers[STACKSPLICE_NUMBER_ERROR_INTERFACE];
+    return interface - (uint64_t)(int64_t)r->block->numbers[STACKSPLICE_NUMBER_ERROR_INTERFACE];
 }
 
 uint64_t ssi_object_exception(const ssi_error_reader *r, uint64_t record)
@@ -46,10 +44,8 @@ uint64_t ssi_object_exception(const ssi_error_reader *r, uint64_t record)
     uint64_t exception = ssi_object_pointer(r, record, STACKSPLICE_NUMBER_RECORD_EXCEPTION);
     uint64_t methods = 0;
 
-    return ssi_read_word(r->block->memory, exception, &methods) &&
-                   methods == r->block->words.exception_methods
-               ? exception
-               : 0;
+    return ssi_read_word(exception, &methods) && methods == r->block->exception_methods ? exception
+                                                                                        : 0;
 }
 
 /* ---- Stacks -----------------------------------------------------------------------------------*/
@@ -65,7 +61,7 @@ static void read_stack(ssi_error_reader *r, const stacksplice_record *record,
 
         if (i == MAX_ELEMENTS || r->elements++ >= MAX_ALL_ELEMENTS ||
             record->frame_size != sizeof element ||
-            !ssi_read_word(r->block->memory, record->frames + i * sizeof element, &element)) {
+            !ssi_read_word(record->frames + i * sizeof element, &element)) {
             (void)ssi_frames_add_gap(&r->errors->frames, "the rest of this stack cannot be read");
             break;
         }
@@ -76,9 +72,9 @@ static void read_stack(ssi_error_reader *r, const stacksplice_record *record,
     stack->frames.count = r->errors->frames.count - stack->frames.first;
 }
 
-static bool read_record(const ssi_error_reader *r, uint64_t address, stacksplice_record *record)
+static bool read_record(uint64_t address, stacksplice_record *record)
 {
-    return address && ssi_read(r->block->memory, address, record, sizeof *record) &&
+    return address && ssi_read(address, record, sizeof *record) &&
            record->signature == STACKSPLICE_RECORD_SIGNATURE &&
            record->version == STACKSPLICE_INSPECT_VERSION;
 }
@@ -104,10 +100,9 @@ static void read_node(ssi_error_reader *r, uint64_t address)
     stacksplice_record record;
     const char *receiver;
 
-    if (!read_record(r, address, &record))
+    if (!read_record(address, &record))
         return;
-    receiver = ssi_text_at(r->block->memory,
-                           ssi_object_pointer(r, address, STACKSPLICE_NUMBER_NODE_RECEIVER));
+    receiver = ssi_text_at(ssi_object_pointer(r, address, STACKSPLICE_NUMBER_NODE_RECEIVER));
     if (receiver)
         node.language = receiver;
     node.thread_id = record.thread_id;
@@ -118,7 +113,7 @@ static void read_node(ssi_error_reader *r, uint64_t address)
 /* The newest is the first of their list. */
 static void read_nodes(ssi_error_reader *r, uint64_t error, ssi_part *part)
 {
-    int32_t in_node = r->block->words.numbers[STACKSPLICE_NUMBER_NODE_RECORD];
+    int32_t in_node = r->block->numbers[STACKSPLICE_NUMBER_NODE_RECORD];
     uint64_t node = ssi_object_pointer(r, error, STACKSPLICE_NUMBER_ERROR_NODES);
     uint64_t nodes[MAX_NODES];
     size_t count = 0;
@@ -138,7 +133,7 @@ static void read_nodes(ssi_error_reader *r, uint64_t error, ssi_part *part)
 static void add_note(ssi_error_reader *r, uint64_t address, uint64_t length)
 {
     ssi_errors *errors = r->errors;
-    const char *note = ssi_bytes_at(r->block->memory, address, length);
+    const char *note = ssi_bytes_at(address, length);
 
     if (note)
         (void)ssi_append(&errors->notes, &errors->note_count, &errors->note_room, &note,
@@ -159,7 +154,7 @@ static void read_notes(ssi_error_reader *r, uint64_t error, uint64_t exception, 
     for (uint64_t i = 0; i < told_count && i < MAX_NOTES; i++) {
         stacksplice_told_text text;
 
-        if (!ssi_read(r->block->memory, told + i * sizeof text, &text, sizeof text))
+        if (!ssi_read(told + i * sizeof text, &text, sizeof text))
             break;
         add_note(r, (uintptr_t)text.text, text.length);
     }
@@ -178,10 +173,9 @@ const char *ssi_object_language(const ssi_error_reader *r, uint64_t owner)
 {
     uint64_t language = ssi_object_pointer(r, owner, STACKSPLICE_NUMBER_OWNER_LANGUAGE), name = 0;
 
-    if (!language ||
-        !ssi_read_word(r->block->memory, language + offsetof(stacksplice_language, name), &name))
+    if (!language || !ssi_read_word(language + offsetof(stacksplice_language, name), &name))
         return NULL;
-    return ssi_text_at(r->block->memory, name);
+    return ssi_text_at(name);
 }
 
 void ssi_object_of_record(ssi_error_reader *r, const stacksplice_record *record, ssi_error *error)
@@ -193,19 +187,16 @@ void ssi_object_of_record(ssi_error_reader *r, const stacksplice_record *record,
 
 static void read_exception(const ssi_error_reader *r, uint64_t exception, ssi_error *error)
 {
-    const ssi_memory *memory = r->block->memory;
     const char *language = ssi_object_language(
         r, ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_OWNER));
     uint64_t message = ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE);
 
     if (language)
         error->language = language;
-    error->type =
-        ssi_text_at(memory, ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_TYPE));
+    error->type = ssi_text_at(ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_TYPE));
     if (message)
         error->message = ssi_bytes_at(
-            memory, message,
-            ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH));
+            message, ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH));
     error->group = ssi_object_number(r, exception, STACKSPLICE_NUMBER_EXCEPTION_GROUP, 1) != 0;
     error->members_left_out = (uint32_t)ssi_object_number(
         r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBERS_LEFT_OUT, sizeof(uint32_t));
@@ -227,11 +218,11 @@ bool ssi_object_read(ssi_error_reader *r, uint64_t address, ssi_error *error)
     uint64_t exception = ssi_object_exception(r, address);
     stacksplice_record record;
 
-    if (!read_record(r, address, &record))
+    if (!read_record(address, &record))
         return false;
     ssi_object_of_record(r, &record, error);
     error->message = ssi_wide_at(
-        r->block->memory, ssi_object_pointer(r, address, STACKSPLICE_NUMBER_ERROR_MESSAGE),
+        ssi_object_pointer(r, address, STACKSPLICE_NUMBER_ERROR_MESSAGE),
         ssi_object_number(r, address, STACKSPLICE_NUMBER_ERROR_MESSAGE_LENGTH, sizeof(uint32_t)));
     if (exception)
         read_exception(r, exception, error);

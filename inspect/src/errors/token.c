@@ -22,7 +22,7 @@ typedef struct row {
 
 static int32_t number(const ssi_block *block, stacksplice_number which)
 {
-    return block->words.numbers[which];
+    return block->numbers[which];
 }
 
 /* The address of the cell INDEX, or 0. */
@@ -31,9 +31,7 @@ static uint64_t cell_at(const ssi_block *block, uint64_t index)
     uint64_t in_chunk = (uint64_t)number(block, STACKSPLICE_NUMBER_CHUNK_CELLS), chunk = 0;
 
     if (!index || index >= (uint64_t)number(block, STACKSPLICE_NUMBER_CELLS) ||
-        !ssi_read_word(block->memory, block->words.token_chunks + index / in_chunk * sizeof chunk,
-                       &chunk) ||
-        !chunk)
+        !ssi_read_word(block->token_chunks + index / in_chunk * sizeof chunk, &chunk) || !chunk)
         return 0;
     return chunk + index % in_chunk * (uint64_t)number(block, STACKSPLICE_NUMBER_CELL_SIZE);
 }
@@ -44,15 +42,13 @@ static uint64_t next_word(row *r)
     uint32_t next = 0;
 
     if (r->cell && r->at == number(r->block, STACKSPLICE_NUMBER_CELL_WORDS)) {
-        (void)ssi_read(r->block->memory,
-                       r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_NEXT), &next,
+        (void)ssi_read(r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_NEXT), &next,
                        sizeof next);
         r->cell = cell_at(r->block, next);
         r->at = 0;
     }
     if (r->cell)
-        (void)ssi_read_word(r->block->memory,
-                            r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_ROW) +
+        (void)ssi_read_word(r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_ROW) +
                                 (uint64_t)r->at++ * sizeof word,
                             &word);
     return word;
@@ -106,8 +102,7 @@ static void read_cell(const ssi_block *block, uint64_t id, ssi_frame *frame)
 
     frame->reason = "frame does not belong to this process";
     if (!cell || !generation ||
-        !ssi_read_word(block->memory, cell + (uint64_t)number(block, STACKSPLICE_NUMBER_CELL_STATE),
-                       &state))
+        !ssi_read_word(cell + (uint64_t)number(block, STACKSPLICE_NUMBER_CELL_STATE), &state))
         return;
     if (state == (generation << 1 | 1)) {
         frame->reason = NULL;
@@ -123,17 +118,17 @@ static void read_fixed(const ssi_block *block, uint64_t id, ssi_frame *frame)
 {
     stacksplice_token_info info = {0};
 
-    if (ssi_read(block->memory, block->words.fixed_tokens + id * sizeof info, &info, sizeof info))
-        frame->reason = ssi_text_at(block->memory, (uintptr_t)info.reason);
+    if (ssi_read(block->fixed_tokens + id * sizeof info, &info, sizeof info))
+        frame->reason = ssi_text_at((uintptr_t)info.reason);
     frame->inferred = info.trust == STACKSPLICE_TRUST_INFERRED;
     if (!frame->reason)
         frame->reason = "this frame cannot be read";
 }
 
 /* Of nothing, too. */
-static const char *text_or_null(const ssi_block *block, uint64_t address)
+static const char *text_or_null(uint64_t address)
 {
-    const char *text = ssi_text_at(block->memory, address);
+    const char *text = ssi_text_at(address);
 
     return text && *text ? text : NULL;
 }
@@ -159,14 +154,12 @@ static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
 
     frame->reason = "this code was unloaded";
     if (which >= MODULES ||
-        !ssi_read_word(block->memory, block->words.unloaded_modules + which * sizeof module,
-                       &module) ||
-        !ssi_read_word(block->memory,
-                       module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_BUILD_ID),
+        !ssi_read_word(block->unloaded_modules + which * sizeof module, &module) ||
+        !ssi_read_word(module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_BUILD_ID),
                        &build_id))
         return;
-    path = text_or_null(block, module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_PATH));
-    frame->build_id = text_or_null(block, build_id);
+    path = text_or_null(module + (uint64_t)number(block, STACKSPLICE_NUMBER_MODULE_PATH));
+    frame->build_id = text_or_null(build_id);
     if (path && frame->build_id) {
         frame->kind = SSI_NATIVE;
         frame->reason = NULL;
@@ -196,7 +189,7 @@ ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *le
     return frame;
 }
 
-ssi_frame ssi_token_look_up(const ssi_target *target, const ssi_blocks *blocks, uint64_t token)
+ssi_frame ssi_token_look_up(const ssi_blocks *blocks, uint64_t token)
 {
     ssi_frame frame = {.kind = SSI_GAP, .language = "native", .address = token};
 
@@ -205,7 +198,7 @@ ssi_frame ssi_token_look_up(const ssi_target *target, const ssi_blocks *blocks, 
         ssi_block block;
         uint64_t left_out = 0;
 
-        if (ssi_block_read(&target->memory, blocks->addresses[i], &block))
+        if (ssi_block_read(blocks->addresses[i], &block))
             frame = ssi_token_frame(&block, token, &left_out);
         if (frame.kind == SSI_SCRIPT)
             break;

@@ -14,13 +14,10 @@ typedef struct row {
     int32_t begin, end; /* instructions */
 } row;
 
-ssi_lua_variables ssi_lua_variables_at(const ssi_memory *memory, const ssi_lua_layout *layout,
-                                       uint64_t proto, int32_t pc)
+ssi_lua_variables ssi_lua_variables_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
 {
-    ssi_lua_variables found = {.memory = memory,
-                               .rows = ssi_word(memory, proto + layout->proto_variables),
-                               .count =
-                                   ssi_lua_number(memory, proto + SSI_LUA_PROTO_VARIABLE_COUNT),
+    ssi_lua_variables found = {.rows = ssi_word(proto + layout->proto_variables),
+                               .count = ssi_lua_number(proto + SSI_LUA_PROTO_VARIABLE_COUNT),
                                .pc = pc};
 
     if (found.count > MAX_VARIABLES)
@@ -33,8 +30,7 @@ uint64_t ssi_lua_next_variable(ssi_lua_variables *variables)
     row r;
 
     while (variables->at < variables->count &&
-           ssi_read(variables->memory, variables->rows + (uint64_t)variables->at * sizeof r, &r,
-                    sizeof r) &&
+           ssi_read(variables->rows + (uint64_t)variables->at * sizeof r, &r, sizeof r) &&
            r.begin <= variables->pc) {
         variables->at++;
         if (variables->pc < r.end)
@@ -76,20 +72,18 @@ static void remember(variable *found, int *count, const char *name, int place)
 }
 
 /* Those in scope in CALL; returns how many. */
-static int find(const ssi_memory *memory, const ssi_lua_layout *layout, const ssi_lua_call *call,
-                variable *found)
+static int find(const ssi_lua_layout *layout, const ssi_lua_call *call, variable *found)
 {
-    uint64_t proto = ssi_word(memory, ssi_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_word(memory, proto + layout->proto_code), name;
+    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code), name;
     int count = 0;
     ssi_lua_variables all;
 
     if (!code || call->pc <= code || (call->pc - code) / INSTRUCTION > INT32_MAX)
         return 0;
-    all =
-        ssi_lua_variables_at(memory, layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
+    all = ssi_lua_variables_at(layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
     for (int place = 1; place <= MAX_REGISTERS && (name = ssi_lua_next_variable(&all)); place++) {
-        const char *text = ssi_lua_text(memory, layout, name);
+        const char *text = ssi_lua_text(layout, name);
 
         if (is_name(text))
             remember(found, &count, text, place);
@@ -97,23 +91,22 @@ static int find(const ssi_memory *memory, const ssi_lua_layout *layout, const ss
     return count;
 }
 
-void ssi_lua_locals(const ssi_memory *memory, const ssi_lua_layout *layout,
-                    const ssi_lua_call *call, ssi_written *to)
+void ssi_lua_locals(const ssi_lua_layout *layout, const ssi_lua_call *call, ssi_written *to)
 {
     variable found[SSI_SHOWN_VARIABLES];
-    int count = find(memory, layout, call, found), shown = 0;
+    int count = find(layout, call, found), shown = 0;
 
     ssi_write(to, "{");
     for (int i = 0; i < count; i++) {
         uint64_t place = call->base + (uint64_t)(found[i].place - 1) * SSI_LUA_VALUE;
         ssi_lua_value value;
 
-        if (!ssi_lua_read_value(memory, layout, place, place + SSI_LUA_VALUE_TAG, &value))
+        if (!ssi_lua_read_value(layout, place, place + SSI_LUA_VALUE_TAG, &value))
             continue;
         ssi_write(to, shown++ ? ",\"" : "\"");
         ssi_write(to, found[i].name);
         ssi_write(to, "\":");
-        ssi_lua_value_write(memory, layout, value, to);
+        ssi_lua_value_write(layout, value, to);
     }
     ssi_write(to, "}");
 }

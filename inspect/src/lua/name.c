@@ -164,7 +164,6 @@ enum {
 };
 
 typedef struct code {
-    const ssi_memory *memory;
     const ssi_lua_layout *layout;
     const instruction_set *set;
     uint64_t proto, first; /* FIRST: of the instructions */
@@ -178,13 +177,13 @@ static uint32_t at(code *c, int32_t pc)
     int32_t block = pc / BLOCK * BLOCK;
     uint32_t alone = UINT32_MAX;
 
-    if (block != c->block_at && ssi_read(c->memory, c->first + (uint64_t)block * sizeof *c->block,
-                                         c->block, sizeof c->block))
+    if (block != c->block_at &&
+        ssi_read(c->first + (uint64_t)block * sizeof *c->block, c->block, sizeof c->block))
         c->block_at = block;
     if (block == c->block_at)
         return c->block[pc - block];
     /* The end of the code may be that of what is readable. */
-    (void)ssi_read(c->memory, c->first + (uint64_t)pc * sizeof alone, &alone, sizeof alone);
+    (void)ssi_read(c->first + (uint64_t)pc * sizeof alone, &alone, sizeof alone);
     return alone;
 }
 
@@ -232,32 +231,32 @@ static int32_t setter_of(code *c, int32_t pc, unsigned reg)
 
 static const char *text(const code *c, uint64_t address)
 {
-    return ssi_lua_text(c->memory, c->layout, address);
+    return ssi_lua_text(c->layout, address);
 }
 
 /* Constant NUMBER if it is a string, else NULL. */
 static const char *constant(const code *c, unsigned number)
 {
-    uint64_t value = ssi_word(c->memory, c->proto + c->layout->proto_constants) +
-                     (uint64_t)number * SSI_LUA_VALUE;
+    uint64_t value =
+        ssi_word(c->proto + c->layout->proto_constants) + (uint64_t)number * SSI_LUA_VALUE;
     uint8_t tag = 0;
 
-    return ssi_read(c->memory, value + SSI_LUA_VALUE_TAG, &tag, 1) &&
+    return ssi_read(value + SSI_LUA_VALUE_TAG, &tag, 1) &&
                    (tag & SSI_LUA_TYPE_BITS) == SSI_LUA_TAG_SHORT
-               ? text(c, ssi_word(c->memory, value))
+               ? text(c, ssi_word(value))
                : NULL;
 }
 
 static const char *upvalue(const code *c, unsigned number)
 {
-    uint64_t rows = ssi_word(c->memory, c->proto + c->layout->proto_upvalues);
+    uint64_t rows = ssi_word(c->proto + c->layout->proto_upvalues);
 
-    return text(c, ssi_word(c->memory, rows + (uint64_t)number * UPVALUE_SIZE));
+    return text(c, ssi_word(rows + (uint64_t)number * UPVALUE_SIZE));
 }
 
 static const char *variable(const code *c, int32_t pc, unsigned reg)
 {
-    ssi_lua_variables all = ssi_lua_variables_at(c->memory, c->layout, c->proto, pc);
+    ssi_lua_variables all = ssi_lua_variables_at(c->layout, c->proto, pc);
     uint64_t name = ssi_lua_next_variable(&all);
 
     for (; name && reg; reg--)
@@ -370,26 +369,25 @@ static const char *name_in_code(code *c, int32_t pc)
 }
 
 /* The name in the code of CALLER, a Lua function. */
-static const char *name_at(const ssi_memory *memory, const ssi_lua_layout *layout,
-                           const ssi_lua_call *caller)
+static const char *name_at(const ssi_lua_layout *layout, const ssi_lua_call *caller)
 {
-    code c = {.memory = memory, .layout = layout, .block_at = -1};
+    code c = {.layout = layout, .block_at = -1};
 
     c.set = instructions_of(layout);
-    c.proto = ssi_word(memory, ssi_word(memory, caller->function) + SSI_LUA_CLOSURE_PROTO);
-    c.first = ssi_word(memory, c.proto + layout->proto_code);
+    c.proto = ssi_word(ssi_word(caller->function) + SSI_LUA_CLOSURE_PROTO);
+    c.first = ssi_word(c.proto + layout->proto_code);
     if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
         return NULL;
     return name_in_code(&c, (int32_t)((caller->pc - c.first) / sizeof *c.block) - 1);
 }
 
-const char *ssi_lua_call_name(const ssi_memory *memory, const ssi_lua_layout *layout,
-                              ssi_lua_names *names, const ssi_lua_call *call)
+const char *ssi_lua_call_name(const ssi_lua_layout *layout, ssi_lua_names *names,
+                              const ssi_lua_call *call)
 {
     ssi_lua_call caller;
     size_t slot;
 
-    if (call->is_tail || !ssi_lua_read_call(memory, layout, call->previous, &caller))
+    if (call->is_tail || !ssi_lua_read_call(layout, call->previous, &caller))
         return NULL;
     if (caller.runs_hook)
         return NULL;
@@ -400,7 +398,7 @@ const char *ssi_lua_call_name(const ssi_memory *memory, const ssi_lua_layout *la
     slot = caller.pc / sizeof(uint32_t) % SSI_LUA_NAMES;
     if (names->known[slot].pc != caller.pc) {
         names->known[slot].pc = caller.pc;
-        names->known[slot].name = name_at(memory, layout, &caller);
+        names->known[slot].name = name_at(layout, &caller);
     }
     return names->known[slot].name;
 }

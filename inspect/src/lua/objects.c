@@ -9,46 +9,44 @@
 
 enum { MAX_TEXT = 1024 };
 
-int32_t ssi_lua_number(const ssi_memory *memory, uint64_t address)
+int32_t ssi_lua_number(uint64_t address)
 {
     int32_t value = 0;
 
-    return ssi_read(memory, address, &value, sizeof value) ? value : 0;
+    return ssi_read(address, &value, sizeof value) ? value : 0;
 }
 
 /* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */
-static int64_t bytes_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address,
-                        char *out, size_t size)
+static int64_t bytes_of(const ssi_lua_layout *layout, uint64_t address, char *out, size_t size)
 {
     uint8_t type = 0, length = 0;
     uint64_t data = address + SSI_LUA_TEXT_DATA, whole;
 
-    if (!address || !ssi_read(memory, address + SSI_LUA_TYPE, &type, 1) ||
-        !ssi_read(memory, address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
+    if (!address || !ssi_read(address + SSI_LUA_TYPE, &type, 1) ||
+        !ssi_read(address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
         return -1;
     whole = length;
     if (type != SSI_LUA_TAG_SHORT) {
-        whole = ssi_word(memory, address + SSI_LUA_TEXT_LONG_LENGTH);
-        data = layout->long_text_pointer ? ssi_word(memory, data) : data;
+        whole = ssi_word(address + SSI_LUA_TEXT_LONG_LENGTH);
+        data = layout->long_text_pointer ? ssi_word(data) : data;
     }
     if (whole < size)
         size = (size_t)whole;
-    return data && ssi_read(memory, data, out, size) ? (int64_t)size : -1;
+    return data && ssi_read(data, out, size) ? (int64_t)size : -1;
 }
 
-const char *ssi_lua_text(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address)
+const char *ssi_lua_text(const ssi_lua_layout *layout, uint64_t address)
 {
     char bytes[MAX_TEXT];
-    int64_t length = bytes_of(memory, layout, address, bytes, sizeof bytes);
+    int64_t length = bytes_of(layout, address, bytes, sizeof bytes);
 
     return length < 0 ? NULL : ssi_text(bytes, (size_t)length);
 }
 
-bool ssi_lua_read_value(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t bits,
-                        uint64_t tag, ssi_lua_value *out)
+bool ssi_lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t tag,
+                        ssi_lua_value *out)
 {
-    if (!ssi_read(memory, bits, &out->bits, sizeof out->bits) ||
-        !ssi_read(memory, tag, &out->tag, 1))
+    if (!ssi_read(bits, &out->bits, sizeof out->bits) || !ssi_read(tag, &out->tag, 1))
         return false;
     if (layout->old_tags && (out->tag == SSI_LUA_TAG_INTEGER || out->tag == SSI_LUA_TAG_FLOAT))
         out->tag ^= SSI_LUA_TAG_INTEGER ^ SSI_LUA_TAG_FLOAT;
@@ -57,11 +55,11 @@ bool ssi_lua_read_value(const ssi_memory *memory, const ssi_lua_layout *layout, 
     return true;
 }
 
-static bool read_status(const ssi_memory *memory, const ssi_lua_layout *layout, ssi_lua_call *c)
+static bool read_status(const ssi_lua_layout *layout, ssi_lua_call *c)
 {
     uint32_t status = 0;
 
-    if (!ssi_read(memory, c->address + layout->call_status, &status, layout->status_size))
+    if (!ssi_read(c->address + layout->call_status, &status, layout->status_size))
         return false;
     c->is_c = (status >> layout->status_c & 1) != layout->status_c_is_lua;
     c->is_fresh = status >> layout->status_fresh & 1;
@@ -71,25 +69,22 @@ static bool read_status(const ssi_memory *memory, const ssi_lua_layout *layout, 
     return true;
 }
 
-static bool read_base(const ssi_memory *memory, const ssi_lua_layout *layout, ssi_lua_call *c)
+static bool read_base(const ssi_lua_layout *layout, ssi_lua_call *c)
 {
     c->base = c->function + SSI_LUA_VALUE;
-    return !layout->call_base ||
-           ssi_read(memory, c->address + layout->call_base, &c->base, sizeof c->base);
+    return !layout->call_base || ssi_read(c->address + layout->call_base, &c->base, sizeof c->base);
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------*/
 
-bool ssi_lua_read_call(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address,
-                       ssi_lua_call *call)
+bool ssi_lua_read_call(const ssi_lua_layout *layout, uint64_t address, ssi_lua_call *call)
 {
     *call = (ssi_lua_call){.address = address};
-    return ssi_read_word(memory, address + SSI_LUA_CALL_FUNCTION, &call->function) &&
-           ssi_read(memory, address + SSI_LUA_CALL_PREVIOUS, &call->previous,
-                    sizeof call->previous) &&
-           ssi_read(memory, address + layout->call_pc, &call->pc, sizeof call->pc) &&
-           read_base(memory, layout, call) && read_status(memory, layout, call) &&
-           ssi_read(memory, call->function + SSI_LUA_VALUE_TAG, &call->tag, 1);
+    return ssi_read_word(address + SSI_LUA_CALL_FUNCTION, &call->function) &&
+           ssi_read(address + SSI_LUA_CALL_PREVIOUS, &call->previous, sizeof call->previous) &&
+           ssi_read(address + layout->call_pc, &call->pc, sizeof call->pc) &&
+           read_base(layout, call) && read_status(layout, call) &&
+           ssi_read(call->function + SSI_LUA_VALUE_TAG, &call->tag, 1);
 }
 
 /* ---- Tables -----------------------------------------------------------------------------------*/
@@ -107,7 +102,6 @@ enum {
 
 /* The pairs of a Lua table of a target, in the order of `next`. */
 typedef struct lua_table {
-    const ssi_memory *memory;
     const ssi_lua_layout *layout;
     uint64_t array, nodes;
     uint64_t at, array_size, node_count;
@@ -124,18 +118,16 @@ static uint64_t next_power(uint64_t size)
 }
 
 /* False if the table at ADDRESS cannot be read. */
-static bool table_begin(lua_table *table, const ssi_memory *memory, const ssi_lua_layout *layout,
-                        uint64_t address)
+static bool table_begin(lua_table *table, const ssi_lua_layout *layout, uint64_t address)
 {
     uint8_t flags, bits;
     uint32_t size;
 
-    *table = (lua_table){.memory = memory, .layout = layout};
-    if (!ssi_read(memory, address + FLAGS, &flags, 1) ||
-        !ssi_read(memory, address + NODE_BITS, &bits, 1) || bits > 31 ||
-        !ssi_read(memory, address + ARRAY_SIZE, &size, sizeof size) ||
-        !ssi_read(memory, address + ARRAY, &table->array, sizeof table->array) ||
-        !ssi_read_word(memory, address + NODES, &table->nodes))
+    *table = (lua_table){.layout = layout};
+    if (!ssi_read(address + FLAGS, &flags, 1) || !ssi_read(address + NODE_BITS, &bits, 1) ||
+        bits > 31 || !ssi_read(address + ARRAY_SIZE, &size, sizeof size) ||
+        !ssi_read(address + ARRAY, &table->array, sizeof table->array) ||
+        !ssi_read_word(address + NODES, &table->nodes))
         return false;
     table->array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
     table->node_count = (uint64_t)1 << bits;
@@ -147,18 +139,18 @@ static bool read_element(const lua_table *t, uint64_t at, ssi_lua_value *value)
     uint64_t place = t->array + at * SSI_LUA_VALUE;
 
     if (t->layout->array_of_tags)
-        return ssi_lua_read_value(t->memory, t->layout, t->array - (at + 1) * sizeof value->bits,
+        return ssi_lua_read_value(t->layout, t->array - (at + 1) * sizeof value->bits,
                                   t->array + TAGS + at, value);
-    return ssi_lua_read_value(t->memory, t->layout, place, place + SSI_LUA_VALUE_TAG, value);
+    return ssi_lua_read_value(t->layout, place, place + SSI_LUA_VALUE_TAG, value);
 }
 
 static bool read_node(const lua_table *t, uint64_t at, ssi_lua_value *key, ssi_lua_value *value)
 {
     uint64_t node = t->nodes + at * t->layout->node;
 
-    return ssi_lua_read_value(t->memory, t->layout, node, node + SSI_LUA_VALUE_TAG, value) &&
-           ssi_lua_read_value(t->memory, t->layout, node + t->layout->node_key,
-                              node + t->layout->node_key_tag, key);
+    return ssi_lua_read_value(t->layout, node, node + SSI_LUA_VALUE_TAG, value) &&
+           ssi_lua_read_value(t->layout, node + t->layout->node_key, node + t->layout->node_key_tag,
+                              key);
 }
 
 /* False after the last pair, and where no more can be read: then IS_DAMAGED. */
@@ -187,7 +179,6 @@ static bool table_next(lua_table *table, ssi_lua_value *key, ssi_lua_value *valu
 /* ---- Values -----------------------------------------------------------------------------------*/
 
 typedef struct writing {
-    const ssi_memory *memory;
     const ssi_lua_layout *layout;
     ssi_written *to;
     size_t values, text; /* so many may follow */
@@ -211,7 +202,7 @@ static bool put_float(const writing *w, uint64_t bits)
 static bool put_string(writing *w, uint64_t address)
 {
     static char bytes[SSI_SHOWN_CHARACTERS];
-    int64_t length = bytes_of(w->memory, w->layout, address, bytes, sizeof bytes);
+    int64_t length = bytes_of(w->layout, address, bytes, sizeof bytes);
 
     if (length < 0 || (size_t)length > w->text)
         return false;
@@ -249,7 +240,7 @@ static bool put_table(writing *w, uint64_t address, int depth)
 {
     lua_table table;
 
-    if (!table_begin(&table, w->memory, w->layout, address))
+    if (!table_begin(&table, w->layout, address))
         return false;
     ssi_write(w->to, "{\"table\":[");
     put_pairs(w, &table, depth + 1);
@@ -296,10 +287,9 @@ static void put_value(writing *w, ssi_lua_value value, int depth)
         ssi_write_other(w->to, type < sizeof names / sizeof *names ? names[type] : "", value.bits);
 }
 
-void ssi_lua_value_write(const ssi_memory *memory, const ssi_lua_layout *layout,
-                         ssi_lua_value value, ssi_written *to)
+void ssi_lua_value_write(const ssi_lua_layout *layout, ssi_lua_value value, ssi_written *to)
 {
-    writing w = {memory, layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
+    writing w = {layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
 
     put_value(&w, value, 0);
 }

@@ -52,7 +52,7 @@ static uint64_t places_of(const placing *p, size_t at, uint64_t value)
          place += sizeof word) {
         uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
 
-        if (ssi_read_word(&p->target->memory, place, &word) && word == value)
+        if (ssi_read_word(place, &word) && word == value)
             found |= (uint64_t)1 << (bit < FAR ? bit : FAR);
     }
     return found;

@@ -17,8 +17,7 @@ typedef struct ssi_lua_call {
 } ssi_lua_call;
 
 /* False if it cannot be read. */
-bool ssi_lua_read_call(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address,
-                       ssi_lua_call *call);
+bool ssi_lua_read_call(const ssi_lua_layout *layout, uint64_t address, ssi_lua_call *call);
 
 /* Words, numbers and strings of a target's Lua. */
 
@@ -29,39 +28,35 @@ typedef struct ssi_lua_value {
 } ssi_lua_value;
 
 /* The value whose parts are at BITS and TAG. */
-bool ssi_lua_read_value(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t bits,
-                        uint64_t tag, ssi_lua_value *out);
+bool ssi_lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t tag,
+                        ssi_lua_value *out);
 /* 0 where nothing can be read. */
-int32_t ssi_lua_number(const ssi_memory *memory, uint64_t address);
+int32_t ssi_lua_number(uint64_t address);
 /* The string at ADDRESS, cut to a thousand bytes; NULL if it cannot be read. */
-const char *ssi_lua_text(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t address);
+const char *ssi_lua_text(const ssi_lua_layout *layout, uint64_t address);
 
 /*
  * A value of a target's Lua as JSON, from which texts for reports are made: nil, booleans and
  * integers as themselves, others as an object whose first member says what they are.
  */
 
-void ssi_lua_value_write(const ssi_memory *memory, const ssi_lua_layout *layout,
-                         ssi_lua_value value, ssi_written *to);
+void ssi_lua_value_write(const ssi_lua_layout *layout, ssi_lua_value value, ssi_written *to);
 
 /* The local variables of a Lua function that are in scope at an instruction, in their order. */
 
 typedef struct ssi_lua_variables {
-    const ssi_memory *memory;
     uint64_t rows;
     int32_t at, count, pc;
 } ssi_lua_variables;
 
-ssi_lua_variables ssi_lua_variables_at(const ssi_memory *memory, const ssi_lua_layout *layout,
-                                       uint64_t proto, int32_t pc);
+ssi_lua_variables ssi_lua_variables_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc);
 /* The address of the next one's name; 0 after the last. */
 uint64_t ssi_lua_next_variable(ssi_lua_variables *variables);
 
 /* The local variables of a Lua function of a target. */
 
 /* Write those of CALL, a call of a Lua function, as one JSON object. */
-void ssi_lua_locals(const ssi_memory *memory, const ssi_lua_layout *layout,
-                    const ssi_lua_call *call, ssi_written *to);
+void ssi_lua_locals(const ssi_lua_layout *layout, const ssi_lua_call *call, ssi_written *to);
 
 /* What the code that calls a Lua function calls it. */
 
@@ -76,7 +71,7 @@ typedef struct ssi_lua_names {
 } ssi_lua_names;
 
 /* The name that CALL's caller has for its function, as lua_getinfo tells it; NULL: it has none. */
-const char *ssi_lua_call_name(const ssi_memory *memory, const ssi_lua_layout *layout,
-                              ssi_lua_names *names, const ssi_lua_call *call);
+const char *ssi_lua_call_name(const ssi_lua_layout *layout, ssi_lua_names *names,
+                              const ssi_lua_call *call);
 
 #endif

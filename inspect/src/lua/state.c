@@ -60,12 +60,11 @@ static const char *shown_source(const char *source)
 }
 
 /* The last line that is stored whole for an instruction up to PC; *BASE is that instruction. */
-static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
-                          int32_t pc, int32_t *base)
+static int32_t known_line(const ssi_lua_layout *layout, uint64_t proto, int32_t pc, int32_t *base)
 {
-    int32_t line = ssi_lua_number(memory, proto + layout->proto_line), row[2];
-    int32_t low = 0, high = ssi_lua_number(memory, proto + SSI_LUA_PROTO_KNOWN_COUNT);
-    uint64_t rows = ssi_word(memory, proto + SSI_LUA_PROTO_KNOWN);
+    int32_t line = ssi_lua_number(proto + layout->proto_line), row[2];
+    int32_t low = 0, high = ssi_lua_number(proto + SSI_LUA_PROTO_KNOWN_COUNT);
+    uint64_t rows = ssi_word(proto + SSI_LUA_PROTO_KNOWN);
 
     *base = -1;
     if (high > MAX_LINES)
@@ -73,7 +72,7 @@ static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
 
-        if (!ssi_read(memory, rows + (uint64_t)middle * sizeof row, row, sizeof row))
+        if (!ssi_read(rows + (uint64_t)middle * sizeof row, row, sizeof row))
             return line;
         if (row[0] <= pc) {
             *base = row[0];
@@ -87,36 +86,33 @@ static int32_t known_line(const ssi_memory *memory, const ssi_lua_layout *layout
 }
 
 /* The line of instruction PC: each has its line, or the difference to the one before. */
-static uint32_t line_of(const ssi_memory *memory, const ssi_lua_layout *layout, uint64_t proto,
-                        int32_t pc)
+static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
 {
-    uint64_t lines = ssi_word(memory, proto + layout->proto_lines);
-    int32_t count = ssi_lua_number(memory, proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
+    uint64_t lines = ssi_word(proto + layout->proto_lines);
+    int32_t count = ssi_lua_number(proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
 
     if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
         return 0;
     if (layout->whole_lines)
-        return (uint32_t)ssi_lua_number(memory, lines + (uint64_t)pc * sizeof line);
-    line = known_line(memory, layout, proto, pc, &at);
+        return (uint32_t)ssi_lua_number(lines + (uint64_t)pc * sizeof line);
+    line = known_line(layout, proto, pc, &at);
     while (at++ < pc) {
         int8_t difference;
 
-        if (!ssi_read(memory, lines + (uint64_t)at, &difference, 1) || difference == STORED_WHOLE)
+        if (!ssi_read(lines + (uint64_t)at, &difference, 1) || difference == STORED_WHOLE)
             return 0;
         line += difference;
     }
     return line > 0 ? (uint32_t)line : 0;
 }
 
-static ssi_frame frame_of(const ssi_memory *memory, const ssi_lua_layout *layout,
-                          const ssi_lua_call *call, const char *name)
+static ssi_frame frame_of(const ssi_lua_layout *layout, const ssi_lua_call *call, const char *name)
 {
-    uint64_t function = ssi_word(memory, call->function), pc = call->pc;
-    uint64_t proto = ssi_word(memory, function + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_word(memory, proto + layout->proto_code);
-    int32_t defined = ssi_lua_number(memory, proto + layout->proto_line);
-    const char *source =
-        shown_source(ssi_lua_text(memory, layout, ssi_word(memory, proto + layout->proto_source)));
+    uint64_t function = ssi_word(call->function), pc = call->pc;
+    uint64_t proto = ssi_word(function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code);
+    int32_t defined = ssi_lua_number(proto + layout->proto_line);
+    const char *source = shown_source(ssi_lua_text(layout, ssi_word(proto + layout->proto_source)));
     ssi_frame frame = {.kind = SSI_SCRIPT,
                        .inferred = true,
                        .language = "lua",
@@ -127,7 +123,7 @@ static ssi_frame frame_of(const ssi_memory *memory, const ssi_lua_layout *layout
     if (!name && defined)
         frame.function = ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
     if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
-        frame.line = line_of(memory, layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
+        frame.line = line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
     return frame;
 }
 
@@ -145,8 +141,7 @@ static bool is_held(const ssi_target *target, const ssi_thread *thread, uint64_t
 {
     uint32_t instruction;
 
-    if (!ssi_read(&target->memory, address, &instruction, sizeof instruction) ||
-        instruction < OPERATIONS)
+    if (!ssi_read(address, &instruction, sizeof instruction) || instruction < OPERATIONS)
         return false;
     for (size_t i = 0; i < target->machine->registers; i++)
         if ((uint32_t)thread->registers[i] == instruction)
@@ -157,12 +152,11 @@ static bool is_held(const ssi_target *target, const ssi_thread *thread, uint64_t
 static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
                     const ssi_thread *thread, ssi_lua_call *call)
 {
-    const ssi_memory *memory = &target->memory;
     const ssi_machine *machine = target->machine;
-    uint64_t proto = ssi_word(memory, ssi_word(memory, call->function) + SSI_LUA_CLOSURE_PROTO);
-    uint64_t code = ssi_word(memory, proto + layout->proto_code), last = 0;
+    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code), last = 0;
     uint64_t size =
-        (uint32_t)ssi_lua_number(memory, proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
+        (uint32_t)ssi_lua_number(proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
 
     for (size_t i = 0; i < machine->saved_count; i++) {
         uint64_t value = thread->registers[machine->saved[i]];
@@ -199,7 +193,6 @@ enum {
 
 typedef struct reader {
     const ssi_target *target;
-    const ssi_memory *memory;
     ssi_luas *luas;
     ssi_scripts *scripts;
     const ssi_lua_layout *layout;
@@ -218,11 +211,11 @@ static bool is_chain(reader *r, uint64_t state, uint64_t address)
     uint64_t low = 0, high = 0, last = UINT64_MAX;
     ssi_lua_call c;
 
-    if (!ssi_read_word(r->memory, state + r->layout->state_stack, &low) ||
-        !ssi_read_word(r->memory, state + r->layout->state_stack_last, &high) || low >= high)
+    if (!ssi_read_word(state + r->layout->state_stack, &low) ||
+        !ssi_read_word(state + r->layout->state_stack_last, &high) || low >= high)
         return false;
     for (int calls = 0; calls < MAX_CALLS; calls++) {
-        if (!ssi_lua_read_call(r->memory, r->layout, address, &c) || c.function < low ||
+        if (!ssi_lua_read_call(r->layout, address, &c) || c.function < low ||
             c.function >= high + EXTRA || c.function >= last)
             return false;
         if (address == state + SSI_LUA_STATE_BASE_CALL)
@@ -257,7 +250,7 @@ static const char *locals_of(reader *r, const ssi_lua_call *c)
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;
     r->locals_left--;
-    ssi_lua_locals(r->memory, r->layout, c, &written);
+    ssi_lua_locals(r->layout, c, &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
@@ -267,8 +260,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
     ssi_lua_run run = {.first = r->scripts->frames.count};
     ssi_lua_call c;
 
-    for (uint64_t at = innermost; at && ssi_lua_read_call(r->memory, r->layout, at, &c);
-         at = c.previous) {
+    for (uint64_t at = innermost; at && ssi_lua_read_call(r->layout, at, &c); at = c.previous) {
         ssi_frame frame;
 
         if (c.is_c) {
@@ -280,8 +272,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             find_pc(r->target, r->layout, r->thread, &c);
             run.is_running = true;
         }
-        frame = frame_of(r->memory, r->layout, &c,
-                         ssi_lua_call_name(r->memory, r->layout, &r->names, &c));
+        frame = frame_of(r->layout, &c, ssi_lua_call_name(r->layout, &r->names, &c));
         frame.locals = locals_of(r, &c);
         if (!run.call_info)
             run.call_info = at;
@@ -318,8 +309,8 @@ static void try_word(reader *r, uint64_t word)
     uint8_t type;
 
     if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word) ||
-        !ssi_read(r->memory, word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD ||
-        !ssi_read_word(r->memory, word + SSI_LUA_STATE_CALL, &innermost))
+        !ssi_read(word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD ||
+        !ssi_read_word(word + SSI_LUA_STATE_CALL, &innermost))
         return;
     for (size_t i = 0; i < r->luas->copy_count; i++) {
         r->layout = r->luas->copies[i].layout;
@@ -344,7 +335,7 @@ static void scan(reader *r, const ssi_thread *thread)
         try_word(r, thread->registers[i]);
     end = thread->stack_end > sp + most ? sp + most : thread->stack_end;
     for (uint64_t at = sp & ~(uint64_t)7; at < end && !ssi_budget_is_spent(); at += sizeof word)
-        if (ssi_read_word(r->memory, at, &word))
+        if (ssi_read_word(at, &word))
             try_word(r, word);
 }
 
@@ -355,7 +346,6 @@ void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts
     if (!r)
         return;
     r->target = target;
-    r->memory = &target->memory;
     r->luas = luas;
     r->scripts = scripts;
     for (size_t i = 0; i < target->thread_count; i++)

@@ -55,9 +55,9 @@ static bool is_data(const ssi_target *target, const ssi_mapping *mapping)
 static int open_binary(const ssi_target *target, const ssi_mapping *mapping, const char **build_id)
 {
     char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
-    bool said = ssi_build_id(&target->memory, mapping->start, there);
+    bool said = ssi_build_id(-1, mapping->start, there);
     int fd = ssi_target_open(target, mapping);
-    bool found = fd >= 0 && ssi_build_id_of_file(fd, here);
+    bool found = fd >= 0 && ssi_build_id(fd, 0, here);
 
     if (fd >= 0 && said && (!found || strcmp(there, here) != 0)) {
         close(fd);

@@ -88,7 +88,7 @@ static int find_elf(Dwfl_Module *module, void **user, const char *name, Dwarf_Ad
     if (strcmp(name, "[vdso]") != 0 || current->vdso || !size || size > MAX_VDSO)
         return -1;
     current->vdso = malloc(size);
-    if (current->vdso && ssi_read(&current->target->memory, base, current->vdso, size))
+    if (current->vdso && ssi_read(base, current->vdso, size))
         *elf = current->dw->elf_memory(current->vdso, size);
     return -1;
 }
@@ -139,7 +139,7 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *out, void *d
     ssi_native *native = data;
 
     (void)dwfl;
-    native->unread = !ssi_read(&native->target->memory, address, out, sizeof *out);
+    native->unread = !ssi_read(address, out, sizeof *out);
     if (native->unread)
         return false;
     *out = without_signature(native, *out);
@@ -198,11 +198,10 @@ static bool is_further(ssi_native *native, const ssi_native_frame *last, uint64_
 static bool restore_interrupted(ssi_native *native, const ssi_native_frame *frame, uint64_t pc)
 {
     const ssi_machine *machine = native->target->machine;
-    const ssi_memory *memory = &native->target->memory;
     uint64_t code;
 
-    return machine->sigreturn && ssi_read_word(memory, pc, &code) && code == machine->sigreturn &&
-           ssi_read(memory, frame->sp + machine->interrupted, native->registers,
+    return machine->sigreturn && ssi_read_word(pc, &code) && code == machine->sigreturn &&
+           ssi_read(frame->sp + machine->interrupted, native->registers,
                     machine->registers * sizeof *native->registers);
 }
 
@@ -214,19 +213,18 @@ static bool restore_interrupted(ssi_native *native, const ssi_native_frame *fram
 static bool step_out_of_forwarder(ssi_native *native, const ssi_native_frame *frame)
 {
     const ssi_machine *machine = native->target->machine;
-    const ssi_memory *memory = &native->target->memory;
     const ssi_forwarder *f = machine->forwarders;
     uint8_t code[SSI_FORWARDER_SIZE];
     uint64_t caller, *r = native->registers;
 
-    while (f->size && !(ssi_read(memory, frame->address - f->before, code, f->size) &&
+    while (f->size && !(ssi_read(frame->address - f->before, code, f->size) &&
                         !memcmp(code, f->code, f->size)))
         f++;
-    if (!f->size || !ssi_read_word(memory, frame->sp + sizeof caller, &caller))
+    if (!f->size || !ssi_read_word(frame->sp + sizeof caller, &caller))
         return false;
     for (unsigned i = 0; i < machine->saved_count; i++)
         r[machine->saved[i]] = frame->known >> i & 1 ? frame->saved[i] : 0;
-    if (f->keeps_fp && !ssi_read_word(memory, frame->sp, &r[machine->fp]))
+    if (f->keeps_fp && !ssi_read_word(frame->sp, &r[machine->fp]))
         return false;
     r[machine->sp] = frame->sp + 2 * sizeof caller;
     r[machine->pc] = without_signature(native, caller) - 1; /* in the call */
@@ -285,8 +283,7 @@ static bool step_out_of_no_code(ssi_native *native)
     const ssi_native_frame frame = {
         .address = *pc, .sp = *sp, .described = true, .interrupted = true};
 
-    if (is_code(native, *pc) ||
-        (!machine->link && !ssi_read_word(&native->target->memory, *sp, &caller)) ||
+    if (is_code(native, *pc) || (!machine->link && !ssi_read_word(*sp, &caller)) ||
         !is_code(native, caller))
         return true;
     if (!put(native->stack, &frame))

@@ -19,13 +19,13 @@ typedef struct ssi_python_activity {
 } ssi_python_activity;
 
 /* A lock is believed only if it looks like one: 3.11 and 3.12 do not say where it is. */
-static void read_lock(const ssi_memory *memory, uint64_t lock, ssi_python_activity *activity)
+static void read_lock(uint64_t lock, ssi_python_activity *activity)
 {
     uint64_t holder;
     int32_t held;
 
-    if (!ssi_read(memory, lock + SSPY_LOCK_HELD, &held, sizeof held) || held < -1 || held > 1 ||
-        !ssi_read_word(memory, lock + SSPY_LOCK_HOLDER, &holder))
+    if (!ssi_read(lock + SSPY_LOCK_HELD, &held, sizeof held) || held < -1 || held > 1 ||
+        !ssi_read_word(lock + SSPY_LOCK_HOLDER, &holder))
         return;
     activity->lock = lock;
     if (held == 1)
@@ -33,19 +33,19 @@ static void read_lock(const ssi_memory *memory, uint64_t lock, ssi_python_activi
 }
 
 /* Read what the interpreter says, whose address is there already. */
-static void activity_read(ssi_python_activity *activity, const ssi_memory *memory,
-                          const sspy_layout *layout, uint64_t runtime)
+static void activity_read(ssi_python_activity *activity, const sspy_layout *layout,
+                          uint64_t runtime)
 {
     uint64_t lock = runtime + layout->runtime_lock, at = activity->interpreter;
     int32_t collects = 0;
 
     if (layout->interpreter_lock)
-        (void)ssi_read_word(memory, at + layout->interpreter_lock, &lock);
-    read_lock(memory, lock, activity);
-    (void)ssi_read(memory, at + layout->interpreter_collecting, &collects, sizeof collects);
+        (void)ssi_read_word(at + layout->interpreter_lock, &lock);
+    read_lock(lock, activity);
+    (void)ssi_read(at + layout->interpreter_collecting, &collects, sizeof collects);
     activity->collects = collects == 1;
     if (activity->collects && layout->interpreter_collector)
-        (void)ssi_read_word(memory, at + layout->interpreter_collector, &activity->frame);
+        (void)ssi_read_word(at + layout->interpreter_collector, &activity->frame);
 }
 
 /* Add its thread whose state is at ADDRESS, and in which that frame is if it BEGAN
@@ -85,7 +85,6 @@ static void mark_collector(ssi_scripts *scripts, const ssi_python_activity *acti
 enum { MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
 typedef struct reader {
-    const ssi_memory *memory;
     sspy_layout layout;
     ssi_codes codes;
     ssi_scripts *scripts;
@@ -110,12 +109,12 @@ static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
     const sspy_layout *l = &r->layout;
 
     *seen = (seen_frame){.address = address};
-    if (!ssi_read_word(r->memory, address + l->frame_code, &seen->code) ||
-        !ssi_read_word(r->memory, address + l->frame_previous, &seen->previous) ||
-        !ssi_read_word(r->memory, address + l->frame_instruction, &seen->instruction) ||
-        !ssi_read(r->memory, address + l->frame_owner, &seen->owner, 1))
+    if (!ssi_read_word(address + l->frame_code, &seen->code) ||
+        !ssi_read_word(address + l->frame_previous, &seen->previous) ||
+        !ssi_read_word(address + l->frame_instruction, &seen->instruction) ||
+        !ssi_read(address + l->frame_owner, &seen->owner, 1))
         return false;
-    if (l->entry_bit && !ssi_read(r->memory, address + l->frame_is_entry, &seen->is_entry, 1))
+    if (l->entry_bit && !ssi_read(address + l->frame_is_entry, &seen->is_entry, 1))
         return false;
     seen->code &= l->code_mask;
     return true;
@@ -128,7 +127,7 @@ static const char *locals_of(reader *r, const seen_frame *seen)
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;
     r->locals_left--;
-    ssi_python_locals(r->memory, &r->layout, seen->address, seen->code, &written);
+    ssi_python_locals(&r->layout, seen->address, seen->code, &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
@@ -176,7 +175,7 @@ static void read_cframes(reader *r, uint64_t cframe)
     int steps = 0;
 
     for (int runs = 0; cframe > last && runs < MAX_RUNS; runs++) {
-        uint64_t frame = ssi_word(r->memory, cframe + r->layout.cframe_current);
+        uint64_t frame = ssi_word(cframe + r->layout.cframe_current);
         seen_frame seen;
 
         begin_run(r);
@@ -187,7 +186,7 @@ static void read_cframes(reader *r, uint64_t cframe)
         }
         end_run(r, cframe);
         last = cframe;
-        cframe = ssi_word(r->memory, cframe + r->layout.cframe_previous);
+        cframe = ssi_word(cframe + r->layout.cframe_previous);
     }
 }
 
@@ -214,8 +213,8 @@ static void read_entry_frames(reader *r, uint64_t frame)
 
 static void add_attached(reader *r, uint64_t thread, uint64_t id)
 {
-    uint64_t ident = ssi_word(r->memory, thread + r->layout.thread_ident);
-    bool is_oldest = !ssi_word(r->memory, thread + r->layout.thread_next);
+    uint64_t ident = ssi_word(thread + r->layout.thread_ident);
+    bool is_oldest = !ssi_word(thread + r->layout.thread_next);
     const char *name = ssi_python_name_of(r->names, r->activity.interpreter, ident, id, is_oldest);
 
     attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
@@ -223,8 +222,8 @@ static void add_attached(reader *r, uint64_t thread, uint64_t id)
 
 static void read_thread(reader *r, uint64_t thread)
 {
-    uint64_t id = ssi_word(r->memory, thread + r->layout.thread_id);
-    uint64_t head = ssi_word(r->memory, thread + r->layout.thread_head);
+    uint64_t id = ssi_word(thread + r->layout.thread_id);
+    uint64_t head = ssi_word(thread + r->layout.thread_head);
 
     r->run = (ssi_run){.thread = (int)id};
     r->locals_left = SSI_SHOWN_FRAMES;
@@ -241,7 +240,7 @@ static void begin_interpreter(reader *r, const ssi_python *python, uint64_t addr
 {
     r->interpreter = number ? ssi_text_format("interpreter %lld", (long long)number) : NULL;
     r->activity = (ssi_python_activity){.interpreter = address, .number = number};
-    activity_read(&r->activity, r->memory, &r->layout, python->runtime);
+    activity_read(&r->activity, &r->layout, python->runtime);
     (void)ssi_append(&r->scripts->interpreters, &r->scripts->interpreter_count,
                      &r->scripts->interpreter_room,
                      &(ssi_script_interpreter){.version = python->version,
@@ -256,16 +255,15 @@ static bool read_threads(reader *r, const ssi_python *python, uint64_t interpret
 {
     uint64_t thread = 0, owner, id = 0;
 
-    if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_threads, &thread) ||
-        !ssi_read_word(r->memory, interpreter + r->layout.interpreter_id, &id))
+    if (!ssi_read_word(interpreter + r->layout.interpreter_threads, &thread) ||
+        !ssi_read_word(interpreter + r->layout.interpreter_id, &id))
         return false;
     begin_interpreter(r, python, interpreter, (int64_t)id);
     while (thread && r->threads++ < MAX_THREADS && r->scripts->frames.count < SSI_MAX_FRAMES) {
-        if (!ssi_read_word(r->memory, thread + r->layout.thread_interpreter, &owner) ||
-            owner != interpreter)
+        if (!ssi_read_word(thread + r->layout.thread_interpreter, &owner) || owner != interpreter)
             return false;
         read_thread(r, thread);
-        if (!ssi_read_word(r->memory, thread + r->layout.thread_next, &thread))
+        if (!ssi_read_word(thread + r->layout.thread_next, &thread))
             return false;
     }
     mark_collector(r->scripts, &r->activity);
@@ -276,27 +274,23 @@ static const char *read_runtime(reader *r, const ssi_python *python)
 {
     uint64_t interpreter = 0;
 
-    if (!ssi_read_word(r->memory, python->runtime + r->layout.interpreters, &interpreter))
+    if (!ssi_read_word(python->runtime + r->layout.interpreters, &interpreter))
         return "its interpreters cannot be read";
     for (int i = 0; interpreter && i < SSI_MAX_INTERPRETERS; i++) {
         if (!read_threads(r, python, interpreter))
             return "its threads cannot be read";
-        if (!ssi_read_word(r->memory, interpreter + r->layout.interpreter_next, &interpreter))
+        if (!ssi_read_word(interpreter + r->layout.interpreter_next, &interpreter))
             return "its interpreters cannot be read";
     }
     return NULL;
 }
 
-void ssi_python_read(const ssi_target *target, ssi_python *python, ssi_scripts *scripts)
+void ssi_python_read(ssi_python *python, ssi_scripts *scripts)
 {
-    reader r = {.memory = &target->memory,
-                .layout = python->layout,
-                .scripts = scripts,
-                .names = &python->names};
+    reader r = {.layout = python->layout, .scripts = scripts, .names = &python->names};
     const char *why = python->why;
 
     if (!why) {
-        r.codes.memory = &target->memory;
         r.codes.layout = &r.layout;
         why = read_runtime(&r, python);
         ssi_codes_free(&r.codes);

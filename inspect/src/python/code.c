@@ -25,10 +25,10 @@ static bool is_last_part(const char *name, const char *whole)
 /* A qualified name is more precise, but renamed code keeps that of something else. */
 static const char *shown_name(const ssi_codes *codes, uint64_t address)
 {
-    uint64_t name = ssi_word(codes->memory, address + SSPY_CODE_NAME);
-    uint64_t whole = ssi_word(codes->memory, address + SSPY_CODE_QUALNAME);
-    const char *short_name = ssi_python_text(codes->memory, codes->layout, name);
-    const char *long_name = ssi_python_text(codes->memory, codes->layout, whole);
+    uint64_t name = ssi_word(address + SSPY_CODE_NAME);
+    uint64_t whole = ssi_word(address + SSPY_CODE_QUALNAME);
+    const char *short_name = ssi_python_text(codes->layout, name);
+    const char *long_name = ssi_python_text(codes->layout, whole);
 
     return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
 }
@@ -37,14 +37,14 @@ static void read_table(ssi_codes *codes, ssi_code *code)
 {
     uint64_t table = 0, size = 0;
 
-    if (!ssi_read_word(codes->memory, code->address + SSPY_CODE_TABLE, &table) ||
-        !ssi_read_word(codes->memory, table + SSPY_VAR_SIZE, &size) || size > MAX_TABLE ||
+    if (!ssi_read_word(code->address + SSPY_CODE_TABLE, &table) ||
+        !ssi_read_word(table + SSPY_VAR_SIZE, &size) || size > MAX_TABLE ||
         codes->table_bytes + size > MAX_TABLES)
         return;
     code->table = malloc(size ? (size_t)size : 1);
     if (!code->table)
         return;
-    if (ssi_read(codes->memory, table + SSPY_BYTES_DATA, code->table, (size_t)size)) {
+    if (ssi_read(table + SSPY_BYTES_DATA, code->table, (size_t)size)) {
         code->table_size = (size_t)size;
         codes->table_bytes += size;
         return;
@@ -59,16 +59,16 @@ static bool read_code(ssi_codes *codes, ssi_code *code)
     const sspy_layout *layout = codes->layout;
     uint64_t type, file = 0;
 
-    if (!ssi_read_word(codes->memory, code->address + SSPY_OBJECT_TYPE, &type) ||
+    if (!ssi_read_word(code->address + SSPY_OBJECT_TYPE, &type) ||
         (codes->type && type != codes->type))
         return false;
-    if (!ssi_read(codes->memory, code->address + layout->code_first_line, &code->first_line,
+    if (!ssi_read(code->address + layout->code_first_line, &code->first_line,
                   sizeof code->first_line) ||
-        !ssi_read(codes->memory, code->address + layout->code_first_traceable,
-                  &code->first_traceable, sizeof code->first_traceable))
+        !ssi_read(code->address + layout->code_first_traceable, &code->first_traceable,
+                  sizeof code->first_traceable))
         return false;
-    (void)ssi_read_word(codes->memory, code->address + SSPY_CODE_FILE, &file);
-    code->file = ssi_python_text(codes->memory, layout, file);
+    (void)ssi_read_word(code->address + SSPY_CODE_FILE, &file);
+    code->file = ssi_python_text(layout, file);
     code->function = shown_name(codes, code->address);
     if (!codes->type && (!code->file || !code->function))
         return false;

@@ -19,16 +19,11 @@ typedef struct reader {
     int thread;
 } reader;
 
-static uint64_t word(const reader *r, uint64_t address)
+static bool is_exception(uint64_t address)
 {
-    return ssi_word(r->codes->memory, address);
-}
+    uint64_t type = address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0;
 
-static bool is_exception(const reader *r, uint64_t address)
-{
-    uint64_t type = address ? word(r, address + SSPY_OBJECT_TYPE) : 0;
-
-    return type && (word(r, type + SSPY_TYPE_FLAGS) & SSPY_TYPE_IS_EXCEPTION);
+    return type && (ssi_word(type + SSPY_TYPE_FLAGS) & SSPY_TYPE_IS_EXCEPTION);
 }
 
 /* ---- One exception ----------------------------------------------------------------------------*/
@@ -36,9 +31,9 @@ static bool is_exception(const reader *r, uint64_t address)
 static void add_frame(const reader *r, uint64_t entry)
 {
     const sspy_layout *layout = r->codes->layout;
-    uint64_t object = word(r, entry + SSPY_TRACEBACK_FRAME);
-    uint64_t frame = object ? word(r, object + SSPY_FRAME_OBJECT_FRAME) : 0;
-    uint64_t code = frame ? word(r, frame + layout->frame_code) & layout->code_mask : 0;
+    uint64_t object = ssi_word(entry + SSPY_TRACEBACK_FRAME);
+    uint64_t frame = object ? ssi_word(object + SSPY_FRAME_OBJECT_FRAME) : 0;
+    uint64_t code = frame ? ssi_word(frame + layout->frame_code) & layout->code_mask : 0;
     const ssi_code *known = ssi_code_at(r->codes, code);
     ssi_frame shown = {.kind = SSI_SCRIPT, .language = "python", .traceback = true};
     int32_t instruction = 0;
@@ -47,8 +42,7 @@ static void add_frame(const reader *r, uint64_t entry)
         (void)ssi_frames_add_gap(&r->scripts->frames, "a Python frame cannot be read");
         return;
     }
-    (void)ssi_read(r->codes->memory, entry + SSPY_TRACEBACK_INSTRUCTION, &instruction,
-                   sizeof instruction);
+    (void)ssi_read(entry + SSPY_TRACEBACK_INSTRUCTION, &instruction, sizeof instruction);
     shown.function = known->function;
     shown.file = known->file;
     shown.address = sspy_code_start(layout, code) + (uint64_t)(int64_t)instruction;
@@ -64,12 +58,12 @@ static void add_traceback(const reader *r, uint64_t entry)
     uint64_t type;
     size_t count = 0;
 
-    (void)ssi_python_kind_of(r->codes->memory, entry, name);
+    (void)ssi_python_kind_of(entry, name);
     if (strcmp(name, "traceback") != 0)
         return; /* 3.11 has None for none */
-    type = word(r, entry + SSPY_OBJECT_TYPE);
-    for (; entry && count < MAX_TRACEBACK && word(r, entry + SSPY_OBJECT_TYPE) == type;
-         entry = word(r, entry + SSPY_TRACEBACK_NEXT))
+    type = ssi_word(entry + SSPY_OBJECT_TYPE);
+    for (; entry && count < MAX_TRACEBACK && ssi_word(entry + SSPY_OBJECT_TYPE) == type;
+         entry = ssi_word(entry + SSPY_TRACEBACK_NEXT))
         entries[count++] = entry;
     if (entry)
         (void)ssi_frames_add_gap(&r->scripts->frames, "the rest of this traceback is too long");
@@ -81,8 +75,7 @@ static const char *arguments_of(const reader *r, uint64_t exception)
 {
     ssi_written written = {.bytes = NULL};
 
-    ssi_python_value(r->codes->memory, r->codes->layout, word(r, exception + SSPY_EXCEPTION_ARGS),
-                     &written);
+    ssi_python_value(r->codes->layout, ssi_word(exception + SSPY_EXCEPTION_ARGS), &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
@@ -95,10 +88,10 @@ static void add(const reader *r, uint64_t address, const char *state, const char
                        .language = "python",
                        .first = r->scripts->frames.count};
 
-    (void)ssi_python_kind_of(r->codes->memory, address, name);
+    (void)ssi_python_kind_of(address, name);
     e.type = ssi_text(name, strlen(name));
     e.arguments = arguments_of(r, address);
-    add_traceback(r, word(r, address + SSPY_EXCEPTION_TRACEBACK));
+    add_traceback(r, ssi_word(address + SSPY_EXCEPTION_TRACEBACK));
     e.count = r->scripts->frames.count - e.first;
     (void)ssi_append(&r->scripts->exceptions, &r->scripts->exception_count,
                      &r->scripts->exception_room, &e, sizeof e);
@@ -107,14 +100,14 @@ static void add(const reader *r, uint64_t address, const char *state, const char
 /* ---- What it was made from --------------------------------------------------------------------*/
 
 /* What is behind the exception at ADDRESS, as Python shows it; 0 if there is nothing. */
-static uint64_t behind(const reader *r, uint64_t address, const char **relation)
+static uint64_t behind(uint64_t address, const char **relation)
 {
-    uint64_t cause = word(r, address + SSPY_EXCEPTION_CAUSE);
+    uint64_t cause = ssi_word(address + SSPY_EXCEPTION_CAUSE);
     uint8_t suppresses = 0;
 
     *relation = cause ? "cause" : "context";
-    (void)ssi_read(r->codes->memory, address + SSPY_EXCEPTION_SUPPRESSES, &suppresses, 1);
-    return cause || suppresses ? cause : word(r, address + SSPY_EXCEPTION_CONTEXT);
+    (void)ssi_read(address + SSPY_EXCEPTION_SUPPRESSES, &suppresses, 1);
+    return cause || suppresses ? cause : ssi_word(address + SSPY_EXCEPTION_CONTEXT);
 }
 
 static bool has(const uint64_t *list, size_t count, uint64_t address)
@@ -131,11 +124,11 @@ static void add_chain(const reader *r, uint64_t address, const char *state)
     const char *relation = NULL;
 
     for (size_t count = 0;
-         count < MAX_CHAIN && is_exception(r, address) && !has(shown, count, address);) {
+         count < MAX_CHAIN && is_exception(address) && !has(shown, count, address);) {
         shown[count++] = address;
         add(r, address, state, relation);
         state = NULL;
-        address = behind(r, address, &relation);
+        address = behind(address, &relation);
     }
 }
 
@@ -147,15 +140,15 @@ void ssi_python_exceptions(ssi_scripts *scripts, ssi_codes *codes, uint64_t thre
 
     if (!codes->layout->thread_handled)
         return;
-    add_chain(&r, word(&r, thread + codes->layout->thread_raised), "raised");
-    item = word(&r, thread + codes->layout->thread_handled);
+    add_chain(&r, ssi_word(thread + codes->layout->thread_raised), "raised");
+    item = ssi_word(thread + codes->layout->thread_handled);
     for (int steps = 0; item && steps < MAX_HANDLED && count < MAX_SHOWN; steps++) {
-        uint64_t value = word(&r, item + SSPY_HANDLED_VALUE);
+        uint64_t value = ssi_word(item + SSPY_HANDLED_VALUE);
 
-        if (is_exception(&r, value) && !has(shown, count, value)) {
+        if (is_exception(value) && !has(shown, count, value)) {
             shown[count++] = value;
             add_chain(&r, value, "handled");
         }
-        item = word(&r, item + SSPY_HANDLED_PREVIOUS);
+        item = ssi_word(item + SSPY_HANDLED_PREVIOUS);
     }
 }

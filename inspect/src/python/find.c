@@ -15,96 +15,90 @@
 enum { MAX_NAMES = 1 << 14, MAX_NAME = 255 /* characters */, MAX_ATTRIBUTES = 1 << 10 };
 
 /* False if there is no dict at ADDRESS. */
-static bool begin(ssi_python_items *items, const ssi_memory *memory, const sspy_layout *layout,
-                  uint64_t address)
+static bool begin(ssi_python_items *items, const sspy_layout *layout, uint64_t address)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
 
-    return ssi_python_kind_of(memory, address, type) == SSI_PYTHON_DICT &&
-           ssi_python_items_begin(items, memory, layout, SSI_PYTHON_DICT, address);
+    return ssi_python_kind_of(address, type) == SSI_PYTHON_DICT &&
+           ssi_python_items_begin(items, layout, SSI_PYTHON_DICT, address);
 }
 
 /* The value of NAME in the dict at ADDRESS, or 0. */
-static uint64_t look_up(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                        const char *name)
+static uint64_t look_up(const sspy_layout *layout, uint64_t address, const char *name)
 {
     ssi_python_items items;
     uint64_t key, value;
 
-    if (!begin(&items, memory, layout, address))
+    if (!begin(&items, layout, address))
         return 0;
     while (ssi_python_items_next(&items, &key, &value))
-        if (ssi_python_text_is(memory, layout, key, name))
+        if (ssi_python_text_is(layout, key, name))
             return value;
     return 0;
 }
 
 /* The dict of threads of the interpreter at INTERPRETER, or 0. */
-static uint64_t threads_of(const ssi_memory *memory, const sspy_layout *layout,
-                           uint64_t interpreter)
+static uint64_t threads_of(const sspy_layout *layout, uint64_t interpreter)
 {
     uint64_t modules, module, members;
 
-    if (!ssi_read_word(memory, interpreter + layout->interpreter_modules, &modules))
+    if (!ssi_read_word(interpreter + layout->interpreter_modules, &modules))
         return 0;
-    module = look_up(memory, layout, modules, "threading");
-    if (!module || !ssi_read_word(memory, module + SSPY_MODULE_DICT, &members))
+    module = look_up(layout, modules, "threading");
+    if (!module || !ssi_read_word(module + SSPY_MODULE_DICT, &members))
         return 0;
-    return look_up(memory, layout, members, "_active");
+    return look_up(layout, members, "_active");
 }
 
-static const char *text_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t address)
+static const char *text_of(const sspy_layout *layout, uint64_t address)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
     uint64_t length;
 
-    if (ssi_python_kind_of(memory, address, type) != SSI_PYTHON_STR ||
-        !ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) || length > MAX_NAME)
+    if (ssi_python_kind_of(address, type) != SSI_PYTHON_STR ||
+        !ssi_read_word(address + SSPY_TEXT_LENGTH, &length) || length > MAX_NAME)
         return NULL;
-    return ssi_python_text(memory, layout, address);
+    return ssi_python_text(layout, address);
 }
 
-static bool read_number(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                        uint64_t *out)
+static bool read_number(const sspy_layout *layout, uint64_t address, uint64_t *out)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
 
-    return ssi_python_kind_of(memory, address, type) == SSI_PYTHON_INT &&
-           ssi_python_number(memory, layout, address, out);
+    return ssi_python_kind_of(address, type) == SSI_PYTHON_INT &&
+           ssi_python_number(layout, address, out);
 }
 
 /* Fill in what the object THREAD says of itself. */
-static void read_thread(const ssi_memory *memory, const sspy_layout *layout, uint64_t thread,
-                        ssi_python_name *name)
+static void read_thread(const sspy_layout *layout, uint64_t thread, ssi_python_name *name)
 {
     ssi_python_items items;
     uint64_t key, value;
 
-    if (!ssi_python_attributes_begin(&items, memory, layout, thread))
+    if (!ssi_python_attributes_begin(&items, layout, thread))
         return;
     while (items.at < MAX_ATTRIBUTES && ssi_python_items_next(&items, &key, &value)) {
-        if (ssi_python_text_is(memory, layout, key, "_name"))
-            name->text = text_of(memory, layout, value);
-        else if (ssi_python_text_is(memory, layout, key, "_native_id"))
-            (void)read_number(memory, layout, value, &name->id);
+        if (ssi_python_text_is(layout, key, "_name"))
+            name->text = text_of(layout, value);
+        else if (ssi_python_text_is(layout, key, "_native_id"))
+            (void)read_number(layout, value, &name->id);
     }
 }
 
 /* Add those of the threads of the interpreter at INTERPRETER. */
-static void add_names(ssi_python_names *names, const ssi_memory *memory, const sspy_layout *layout,
-                      uint64_t interpreter)
+static void add_names(ssi_python_names *names, const sspy_layout *layout, uint64_t interpreter)
 {
-    uint64_t threads = threads_of(memory, layout, interpreter), key, value;
+    uint64_t threads = threads_of(layout, interpreter), key, value;
     ssi_python_items items;
 
-    if (!threads || !begin(&items, memory, layout, threads))
+    if (!threads || !begin(&items, layout, threads))
         return;
     while (names->count < MAX_NAMES && ssi_python_items_next(&items, &key, &value)) {
         ssi_python_name name = {.interpreter = interpreter};
 
-        if (!read_number(memory, layout, key, &name.ident))
+        if (!read_number(layout, key, &name.ident))
             continue;
-        read_thread(memory, layout, value, &name);
+        read_thread(layout, value, &name);
         if (!ssi_append(&names->items, &names->count, &names->room, &name, sizeof name))
             return;
     }
@@ -167,31 +161,31 @@ static const char *version_text(uint64_t number)
 
 /* The runtime says its version itself where it begins with a table of offsets.  *NUMBER is that as
    Py_Version has it, or 0.  NULL, or why FOUND cannot be read. */
-static const char *find_layout(const ssi_memory *memory, ssi_python *found, uint64_t *number)
+static const char *find_layout(ssi_python *found, uint64_t *number)
 {
     uint64_t words[SSPY_TABLE_WORDS];
 
-    if (!ssi_read(memory, found->runtime, words, sizeof words))
+    if (!ssi_read(found->runtime, words, sizeof words))
         return "its runtime cannot be read";
     if (!memcmp(words, "xdebugpy", 8))
         *number = words[1];
-    else if (!ssi_read_word(memory, found->version_at, number))
+    else if (!ssi_read_word(found->version_at, number))
         return "it does not say which version it is";
     return sspy_layout_of(*number, words, &found->layout);
 }
 
-void ssi_python_learn(const ssi_memory *memory, ssi_python *found)
+void ssi_python_learn(ssi_python *found)
 {
     uint64_t interpreter = 0, number = 0;
 
-    found->why = find_layout(memory, found, &number);
+    found->why = find_layout(found, &number);
     found->version = version_text(number);
     if (found->why)
         return;
-    (void)ssi_read_word(memory, found->runtime + found->layout.interpreters, &interpreter);
+    (void)ssi_read_word(found->runtime + found->layout.interpreters, &interpreter);
     for (int i = 0; interpreter && i < SSI_MAX_INTERPRETERS; i++) {
-        add_names(&found->names, memory, &found->layout, interpreter);
-        if (!ssi_read_word(memory, interpreter + found->layout.interpreter_next, &interpreter))
+        add_names(&found->names, &found->layout, interpreter);
+        if (!ssi_read_word(interpreter + found->layout.interpreter_next, &interpreter))
             return;
     }
 }
@@ -208,7 +202,7 @@ size_t ssi_python_find(const ssi_target *target, ssi_python *found)
             count++;
     }
     for (size_t i = 0; i < count; i++)
-        ssi_python_learn(&target->memory, &found[i]);
+        ssi_python_learn(&found[i]);
     return count;
 }
 

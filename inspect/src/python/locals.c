@@ -16,7 +16,6 @@ enum {
 static const uint64_t STACK_TAG = 3; /* bits of a word that are no part of the pointer */
 
 typedef struct writing {
-    const ssi_memory *memory;
     const sspy_layout *layout;
     ssi_written *to;
     int count;
@@ -46,26 +45,26 @@ static void add(writing *w, uint64_t name, uint64_t value)
 {
     ssi_python_characters text;
 
-    if (!ssi_python_characters_of(w->memory, w->layout, name, &text) || !is_name(&text))
+    if (!ssi_python_characters_of(w->layout, name, &text) || !is_name(&text))
         return;
     ssi_write(w->to, w->count++ ? ",\"" : "\"");
     for (size_t i = 0; i < text.count; i++)
         ssi_write_character(w->to, ssi_python_character(&text, i));
     ssi_write(w->to, "\":");
-    ssi_python_value(w->memory, w->layout, value, w->to);
+    ssi_python_value(w->layout, value, w->to);
 }
 
 /* The value of the variable in the word at PLACE, which may stand in a cell; 0: it has none. */
-static uint64_t value_of(const writing *w, uint64_t place, bool in_cell)
+static uint64_t value_of(uint64_t place, bool in_cell)
 {
     char type[SSI_PYTHON_TYPE_ROOM];
     uint64_t value;
 
-    if (!ssi_read_word(w->memory, place, &value))
+    if (!ssi_read_word(place, &value))
         return 0;
     value &= ~STACK_TAG;
-    if (in_cell && ssi_python_kind_of(w->memory, value, type) == SSI_PYTHON_CELL &&
-        !ssi_read_word(w->memory, value + CELL_VALUE, &value))
+    if (in_cell && ssi_python_kind_of(value, type) == SSI_PYTHON_CELL &&
+        !ssi_read_word(value + CELL_VALUE, &value))
         return 0;
     return value;
 }
@@ -75,15 +74,15 @@ static void add_of_function(writing *w, uint64_t frame, uint64_t code)
     uint64_t names, kinds, count, name, value;
     uint8_t kind;
 
-    if (!ssi_read_word(w->memory, code + SSPY_CODE_VARIABLES, &names) ||
-        !ssi_read_word(w->memory, code + SSPY_CODE_KINDS, &kinds) ||
-        !ssi_read_word(w->memory, kinds + SSPY_VAR_SIZE, &count))
+    if (!ssi_read_word(code + SSPY_CODE_VARIABLES, &names) ||
+        !ssi_read_word(code + SSPY_CODE_KINDS, &kinds) ||
+        !ssi_read_word(kinds + SSPY_VAR_SIZE, &count))
         return;
     for (uint64_t i = 0; i < count && i < MAX_VARIABLES && w->count < SSI_SHOWN_VARIABLES; i++) {
-        if (!ssi_read(w->memory, kinds + SSPY_BYTES_DATA + i, &kind, 1) ||
-            !ssi_read_word(w->memory, names + w->layout->tuple_items + 8 * i, &name))
+        if (!ssi_read(kinds + SSPY_BYTES_DATA + i, &kind, 1) ||
+            !ssi_read_word(names + w->layout->tuple_items + 8 * i, &name))
             return;
-        value = value_of(w, frame + w->layout->frame_variables + 8 * i, kind & IN_CELL);
+        value = value_of(frame + w->layout->frame_variables + 8 * i, kind & IN_CELL);
         if (value)
             add(w, name, value);
     }
@@ -95,28 +94,27 @@ static void add_of_module(writing *w, uint64_t names)
     ssi_python_items items;
     uint64_t name, value;
 
-    if (ssi_python_kind_of(w->memory, names, type) != SSI_PYTHON_DICT ||
-        !ssi_python_items_begin(&items, w->memory, w->layout, SSI_PYTHON_DICT, names))
+    if (ssi_python_kind_of(names, type) != SSI_PYTHON_DICT ||
+        !ssi_python_items_begin(&items, w->layout, SSI_PYTHON_DICT, names))
         return;
     while (w->count < SSI_SHOWN_VARIABLES && items.at < MAX_VARIABLES &&
            ssi_python_items_next(&items, &name, &value))
-        if (ssi_python_kind_of(w->memory, name, type) == SSI_PYTHON_STR &&
-            ssi_python_kind_of(w->memory, value, type) != SSI_PYTHON_OTHER)
+        if (ssi_python_kind_of(name, type) == SSI_PYTHON_STR &&
+            ssi_python_kind_of(value, type) != SSI_PYTHON_OTHER)
             add(w, name, value);
 }
 
-void ssi_python_locals(const ssi_memory *memory, const sspy_layout *layout, uint64_t frame,
-                       uint64_t code, ssi_written *to)
+void ssi_python_locals(const sspy_layout *layout, uint64_t frame, uint64_t code, ssi_written *to)
 {
-    writing w = {memory, layout, to, 0};
+    writing w = {layout, to, 0};
     uint64_t names;
     uint32_t flags;
 
     ssi_write(to, "{");
-    if (ssi_read(memory, code + SSPY_CODE_FLAGS, &flags, sizeof flags)) {
+    if (ssi_read(code + SSPY_CODE_FLAGS, &flags, sizeof flags)) {
         if (flags & OPTIMIZED)
             add_of_function(&w, frame, code);
-        else if (ssi_read_word(memory, frame + layout->frame_names, &names))
+        else if (ssi_read_word(frame + layout->frame_names, &names))
             add_of_module(&w, names);
     }
     ssi_write(to, "}");

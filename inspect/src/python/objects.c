@@ -30,7 +30,7 @@ uint32_t ssi_python_character(const ssi_python_characters *of, size_t at)
     return four;
 }
 
-bool ssi_python_characters_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
+bool ssi_python_characters_of(const sspy_layout *layout, uint64_t address,
                               ssi_python_characters *out)
 {
     static unsigned char bytes[4 * SSI_SHOWN_CHARACTERS];
@@ -38,8 +38,8 @@ bool ssi_python_characters_of(const ssi_memory *memory, const sspy_layout *layou
     uint32_t state;
     unsigned kind;
 
-    if (!ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) ||
-        !ssi_read(memory, address + SSPY_TEXT_STATE, &state, sizeof state))
+    if (!ssi_read_word(address + SSPY_TEXT_LENGTH, &length) ||
+        !ssi_read(address + SSPY_TEXT_STATE, &state, sizeof state))
         return false;
     kind = state >> KIND_SHIFT & KIND_MASK;
     if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length >> 40)
@@ -47,31 +47,29 @@ bool ssi_python_characters_of(const ssi_memory *memory, const sspy_layout *layou
     if (length > SSI_SHOWN_CHARACTERS)
         length = SSI_SHOWN_CHARACTERS;
     *out = (ssi_python_characters){bytes, kind, (size_t)length};
-    return ssi_read(memory, address + (state & ASCII ? layout->text_ascii : layout->text_compact),
-                    bytes, (size_t)length * kind);
+    return ssi_read(address + (state & ASCII ? layout->text_ascii : layout->text_compact), bytes,
+                    (size_t)length * kind);
 }
 
-bool ssi_python_text_is(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                        const char *text)
+bool ssi_python_text_is(const sspy_layout *layout, uint64_t address, const char *text)
 {
     char bytes[32];
     uint64_t length;
     uint32_t state;
 
-    return ssi_read_word(memory, address + SSPY_TEXT_LENGTH, &length) && length == strlen(text) &&
-           length <= sizeof bytes &&
-           ssi_read(memory, address + SSPY_TEXT_STATE, &state, sizeof state) && (state & ASCII) &&
-           ssi_read(memory, address + layout->text_ascii, bytes, (size_t)length) &&
+    return ssi_read_word(address + SSPY_TEXT_LENGTH, &length) && length == strlen(text) &&
+           length <= sizeof bytes && ssi_read(address + SSPY_TEXT_STATE, &state, sizeof state) &&
+           (state & ASCII) && ssi_read(address + layout->text_ascii, bytes, (size_t)length) &&
            !memcmp(bytes, text, (size_t)length);
 }
 
-const char *ssi_python_text(const ssi_memory *memory, const sspy_layout *layout, uint64_t address)
+const char *ssi_python_text(const sspy_layout *layout, uint64_t address)
 {
     static char out[4 * SSI_SHOWN_CHARACTERS];
     ssi_python_characters characters;
     size_t used = 0;
 
-    if (!ssi_python_characters_of(memory, layout, address, &characters))
+    if (!ssi_python_characters_of(layout, address, &characters))
         return NULL;
     for (size_t i = 0; i < characters.count; i++)
         used += sspy_put_utf8(ssi_python_character(&characters, i), out + used);
@@ -102,43 +100,41 @@ static const struct {
 };
 
 /* Up to its NUL, or cut. */
-static void read_name(const ssi_memory *memory, uint64_t address, char name[SSI_PYTHON_TYPE_ROOM])
+static void read_name(uint64_t address, char name[SSI_PYTHON_TYPE_ROOM])
 {
     size_t i = 0;
 
-    while (i < SSI_PYTHON_TYPE_ROOM - 1 && address && ssi_read(memory, address + i, name + i, 1) &&
-           name[i])
+    while (i < SSI_PYTHON_TYPE_ROOM - 1 && address && ssi_read(address + i, name + i, 1) && name[i])
         i++;
     name[i] = '\0';
 }
 
-static bool read_type(const ssi_memory *memory, uint64_t type, known_type *out)
+static bool read_type(uint64_t type, known_type *out)
 {
     uint64_t text, flags;
 
-    if (!ssi_read_word(memory, type + SSPY_TYPE_NAME, &text) ||
-        !ssi_read_word(memory, type + SSPY_TYPE_FLAGS, &flags))
+    if (!ssi_read_word(type + SSPY_TYPE_NAME, &text) ||
+        !ssi_read_word(type + SSPY_TYPE_FLAGS, &flags))
         return false;
     *out = (known_type){.address = type};
-    read_name(memory, text, out->name);
+    read_name(text, out->name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !(flags & MADE_AT_RUN_TIME); i++)
         if (!strcmp(kinds[i].name, out->name))
             out->kind = kinds[i].kind;
     return true;
 }
 
-ssi_python_kind ssi_python_kind_of(const ssi_memory *memory, uint64_t address,
-                                   char name[SSI_PYTHON_TYPE_ROOM])
+ssi_python_kind ssi_python_kind_of(uint64_t address, char name[SSI_PYTHON_TYPE_ROOM])
 {
     static known_type all[KNOWN]; /* most values are of few types */
     known_type *known;
     uint64_t type;
 
     *name = '\0';
-    if (!address || !ssi_read_word(memory, address + SSPY_OBJECT_TYPE, &type))
+    if (!address || !ssi_read_word(address + SSPY_OBJECT_TYPE, &type))
         return SSI_PYTHON_OTHER;
     known = &all[type / 16 % KNOWN];
-    if (known->address != type && !read_type(memory, type, known))
+    if (known->address != type && !read_type(type, known))
         return SSI_PYTHON_OTHER;
     memcpy(name, known->name, SSI_PYTHON_TYPE_ROOM);
     return known->kind;
@@ -167,7 +163,7 @@ static bool begin_list(ssi_python_items *items, uint64_t address)
 {
     items->stride = sizeof(uint64_t);
     items->count = items->size;
-    return ssi_read(items->memory, address + LIST_ITEMS, &items->place, sizeof items->place);
+    return ssi_read(address + LIST_ITEMS, &items->place, sizeof items->place);
 }
 
 static bool begin_tuple(ssi_python_items *items, const sspy_layout *layout, uint64_t address)
@@ -182,11 +178,11 @@ static bool begin_set(ssi_python_items *items, uint64_t address)
 {
     items->is_set = true;
     items->stride = 2 * sizeof(uint64_t); /* the item, its hash */
-    if (!ssi_read_word(items->memory, address + SET_MASK, &items->count) ||
-        !ssi_read_word(items->memory, address + SET_SIZE, &items->size))
+    if (!ssi_read_word(address + SET_MASK, &items->count) ||
+        !ssi_read_word(address + SET_SIZE, &items->size))
         return false;
     items->count++;
-    return ssi_read_word(items->memory, address + SET_TABLE, &items->place);
+    return ssi_read_word(address + SET_TABLE, &items->place);
 }
 
 /* Dicts that share their keys have each a byte for each item, its place, in their own order. */
@@ -195,13 +191,13 @@ static bool find_order(ssi_python_items *items, uint32_t head)
     uint8_t counts[2]; /* of all places, of items */
 
     if (head) {
-        if (!ssi_read(items->memory, items->values, counts, sizeof counts))
+        if (!ssi_read(items->values, counts, sizeof counts))
             return false;
         items->order = items->values + head + sizeof(uint64_t) * counts[0];
         items->order_step = 1;
         items->values += head;
     } else {
-        if (!ssi_read(items->memory, items->values - 2, counts + 1, 1))
+        if (!ssi_read(items->values - 2, counts + 1, 1))
             return false;
         items->order = items->values - 3;
         items->order_step = UINT64_MAX; /* downward */
@@ -215,9 +211,8 @@ static bool begin_entries(ssi_python_items *items, const sspy_layout *layout, ui
 {
     uint8_t bits, kind;
 
-    if (!ssi_read(items->memory, keys + KEYS_INDEX_BITS, &bits, 1) ||
-        !ssi_read(items->memory, keys + KEYS_KIND, &kind, 1) ||
-        !ssi_read_word(items->memory, keys + KEYS_COUNT, &items->count) || bits > 40)
+    if (!ssi_read(keys + KEYS_INDEX_BITS, &bits, 1) || !ssi_read(keys + KEYS_KIND, &kind, 1) ||
+        !ssi_read_word(keys + KEYS_COUNT, &items->count) || bits > 40)
         return false;
     items->place = keys + KEYS_INDEX + ((uint64_t)1 << bits);
     items->key = kind == ANY_KEYS ? 8 : 0;
@@ -230,16 +225,16 @@ static bool begin_dict(ssi_python_items *items, const sspy_layout *layout, uint6
 {
     uint64_t keys;
 
-    return ssi_read_word(items->memory, address + DICT_KEYS, &keys) &&
-           ssi_read_word(items->memory, address + DICT_VALUES, &items->values) &&
+    return ssi_read_word(address + DICT_KEYS, &keys) &&
+           ssi_read_word(address + DICT_VALUES, &items->values) &&
            begin_entries(items, layout, keys);
 }
 
-bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
-                            const sspy_layout *layout, ssi_python_kind kind, uint64_t address)
+bool ssi_python_items_begin(ssi_python_items *items, const sspy_layout *layout,
+                            ssi_python_kind kind, uint64_t address)
 {
-    *items = (ssi_python_items){.memory = memory};
-    if (!ssi_read_word(memory, address + SSPY_VAR_SIZE, &items->size))
+    *items = (ssi_python_items){.size = 0};
+    if (!ssi_read_word(address + SSPY_VAR_SIZE, &items->size))
         return false;
     switch (kind) {
     case SSI_PYTHON_LIST:
@@ -255,37 +250,35 @@ bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
 
 /* Where OBJECT has its values: in 3.11 and 3.12 a pointer before it says so, marked in 3.12 as one
    that is no dict's; later they are behind its members.  0: a dict has them, or it has none. */
-static uint64_t values_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t type,
-                          uint64_t flags, uint64_t object)
+static uint64_t values_of(const sspy_layout *layout, uint64_t type, uint64_t flags, uint64_t object)
 {
     uint64_t place = 0, size = 0;
     uint8_t valid = 0;
 
     if (layout->minor == 11)
-        return ssi_read_word(memory, object - 32, &place) ? place : 0;
+        return ssi_read_word(object - 32, &place) ? place : 0;
     if (layout->minor == 12)
-        return ssi_read_word(memory, object - 24, &place) && (place & 1) ? place + 1 : 0;
+        return ssi_read_word(object - 24, &place) && (place & 1) ? place + 1 : 0;
     if (!(flags & SSPY_TYPE_INLINE_VALUES) ||
-        !ssi_read_word(memory, type + SSPY_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
+        !ssi_read_word(type + SSPY_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
         return 0;
-    (void)ssi_read(memory, object + size + VALUES_VALID, &valid, 1);
+    (void)ssi_read(object + size + VALUES_VALID, &valid, 1);
     return valid ? object + size : 0;
 }
 
-bool ssi_python_attributes_begin(ssi_python_items *items, const ssi_memory *memory,
-                                 const sspy_layout *layout, uint64_t object)
+bool ssi_python_attributes_begin(ssi_python_items *items, const sspy_layout *layout,
+                                 uint64_t object)
 {
     uint64_t type, flags, keys, dict;
 
-    *items = (ssi_python_items){.memory = memory};
-    if (!ssi_read_word(memory, object + SSPY_OBJECT_TYPE, &type) ||
-        !ssi_read_word(memory, type + SSPY_TYPE_FLAGS, &flags) || !(flags & SSPY_TYPE_MANAGED_DICT))
+    *items = (ssi_python_items){.size = 0};
+    if (!ssi_read_word(object + SSPY_OBJECT_TYPE, &type) ||
+        !ssi_read_word(type + SSPY_TYPE_FLAGS, &flags) || !(flags & SSPY_TYPE_MANAGED_DICT))
         return false;
-    items->values = values_of(memory, layout, type, flags, object);
+    items->values = values_of(layout, type, flags, object);
     if (items->values)
-        return ssi_read_word(memory, type + layout->type_keys, &keys) &&
-               begin_entries(items, layout, keys);
-    return ssi_read_word(memory, object - 24, &dict) && begin_dict(items, layout, dict);
+        return ssi_read_word(type + layout->type_keys, &keys) && begin_entries(items, layout, keys);
+    return ssi_read_word(object - 24, &dict) && begin_dict(items, layout, dict);
 }
 
 /* Read place number AT; *VALUE is 0 if it is free.  False if it cannot be read. */
@@ -295,18 +288,18 @@ static bool read_place(const ssi_python_items *items, uint64_t at, uint64_t *key
     uint8_t shared;
 
     if (items->values) {
-        if (!ssi_read(items->memory, items->order + items->order_step * at, &shared, 1))
+        if (!ssi_read(items->order + items->order_step * at, &shared, 1))
             return false;
         at = shared;
     }
     place = items->place + items->stride * at;
-    if (items->value && !ssi_read_word(items->memory, place + items->key, key))
+    if (items->value && !ssi_read_word(place + items->key, key))
         return false;
-    if (items->is_set && !ssi_read_word(items->memory, place + 8, &hash))
+    if (items->is_set && !ssi_read_word(place + 8, &hash))
         return false;
     if (items->values)
-        return ssi_read_word(items->memory, items->values + sizeof *value * at, value);
-    if (!ssi_read_word(items->memory, place + items->value, value))
+        return ssi_read_word(items->values + sizeof *value * at, value);
+    if (!ssi_read_word(place + items->value, value))
         return false;
     if (hash == UINT64_MAX) /* an item was here */
         *value = 0;

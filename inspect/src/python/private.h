@@ -27,8 +27,7 @@ typedef enum ssi_python_kind {
 enum { SSI_PYTHON_TYPE_ROOM = 101 };
 
 /* The kind of the value at ADDRESS, and the name of its type; "" if it cannot be read. */
-ssi_python_kind ssi_python_kind_of(const ssi_memory *memory, uint64_t address,
-                                   char name[SSI_PYTHON_TYPE_ROOM]);
+ssi_python_kind ssi_python_kind_of(uint64_t address, char name[SSI_PYTHON_TYPE_ROOM]);
 
 /* A str of a target, as UTF-8. */
 
@@ -40,23 +39,21 @@ typedef struct ssi_python_characters {
 } ssi_python_characters;
 
 /* False if there is no str at ADDRESS. */
-bool ssi_python_characters_of(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
+bool ssi_python_characters_of(const sspy_layout *layout, uint64_t address,
                               ssi_python_characters *out);
 uint32_t ssi_python_character(const ssi_python_characters *of, size_t at);
 
 /* Whether the str at ADDRESS is TEXT, which is short and ASCII. */
-bool ssi_python_text_is(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                        const char *text);
+bool ssi_python_text_is(const sspy_layout *layout, uint64_t address, const char *text);
 
 /* The text of the str at ADDRESS, cut to some thousand characters; NULL if it is none, or without
    memory. */
-const char *ssi_python_text(const ssi_memory *memory, const sspy_layout *layout, uint64_t address);
+const char *ssi_python_text(const sspy_layout *layout, uint64_t address);
 
 /* The items of a list, tuple, dict or set of a target, or an object's attributes, one after the
  * other. */
 
 typedef struct ssi_python_items {
-    const ssi_memory *memory;
     uint64_t size;      /* as the container itself says */
     uint64_t at, count; /* of places, of which some may be free */
     uint64_t place, stride;
@@ -67,12 +64,12 @@ typedef struct ssi_python_items {
 } ssi_python_items;
 
 /* False if the container at ADDRESS cannot be read. */
-bool ssi_python_items_begin(ssi_python_items *items, const ssi_memory *memory,
-                            const sspy_layout *layout, ssi_python_kind kind, uint64_t address);
+bool ssi_python_items_begin(ssi_python_items *items, const sspy_layout *layout,
+                            ssi_python_kind kind, uint64_t address);
 /* Begin the attributes of OBJECT, an instance of a class of Python; false if they cannot be read.
  */
-bool ssi_python_attributes_begin(ssi_python_items *items, const ssi_memory *memory,
-                                 const sspy_layout *layout, uint64_t object);
+bool ssi_python_attributes_begin(ssi_python_items *items, const sspy_layout *layout,
+                                 uint64_t object);
 /* The next item; *KEY is that of a dict, else 0.  False after the last one, and where no more can
    be read: then IS_DAMAGED. */
 bool ssi_python_items_next(ssi_python_items *items, uint64_t *key, uint64_t *value);
@@ -83,17 +80,14 @@ bool ssi_python_items_next(ssi_python_items *items, uint64_t *key, uint64_t *val
  */
 
 /* The int at ADDRESS, if it is one of at most 60 bits and not negative. */
-bool ssi_python_number(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                       uint64_t *out);
-void ssi_python_value(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                      ssi_written *to);
+bool ssi_python_number(const sspy_layout *layout, uint64_t address, uint64_t *out);
+void ssi_python_value(const sspy_layout *layout, uint64_t address, ssi_written *to);
 
 /* The local variables of a frame of a target. */
 
 /* Write those of the frame at FRAME, which runs the code object at CODE, as one JSON object.  What
    cannot be read is left out. */
-void ssi_python_locals(const ssi_memory *memory, const sspy_layout *layout, uint64_t frame,
-                       uint64_t code, ssi_written *to);
+void ssi_python_locals(const sspy_layout *layout, uint64_t frame, uint64_t code, ssi_written *to);
 
 /* What a code object of a target says: names, and the place of an instruction. */
 
@@ -108,7 +102,6 @@ typedef struct ssi_code {
 
 /* The code objects that were read, by address. */
 typedef struct ssi_codes {
-    const ssi_memory *memory;
     const sspy_layout *layout;
     uint64_t type; /* that of all code objects; 0 until one was found */
     ssi_code *items;

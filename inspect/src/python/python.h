@@ -49,9 +49,9 @@ typedef struct ssi_python {
 /* Those in the binaries of TARGET, at most SSI_MAX_PYTHONS. */
 size_t ssi_python_find(const ssi_target *target, ssi_python *found);
 /* Read what stays as it is while a process runs, or seldom changes, by the addresses of FOUND. */
-void ssi_python_learn(const ssi_memory *memory, ssi_python *found);
+void ssi_python_learn(ssi_python *found);
 /* Add the runs of all threads of PYTHON.  What cannot be read is noted. */
-void ssi_python_read(const ssi_target *target, ssi_python *python, ssi_scripts *scripts);
+void ssi_python_read(ssi_python *python, ssi_scripts *scripts);
 
 void ssi_python_free(ssi_python *python);
 

@@ -12,7 +12,6 @@ enum {
 };
 
 typedef struct writing {
-    const ssi_memory *memory;
     const sspy_layout *layout;
     ssi_written *to;
     size_t values, text; /* so many may follow */
@@ -21,12 +20,12 @@ typedef struct writing {
 /* ---- Numbers ----------------------------------------------------------------------------------*/
 
 /* The digits of the int at ADDRESS; false if it cannot be read. */
-static bool read_digits(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                        uint32_t *digits, uint64_t *count, bool *negative)
+static bool read_digits(const sspy_layout *layout, uint64_t address, uint32_t *digits,
+                        uint64_t *count, bool *negative)
 {
     uint64_t tag;
 
-    if (!ssi_read_word(memory, address + SSPY_VAR_SIZE, &tag))
+    if (!ssi_read_word(address + SSPY_VAR_SIZE, &tag))
         return false;
     if (layout->int_tag) {
         *negative = (tag & 3) == 2;
@@ -36,17 +35,16 @@ static bool read_digits(const ssi_memory *memory, const sspy_layout *layout, uin
         *count = *negative ? -tag : tag;
     }
     return *count > MAX_DIGITS ||
-           ssi_read(memory, address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
+           ssi_read(address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
 }
 
-bool ssi_python_number(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                       uint64_t *out)
+bool ssi_python_number(const sspy_layout *layout, uint64_t address, uint64_t *out)
 {
     uint32_t digits[MAX_DIGITS] = {0};
     uint64_t count;
     bool negative;
 
-    if (!read_digits(memory, layout, address, digits, &count, &negative) || count > 2 || negative)
+    if (!read_digits(layout, address, digits, &count, &negative) || count > 2 || negative)
         return false;
     *out = digits[0] + ((uint64_t)digits[1] << DIGIT_BITS);
     return true;
@@ -58,7 +56,7 @@ static bool put_int(const writing *w, uint64_t address)
     uint64_t count;
     bool negative;
 
-    if (!read_digits(w->memory, w->layout, address, digits, &count, &negative))
+    if (!read_digits(w->layout, address, digits, &count, &negative))
         return false;
     if (count > MAX_DIGITS) {
         ssi_write(w->to, "{\"int\":null}");
@@ -80,7 +78,7 @@ static bool put_bool(const writing *w, uint64_t address)
     uint64_t count;
     bool negative;
 
-    if (!read_digits(w->memory, w->layout, address, digits, &count, &negative))
+    if (!read_digits(w->layout, address, digits, &count, &negative))
         return false;
     ssi_write(w->to, count ? "true" : "false");
     return true;
@@ -90,7 +88,7 @@ static bool put_float(const writing *w, uint64_t address)
 {
     double value;
 
-    if (!ssi_read(w->memory, address + FLOAT_VALUE, &value, sizeof value))
+    if (!ssi_read(address + FLOAT_VALUE, &value, sizeof value))
         return false;
     ssi_write_format(w->to, "{\"float\":\"%a\"}", value);
     return true;
@@ -111,8 +109,7 @@ static bool put_str(writing *w, uint64_t address)
 {
     ssi_python_characters text;
 
-    if (!ssi_python_characters_of(w->memory, w->layout, address, &text) ||
-        !take_text(w, text.count))
+    if (!ssi_python_characters_of(w->layout, address, &text) || !take_text(w, text.count))
         return false;
     ssi_write(w->to, "\"");
     for (size_t i = 0; i < text.count; i++)
@@ -127,10 +124,10 @@ static bool put_bytes(writing *w, uint64_t address)
     uint64_t size;
     size_t shown;
 
-    if (!ssi_read_word(w->memory, address + SSPY_VAR_SIZE, &size))
+    if (!ssi_read_word(address + SSPY_VAR_SIZE, &size))
         return false;
     shown = size < SSI_SHOWN_CHARACTERS ? (size_t)size : SSI_SHOWN_CHARACTERS;
-    if (!take_text(w, shown) || !ssi_read(w->memory, address + SSPY_BYTES_DATA, bytes, shown))
+    if (!take_text(w, shown) || !ssi_read(address + SSPY_BYTES_DATA, bytes, shown))
         return false;
     ssi_write(w->to, "{\"bytes\":");
     ssi_write_hex(w->to, bytes, shown);
@@ -172,7 +169,7 @@ static bool put_container(writing *w, ssi_python_kind kind, const char *name, ui
 {
     ssi_python_items items;
 
-    if (!ssi_python_items_begin(&items, w->memory, w->layout, kind, address))
+    if (!ssi_python_items_begin(&items, w->layout, kind, address))
         return false;
     ssi_write_format(w->to, "{\"%s\":[", name);
     put_items(w, &items, kind == SSI_PYTHON_DICT, depth + 1);
@@ -218,15 +215,14 @@ static void put_value(writing *w, uint64_t address, int depth)
         return;
     }
     w->values--;
-    kind = ssi_python_kind_of(w->memory, address, name);
+    kind = ssi_python_kind_of(address, name);
     if (!put_plain(w, kind, name, address, depth))
         ssi_write_other(w->to, name, address);
 }
 
-void ssi_python_value(const ssi_memory *memory, const sspy_layout *layout, uint64_t address,
-                      ssi_written *to)
+void ssi_python_value(const sspy_layout *layout, uint64_t address, ssi_written *to)
 {
-    writing w = {memory, layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
+    writing w = {layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
 
     put_value(&w, address, 0);
 }

@@ -56,35 +56,32 @@ static bool find_note(const unsigned char *notes, size_t size, char *out)
     return false;
 }
 
+static bool read_at(int fd, uint64_t address, void *out, size_t size)
+{
+    if (fd < 0)
+        return ssi_read(address, out, size);
+    return address <= INT64_MAX && pread(fd, out, size, (off_t)address) == (ssize_t)size;
+}
+
 /* The notes lie in the first segment, whose offsets count from BASE in the file and in memory. */
-bool ssi_build_id(const ssi_memory *memory, uint64_t base, char *out)
+bool ssi_build_id(int fd, uint64_t base, char *out)
 {
     unsigned char notes[MAX_NOTES];
     Elf64_Ehdr header;
     Elf64_Phdr program;
 
-    if (!ssi_read(memory, base, &header, sizeof header) ||
+    if (!read_at(fd, base, &header, sizeof header) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
         return false;
     for (unsigned i = 0; i < header.e_phnum && i < MAX_PROGRAMS; i++) {
-        if (!ssi_read(memory, base + header.e_phoff + i * sizeof program, &program, sizeof program))
+        if (!read_at(fd, base + header.e_phoff + i * sizeof program, &program, sizeof program))
             return false;
         if (program.p_type == PT_NOTE && program.p_filesz <= sizeof notes &&
-            ssi_read(memory, base + program.p_offset, notes, (size_t)program.p_filesz) &&
+            read_at(fd, base + program.p_offset, notes, (size_t)program.p_filesz) &&
             find_note(notes, (size_t)program.p_filesz, out))
             return true;
     }
     return false;
-}
-
-static bool read_file(void *data, uint64_t address, void *out, size_t size)
-{
-    return address <= INT64_MAX && pread(*(int *)data, out, size, (off_t)address) == (ssize_t)size;
-}
-
-bool ssi_build_id_of_file(int fd, char *out)
-{
-    return ssi_build_id(&(ssi_memory){read_file, &fd}, 0, out);
 }
 
 /* What else a core file may name holds no code, but perhaps secrets. */
@@ -95,12 +92,12 @@ static bool is_binary(int fd)
     return ssi_elf_header(fd, &header) && (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
 
-bool ssi_build_id_fits(const ssi_memory *memory, uint64_t base, int fd)
+bool ssi_build_id_fits(uint64_t base, int fd)
 {
     char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
 
-    return is_binary(fd) && (!ssi_build_id(memory, base, there) ||
-                             (ssi_build_id_of_file(fd, here) && !strcmp(there, here)));
+    return is_binary(fd) &&
+           (!ssi_build_id(-1, base, there) || (ssi_build_id(fd, 0, here) && !strcmp(there, here)));
 }
 
 /* ---- Symbols and sections ---------------------------------------------------------------------*/
@@ -167,7 +164,7 @@ bool ssi_binary_open(const ssi_target *target, const ssi_mapping *mapping, ssi_b
 {
     int fd = ssi_target_open(target, mapping);
 
-    if (fd >= 0 && !ssi_build_id_fits(&target->memory, mapping->start, fd)) {
+    if (fd >= 0 && !ssi_build_id_fits(mapping->start, fd)) {
         close(fd);
         return false;
     }

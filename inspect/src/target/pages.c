@@ -173,7 +173,7 @@ void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
     }
 }
 
-ssi_memory ssi_pages_memory(ssi_pages *pages)
+void ssi_pages_use(ssi_pages *pages)
 {
-    return (ssi_memory){read_pages, pages};
+    ssi_read_by(read_pages, pages);
 }

@@ -76,8 +76,7 @@ static uint64_t by_context(const ssi_target *target, uint64_t sp, uint64_t at,
 {
     uint64_t interrupted;
 
-    return is_context(stack, sp) &&
-                   ssi_read_word(&target->memory, at + target->machine->context_sp, &interrupted) &&
+    return is_context(stack, sp) && ssi_read_word(at + target->machine->context_sp, &interrupted) &&
                    interrupted - stack[0] >= stack[2] && ssi_target_stack(target, interrupted)
                ? interrupted
                : 0;
@@ -92,7 +91,7 @@ uint64_t ssi_target_interrupted(const ssi_target *target, const ssi_thread *thre
     if (end > sp + MAX_SEARCHED)
         end = sp + MAX_SEARCHED;
     for (; !found && at + sizeof words <= end; at += sizeof words - OVERLAP * sizeof *words) {
-        if (!ssi_read(&target->memory, at, words, sizeof words))
+        if (!ssi_read(at, words, sizeof words))
             break;
         for (size_t i = 0; !found && i < WORDS - OVERLAP; i++)
             found = by_context(target, sp, at + i * sizeof *words, words + i);

@@ -109,7 +109,6 @@ typedef struct ssi_target {
     bool has_sender; /* or a process sent it */
     int sender, sender_user;
     ssi_user user;
-    ssi_memory memory;
     ssi_thread *threads;
     size_t thread_count, thread_room;
     ssi_mapping *mappings; /* by address */
@@ -184,6 +183,7 @@ void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target);
 void ssi_pages_forget(ssi_pages *pages);
 /* From now on only pages that were read before are readable: the process runs again. */
 void ssi_pages_freeze(ssi_pages *pages);
-ssi_memory ssi_pages_memory(ssi_pages *pages);
+/* Let all reads of the target's memory go to PAGES. */
+void ssi_pages_use(ssi_pages *pages);
 
 #endif
