@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
 import stacksplice
 
 HERE = Path(__file__).resolve().parent
@@ -63,6 +65,21 @@ MODULE = [sys.executable, "-m", "stacksplice"]
 def command(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
     """A command of the package, at its end."""
     return ran(*MODULE, *arguments, **options)
+
+
+def built(name: str) -> Path:
+    """A file of the build; the tests of a package alone have none."""
+    path = Path(os.environ.get("STACKSPLICE_BUILD_DIR", "/nowhere"), name)
+    return path if path.exists() else pytest.skip(f"needs {name} in STACKSPLICE_BUILD_DIR")
+
+
+def lua_with_stacksplice() -> tuple[str, dict[str, str]]:
+    """A Lua, and the variables by which it finds the module that was built."""
+    lua, module = shutil.which("lua5.4"), built("lua/5.4/stacksplice.so")
+    if lua is None:
+        pytest.skip("lua5.4 is not installed")
+    path = f"{module.parent}/?.so"
+    return lua, {"LUA_CPATH": path, "LUA_CPATH_5_4": path}
 
 
 class Resting(subprocess.Popen[str]):

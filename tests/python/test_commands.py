@@ -6,15 +6,13 @@ import io
 import json
 import logging
 import os
-import pathlib
-import shutil
 import subprocess
 import sys
 
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import MODULE, PACKAGE, command, environment
+from building import MODULE, PACKAGE, command, environment, lua_with_stacksplice
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
 from stacksplice._tools.doctor import lua as doctor_of_lua
@@ -27,27 +25,21 @@ def test_run_of_a_text_or_a_module():
 
 
 def test_run_of_a_lua_script(tmp_path):
-    lua = shutil.which("lua5.4")
-    build = os.environ.get("STACKSPLICE_BUILD_DIR")
-    if lua is None or build is None or not list(pathlib.Path(build, "lua/5.4").glob("stacksplice.so")):
-        pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
+    lua, variables = lua_with_stacksplice()
     (tmp_path / "lua5.4").symlink_to(lua)
     script = tmp_path / "x.lua"
     done = command("run", str(script), status=2)
     assert done.stderr == f"stacksplice: cannot read {script}: No such file or directory\n"
     script.write_text("print(package.loaded.stacksplice ~= nil, io.read(), ...)\nos.exit(5)\n")
-    path = f"{build}/lua/5.4/?.so"
-    env = environment(PATH=str(tmp_path), LUA_CPATH=path, LUA_CPATH_5_4=path)
-    done = command("run", str(script), "-m", "b c", status=5, env=env, input="typed\n")
+    variables["PATH"] = tmp_path
+    done = command("run", script, "-m", "b c", status=5, input="typed\n", **variables)
     assert done.stdout == "true\ttyped\t-m\tb c\n"
     script.write_text("error('from Lua')\n")
-    assert "from Lua" in command("run", str(script), status=1, env=env).stderr
+    assert "from Lua" in command("run", script, status=1, **variables).stderr
     script.write_text("os.execute('kill -SEGV $PPID')\n")
-    env["STACKSPLICE_REPORT_DIR"] = ""
-    done = command("run", "--crash", str(script), status=-11, env=env)
+    done = command("run", "--crash", script, status=-11, STACKSPLICE_REPORT_DIR="", **variables)
     assert "\nSIGSEGV: sent by process " in done.stderr and "line 1, in main chunk" in done.stderr
-    env = environment(PATH=str(tmp_path), LUA_CPATH="", LUA_CPATH_5_4="")
-    done = command("run", str(script), status=2, env=env)
+    done = command("run", script, status=2, PATH=tmp_path, LUA_CPATH="", LUA_CPATH_5_4="")
     assert done.stderr.count("\n") == 1 and "install it with luarocks" in done.stderr
 
 
@@ -218,9 +210,11 @@ def test_the_command_ends_with_what_doctor_finds():
     assert done.returncode == (0 if "nothing is missing\n" in done.stdout else 1), done.stderr
 
 
-def test_doctor_knows_whether_the_hooks_are_set(child):
+def test_doctor_knows_whether_the_hooks_are_set_and_loads_no_lua(child):
     source = (
-        "import io, stacksplice\n{}\ntext = io.StringIO()\nstacksplice.doctor(text)\nprint(text.getvalue())"
+        "import io, sys, stacksplice\n{}\ntext = io.StringIO()\n"
+        "stacksplice.doctor(text)\nprint(text.getvalue())\n"
+        "assert not [name for name in sys.modules if name.startswith('lupa')]"
     )
     assert "note     install(): was not called" in child(source.format("")).stdout
     assert "ok       install(): " in child(source.format("stacksplice.install()")).stdout
@@ -272,17 +266,6 @@ for action in (lambda: None, lambda: stacksplice.attach(one), stacksplice.instal
         "note     lupa's runtimes: 1 of 2 are attached",
         "ok       lupa's runtimes: 2 of 2 are attached",
     ]
-
-
-def test_doctor_loads_no_lua(child):
-    assert (
-        child("""
-import io, sys, stacksplice
-stacksplice.doctor(io.StringIO())
-print([name for name in sys.modules if name.startswith("lupa")])
-""").stdout
-        == "[]\n"
-    )
 
 
 def test_doctor_in_a_poor_python(child):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, Resting, command, ran, start
+from building import HERE, PACKAGE, Resting, command, lua_with_stacksplice, ran, start
 from test_core import copy_of, core_of, inspected, read
 from test_dump import PROGRAM, dumped, rows_of
 
@@ -134,11 +133,9 @@ io.read()
 
 
 def test_lua(tmp_path):
-    lua, build = shutil.which("lua5.4"), os.environ.get("STACKSPLICE_BUILD_DIR")
-    if lua is None or build is None or not Path(build, "lua/5.4/stacksplice.so").exists():
-        pytest.skip("needs lua5.4 and the module for it in STACKSPLICE_BUILD_DIR")
+    lua, variables = lua_with_stacksplice()
     (tmp_path / "x.lua").write_text(LUA)
-    with Resting(lua, tmp_path / "x.lua", LUA_CPATH=f"{build}/lua/5.4/?.so") as child:
+    with Resting(lua, tmp_path / "x.lua", **variables) as child:
         assert child.line == "ready\n"
         document = dumped(child.pid)
     (thread,), (state,) = document["threads"], document["interpreters"]

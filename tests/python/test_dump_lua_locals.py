@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from building import HERE, Resting, command
+from building import HERE, Resting, command, lua_with_stacksplice
 from test_core import copy_of
 from test_dump import PROGRAM, dumped
 from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of, read_damaged
@@ -157,11 +154,8 @@ shown(1, values[1])
 
 
 def test_texts_are_those_of_reports():
-    lua, module = shutil.which("lua5.4"), os.environ.get("STACKSPLICE_BUILD_DIR", "")
-    path = Path(module) / "lua" / "5.4"
-    if not lua or not module or not path.exists():
-        pytest.skip("no Lua 5.4 with stacksplice")
-    with Resting(lua, "-e", REPORTED, LUA_CPATH=f"{path}/?.so") as child:
+    lua, variables = lua_with_stacksplice()
+    with Resting(lua, "-e", REPORTED, **variables) as child:
         lines = [child.line, *iter(child.stdout.readline, "\n")]
         (thread,) = dumped(child.pid, "--locals")["threads"]
     reported = [line.rstrip("\n") for line in lines]

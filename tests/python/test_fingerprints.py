@@ -138,18 +138,6 @@ def test_another_patch_version_of_python_has_the_same_fingerprints(checkout):
     assert both(report_of(checkout, python=other)) == both(report_of(checkout))
 
 
-def test_members_count_loosely_too(border):
-    def loose(*members):
-        return stacksplice.error_info(caught(border.call, group, *members)).loose_fingerprint
-
-    def group(*members):
-        raise ExceptionGroup("several", members)
-
-    one = loose(ValueError("a"), KeyError("b"))
-    assert one == loose(KeyError("x"), ValueError("y"), ValueError("z"))
-    assert one != loose(ValueError("a"), OSError("b"))
-
-
 def test_saved_reports_keep_both_and_old_ones_have_no_loose_one(border):
     info = stacksplice.error_info(caught(border.call, boom, ValueError("x")))
     again = ErrorInfo.from_json(info.to_json())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -136,9 +135,9 @@ def test_lua():
 """
 
 
-@pytest.mark.parametrize("style", ["long", "short", "native", "line", "auto"])
+@pytest.mark.parametrize("style", ["long", "short", "native", "line", "auto", "long -l"])
 def test_pytest(run, style):
-    arguments = ["-m", "pytest", "-p", "no:cacheprovider", f"--tb={style}", "test_app.py"]
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", *f"--tb={style}".split(), "test_app.py"]
     output = run(PYTEST_SOURCE, *arguments, status=1)
     assert "2 failed" in output and "INTERNALERROR" not in output
     if style == "line":
@@ -150,18 +149,8 @@ def test_pytest(run, style):
         assert_in_order(output, "crossing.c:", "pricing.lua:7: ", "app.py:7: ", "pricing.lua:5: ")
 
 
-def needs(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed for this Python")
-
-
-def test_pytest_with_locals(run):
-    output = run(PYTEST_SOURCE, "-m", "pytest", "-p", "no:cacheprovider", "-l", "test_app.py", status=1)
-    assert_in_order(output, LUA_LINE, "ValueError: bad 3", LUA_ERROR)
-
-
 def test_rich(run):
-    needs("rich")
+    pytest.importorskip("rich")
     source = """
 import app
 from rich.console import Console
@@ -176,7 +165,7 @@ app.{}()
 
 
 def test_sentry(run, tmp_path):
-    needs("sentry_sdk")
+    pytest.importorskip("sentry_sdk")
     source = """
 import app, json, sentry_sdk
 from sentry_sdk.transport import Transport

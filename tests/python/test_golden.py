@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 import golden_reports
 import pytest
-from building import HERE
+from building import HERE, built, ran
 from golden_forms import FORMS, json_line
 from golden_reports import COLOURS, PAGE, SENTRY
 from golden_steady import steady
@@ -84,11 +83,8 @@ def test_extremes(name):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The reports of the example host, by their orders."""
-    program = Path(os.environ.get("STACKSPLICE_BUILD_DIR", ""), "bin", "stacksplice-host")
-    if not program.is_file():
-        pytest.skip("needs bin/stacksplice-host in STACKSPLICE_BUILD_DIR")
     file = tmp_path_factory.mktemp("demo") / "reports.json"
-    subprocess.run([program, "--json", file], capture_output=True)
+    ran(built("bin/stacksplice-host"), "--json", file, status=None)
     records = json.loads(file.read_text(encoding="utf-8"))
     return {record["order"]: record["error"] for record in records}
 

@@ -79,12 +79,13 @@ def test_json_and_saved_reports_have_the_members(border):
         assert [line for line in saved.format().splitlines() if "+-" in line] == rules
 
 
-def test_members_count_in_the_fingerprint(border):
+@pytest.mark.parametrize("kind", ["fingerprint", "loose_fingerprint"])
+def test_members_count_in_the_fingerprint(border, kind):
     def group(*members):
         raise ExceptionGroup("g", [caught(boom, member) for member in members])
 
     def fingerprint(*members):
-        return stacksplice.error_info(caught(border.call, group, *members)).fingerprint
+        return getattr(stacksplice.error_info(caught(border.call, group, *members)), kind)
 
     one = fingerprint(ValueError("a"), KeyError("b"))
     assert one == fingerprint(KeyError("x"), ValueError("y"), ValueError("z"))

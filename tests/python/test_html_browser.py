@@ -48,17 +48,6 @@ def page(data, **options) -> str:
     return ErrorInfo.from_dict(data).to_html(**options)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1100, 400])
-def test_everyone_can_read_it(browser, theme, width):
-    browser.show(page(saved(), all_frames=True), width, theme)
-    browser.press("e")
-    assert browser.unnamed() == [] and browser.pale() == []
-    assert browser.run("return document.documentElement.scrollWidth") == width
-    background = browser.run("return getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(246, 247, 249)") == (theme == "light")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", golden_reports.EXTREMES)
 def test_extremes(browser, name):
@@ -182,17 +171,6 @@ def threads(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1100, 400])
-@pytest.mark.parametrize("kind", ["crash", "process"])
-def test_everyone_can_read_threads(browser, threads, kind, width, theme):
-    browser.show(threads(kind), width, theme)
-    browser.press("e" if kind == "crash" else "j")
-    browser.run("document.querySelectorAll('.member')[1].open = true")
-    assert browser.unnamed() == [] and browser.pale() == []
-    assert browser.run("return document.documentElement.scrollWidth") == width
-
-
 def test_keys_pass_over_folded_threads(browser, threads):
     browser.show(threads("process"))
     browser.press("jj")
@@ -226,9 +204,13 @@ def groups() -> list[dict]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1100, 400])
-def test_everyone_can_read_the_groups(browser, top, theme, width):
-    browser.show(top(groups()), width, theme)
-    browser.press("e")
+@pytest.mark.parametrize("kind", ["error", "crash", "process", "groups"])
+def test_everyone_can_read_it(browser, threads, top, kind, theme, width):
+    pages = {"error": lambda: page(saved(), all_frames=True), "groups": lambda: top(groups())}
+    browser.show(pages.get(kind, lambda: threads(kind))(), width, theme)
+    browser.press("j" if kind == "process" else "e")
+    if kind in ("crash", "process"):
+        browser.run("document.querySelectorAll('.member')[1].open = true")
     assert browser.unnamed() == [] and browser.pale() == []
     assert browser.run("return document.documentElement.scrollWidth") == width
     background = browser.run("return getComputedStyle(document.body).backgroundColor")

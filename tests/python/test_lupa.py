@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 
 import lupa_runtimes
 import pytest
@@ -21,15 +23,10 @@ lua = lupa_runtimes.lua
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", each_lua())
-def test_run_shows_the_whole_stack(name: str, case: str, tmp_path) -> None:
-    check_report(sys.executable, tmp_path, True, name, case, PYTHONPATH=str(PACKAGE.parent))
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", each_lua())
-def test_one_line_shows_the_whole_stack(name: str, case: str, tmp_path) -> None:
-    """With install() before anything of lupa is imported."""
-    check_report(sys.executable, tmp_path, False, name, case, PYTHONPATH=str(PACKAGE.parent))
+@pytest.mark.parametrize("is_run", [True, False], ids=["run", "install()"])
+def test_the_whole_stack_is_shown(name: str, case: str, is_run: bool, tmp_path) -> None:
+    """By the command run, or by install() before anything of lupa is imported."""
+    check_report(sys.executable, tmp_path, is_run, name, case, PYTHONPATH=str(PACKAGE.parent))
 
 
 # ---- Exceptions ----------------------------------------------------------------------------------
@@ -211,43 +208,40 @@ def test_a_runtime_that_existed_before(lua) -> None:
     assert entries(caught(runtime.globals().price, "XXX")) == ["caught"]
 
 
-def test_install_does_not_wait_for_a_thread_that_runs_lua(lua) -> None:
-    """It returns while the other thread is inside Lua, which is attached when that call ends."""
+@contextlib.contextmanager
+def inside_of_lua(lua) -> Iterator[tuple[object, list[threading.Thread]]]:
+    """A runtime inside of which a thread is; at the end it and those of the list have ended."""
     stacksplice.uninstall()
-    runtime = lua.LuaRuntime()
-    inside, go_on = threading.Event(), threading.Event()
-
-    def wait_in_lua() -> None:
-        runtime.eval("function(wait) wait() end")(lambda: (inside.set(), go_on.wait()))
-
-    thread = threading.Thread(target=wait_in_lua)
-    thread.start()
-    inside.wait()
-    stacksplice.install()
-    stacksplice.install()
-    waiting = [each for each in threading.enumerate() if "stacksplice" in each.name]
-    assert len(waiting) == 1 and not stacksplice._stacksplice._lupa_attached(id(runtime))
-    go_on.set()
-    thread.join()
-    waiting[0].join()
-    assert stacksplice._stacksplice._lupa_attached(id(runtime))
-    assert stacksplice.detach(runtime)
-
-
-def test_uninstall_ends_the_waiting_for_a_runtime(lua) -> None:
-    stacksplice.uninstall()
-    runtime = lua.LuaRuntime()
+    runtime, waiting = lua.LuaRuntime(), []
     inside, go_on = threading.Event(), threading.Event()
     function = runtime.eval("function(wait) wait() end")
     thread = threading.Thread(target=function, args=(lambda: (inside.set(), go_on.wait()),))
     thread.start()
     inside.wait()
-    stacksplice.install()
-    waiting = [each for each in threading.enumerate() if "stacksplice" in each.name]
-    stacksplice.uninstall()
-    go_on.set()
-    thread.join()
-    waiting[0].join()
+    try:
+        yield runtime, waiting
+    finally:
+        go_on.set()
+        for each in [thread, *waiting]:
+            each.join()
+
+
+def test_install_does_not_wait_for_a_thread_that_runs_lua(lua) -> None:
+    """It returns while the other thread is inside Lua, which is attached when that call ends."""
+    with inside_of_lua(lua) as (runtime, waiting):
+        stacksplice.install()
+        stacksplice.install()
+        waiting += [each for each in threading.enumerate() if "stacksplice" in each.name]
+        assert len(waiting) == 1 and not stacksplice._stacksplice._lupa_attached(id(runtime))
+    assert stacksplice._stacksplice._lupa_attached(id(runtime))
+    assert stacksplice.detach(runtime)
+
+
+def test_uninstall_ends_the_waiting_for_a_runtime(lua) -> None:
+    with inside_of_lua(lua) as (runtime, waiting):
+        stacksplice.install()
+        waiting += [each for each in threading.enumerate() if "stacksplice" in each.name]
+        stacksplice.uninstall()
     assert not stacksplice._stacksplice._lupa_attached(id(runtime))
 
 

@@ -5,13 +5,9 @@ What others show of any Lua frame in __traceback__ is in test_foreign_frames_too
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import gc
 import logging
 import subprocess
 import sys
-import threading
 import traceback
 
 import lupa_runtimes
@@ -55,42 +51,6 @@ def test_logging_with_our_formatter(lua, born: str) -> None:
         record = logging.LogRecord("shop", 40, "", 0, "", None, (type(exc), exc, exc.__traceback__))
     text = stacksplice.logging.Formatter().format(record)
     assert f'(Lua) File "rules", line {LINES[born]}, in {born}\n' in text and ".pyx" not in text
-
-
-@born
-def test_a_task_that_nobody_awaits(lua, born: str, caplog: pytest.LogCaptureFixture) -> None:
-    fail = failing(lua, born)
-
-    async def coroutine() -> None:
-        fail()
-
-    async def main() -> None:
-        task = asyncio.create_task(coroutine())
-        await asyncio.wait([task])
-
-    asyncio.run(main())
-    gc.collect()
-    assert "Task exception was never retrieved" in caplog.text
-    assert f"line {LINES[born]}, in {born}" in caplog.text
-
-
-@born
-def test_a_future_of_a_pool(lua, born: str) -> None:
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        exc = caught(pool.submit(failing(lua, born)).result)
-    assert line_of(born) in "".join(traceback.format_exception(exc))
-    assert f"line {LINES[born]}, in {born}" in "".join(stacksplice.format_exception(exc))
-
-
-@born
-def test_a_thread(lua, born: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)  # pytest has its own
-    stacksplice.install()
-    thread = threading.Thread(target=failing(lua, born))
-    thread.start()
-    thread.join()
-    shown = capsys.readouterr().err
-    assert shown.count(f"line {LINES[born]}, in {born}") == 1 and "(Lua)" in shown
 
 
 # ---- Programs of others --------------------------------------------------------------------------

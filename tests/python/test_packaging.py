@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from building import ROOT
+from building import ROOT, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -23,19 +23,12 @@ BUILD = "import runpy, sys; sys.argv = ['setup.py', '-q', 'build_ext', '-b', {ou
 
 def build(tmp_path: Path, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     source = before + BUILD.format(out=str(tmp_path)) + f"runpy.run_path({str(ROOT / 'setup.py')!r})"
-    return subprocess.run(
-        [sys.executable, "-c", source],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        timeout=120,
-    )
+    return ran(sys.executable, "-c", source, status=1, cwd=ROOT, **environment)
 
 
 def test_without_cmake(tmp_path):
     done = build(tmp_path, PATH=str(tmp_path))
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert "install cmake" in done.stderr
 
 
@@ -53,15 +46,7 @@ def test_pip_brings_the_tools_that_the_machine_lacks(tmp_path, present, brought)
     for tool in present:
         (tmp_path / tool).touch(0o755)
     source = "import pip_backend as b; print(b.missing_tools(), b.get_requires_for_build_wheel())"
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "scripts")},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(sys.executable, "-c", source, cwd=ROOT, PATH=tmp_path, PYTHONPATH=ROOT / "scripts")
     missing, required = done.stdout.splitlines()[-1].split("] [")
     assert {tool for tool in ("cmake", "ninja") if tool in required} == brought
     assert (missing == "[") == (not brought)
@@ -74,7 +59,7 @@ def test_a_failed_configuration_does_not_spoil_the_next(tmp_path):
     (tmp_path / "bin" / "cmake").write_text(f"#!/bin/sh\nwhile :; do {fails}; done\n")
     (tmp_path / "bin" / "cmake").chmod(0o755)
     done = build(tmp_path, PATH=f"{tmp_path}/bin:/usr/bin:/bin")
-    assert done.returncode == 1 and "cmake -S failed with status 1" in done.stderr, done.stderr
+    assert "cmake -S failed with status 1" in done.stderr, done.stderr
     assert (tmp_path / "was_here").exists() and not (tmp_path / "cmake" / "CMakeCache.txt").exists()
 
 
@@ -83,7 +68,7 @@ def test_without_python_h(tmp_path):
     nowhere = "import sysconfig; sysconfig.get_path = lambda *_: '/nowhere'\n"
     done = build(tmp_path, nowhere, PATH=str(tmp_path))
     name = f"python{sysconfig.get_python_version()}-dev"
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert "/nowhere/Python.h was not found" in done.stderr and name in done.stderr
 
 
@@ -92,7 +77,7 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     cmake.write_text("#!/bin/sh\necho no compiler >&2\nexit 3\n")
     cmake.chmod(0o755)
     done = build(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert done.returncode == 1 and done.stderr.count("\n") == 2, done.stderr
+    assert done.stderr.count("\n") == 2, done.stderr
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
 
 
@@ -100,8 +85,7 @@ def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
     """An index shows it without the files beside it."""
     egg_info = f"import runpy, sys; sys.argv = ['setup.py', '-q', 'egg_info', '-e', {str(tmp_path)!r}]\n"
     source = f"{egg_info}runpy.run_path({str(ROOT / 'setup.py')!r})"
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    ran(sys.executable, "-c", source, cwd=ROOT)
     (info,) = tmp_path.glob("*.egg-info/PKG-INFO")
     text = info.read_text(encoding="utf-8")
     assert "Description-Content-Type: text/markdown\n" in text and "\n# stacksplice\n" in text
@@ -128,15 +112,7 @@ def test_the_source_package_is_small_and_text(tmp_path):
         if file.is_file():
             shutil.copy2(file, tree)
     source = f"import pip_backend; print(pip_backend.build_sdist({str(tmp_path)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        capture_output=True,
-        text=True,
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree / "scripts")},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(sys.executable, "-c", source, cwd=tree, PYTHONPATH=tree / "scripts")
     package = tmp_path / done.stdout.splitlines()[-1]
     with tarfile.open(package) as archive:
         files = {member.name: archive.extractfile(member) for member in archive if not member.isdir()}
@@ -157,16 +133,11 @@ def test_editable(tmp_path):
             shutil.copy2(file, tree)
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
     pip += ["--ignore-installed", "--prefix", str(prefix), "-e", str(tree)]
-    done = subprocess.run(
-        pip, capture_output=True, text=True, env={**os.environ, "CMAKE_BUILD_TYPE": "Debug"}, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(*pip, env={**os.environ, "CMAKE_BUILD_TYPE": "Debug"}, timeout=300)
     package = tree / "bindings" / "python" / "stacksplice"
     assert {f"libstacksplice-lua{version}.so.0" for version in (53, 54, 55)} <= set(os.listdir(package))
     site = next(prefix.glob("l*/python*/site-packages"))
     source = f"import site; site.addsitedir({str(site)!r})\nimport stacksplice; print(stacksplice.__file__)"
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", source], capture_output=True, text=True, cwd=tmp_path, env=alone
-    )
+    done = ran(sys.executable, "-S", "-c", source, cwd=tmp_path, env=alone)
     assert Path(done.stdout.strip()).parent == package, done.stderr

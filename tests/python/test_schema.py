@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE, PACKAGE, ROOT, ran
+from building import HERE, PACKAGE, ROOT, built, lua_with_stacksplice, ran
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
 from test_saved_reports import CROSSING
@@ -27,20 +23,6 @@ def validating():
     import validating
 
     return validating
-
-
-@pytest.fixture
-def program():
-    """Finds a program of the build; the tests of a package alone have none."""
-    build = os.environ.get("STACKSPLICE_BUILD_DIR")
-
-    def find(name: str) -> str:
-        path = Path(build or "", name)
-        if build is None or not path.exists():
-            pytest.skip(f"needs {name} in STACKSPLICE_BUILD_DIR")
-        return str(path)
-
-    return find
 
 
 def lines_of(text: str) -> list[str]:
@@ -74,10 +56,8 @@ def test_live_pickled_and_moved_errors(validating, border, name):
     validating.validate(stacksplice.error_info(moved).to_json())
 
 
-def test_errors_of_lua(validating, program, tmp_path):
-    lua = shutil.which("lua5.4")
-    if lua is None:
-        pytest.skip("lua5.4 is not installed")
+def test_errors_of_lua(validating, tmp_path):
+    lua, variables = lua_with_stacksplice()
     script = tmp_path / "x.lua"
     script.write_text("""
         local stacksplice = require "stacksplice"
@@ -93,42 +73,35 @@ def test_errors_of_lua(validating, program, tmp_path):
         io.write(second:json())
         io.write((select(3, stacksplice.pcall(coroutine.wrap(function() error("inside") end)))):json())
     """)
-    folder = Path(program("lua/5.4/stacksplice.so")).parent
-    environment = {**os.environ, "LUA_CPATH": f"{folder}/?.so", "LUA_CPATH_5_4": f"{folder}/?.so"}
-    done = ran(lua, script, env=environment)
+    done = ran(lua, script, **variables)
     reports = [validating.validate(line) for line in lines_of(done.stdout)]
     assert len(reports) == 6
     assert [cause["message"] for cause in reports[4]["transformed"]] == ["first"]
 
 
 @pytest.mark.parametrize("name", ["report_test", "report_json_program", "report_small_stack_test"])
-def test_errors_of_c(validating, program, tmp_path, name):
+def test_errors_of_c(validating, tmp_path, name):
     file = tmp_path / "reports.ndjson"
-    environment = {**os.environ, "STACKSPLICE_TEST_JSON": str(file)}
-    subprocess.run([program(f"tests/core/{name}")], capture_output=True, check=True, env=environment)
+    ran(built(f"tests/core/{name}"), STACKSPLICE_TEST_JSON=file)
     assert [validating.validate(line) for line in lines_of(file.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("how", ["full", "none", "unhandled", "context"])
-def test_files_of_processes_that_failed(validating, program, tmp_path, how):
-    environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
-    subprocess.run([program("tests/core/crash_program"), how], capture_output=True, env=environment)
-    (file,) = tmp_path.iterdir()
-    assert validating.validate(file.read_text(encoding="utf-8"))["modules"]
+FAILED = ["crash full", "crash none", "crash unhandled", "crash context"]
+CRASHED = ["fault segv", "fault overflow thread", "fault error", "fault threads case"]
 
 
-@pytest.mark.parametrize("how", [("segv",), ("overflow", "thread"), ("error",), ("threads", "case")])
-def test_files_of_processes_that_crashed(validating, program, tmp_path, how):
-    environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
-    subprocess.run([program("tests/core/fault_program"), *how], capture_output=True, env=environment)
+@pytest.mark.parametrize("how", [*FAILED, *CRASHED])
+def test_files_of_processes_that_failed(validating, tmp_path, how):
+    program, *arguments = how.split()
+    ran(built(f"tests/core/{program}_program"), *arguments, status=None, STACKSPLICE_REPORT_DIR=tmp_path)
     (file,) = tmp_path.iterdir()
     report = validating.validate(file.read_text(encoding="utf-8"))
-    assert report["error"]["type"] == "SIGSEGV" and report["modules"]
+    assert report["modules"] and (how in FAILED or report["error"]["type"] == "SIGSEGV")
 
 
-def test_errors_of_the_example_host(validating, program, tmp_path):
+def test_errors_of_the_example_host(validating, tmp_path):
     file = tmp_path / "reports.json"
-    subprocess.run([program("bin/stacksplice-host"), "--json", str(file)], capture_output=True)
+    ran(built("bin/stacksplice-host"), "--json", file, status=None)
     records = json.loads(file.read_text(encoding="utf-8"))
     assert records
     for record in records:

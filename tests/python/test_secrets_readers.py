@@ -32,50 +32,6 @@ def usual_rules():
 # ---- Programs of others --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def telemetry():
-    """A tracer and a logger of the real SDK, and what gives all that they exported as one text."""
-    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
-    from opentelemetry.sdk import _logs as logs
-    from opentelemetry.sdk import trace
-    from opentelemetry.sdk._logs import export as logs_export
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from stacksplice import opentelemetry
-
-    kind = getattr(logs_export, "InMemoryLogRecordExporter", None) or logs_export.InMemoryLogExporter
-    spans, records = InMemorySpanExporter(), kind()
-    tracers, loggers = trace.TracerProvider(), logs.LoggerProvider()
-    tracers.add_span_processor(opentelemetry.SpanProcessor())
-    tracers.add_span_processor(SimpleSpanProcessor(spans))
-    loggers.add_log_record_processor(opentelemetry.LogRecordProcessor())
-    loggers.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
-
-    def exported() -> list[dict]:
-        events = [event for span in spans.get_finished_spans() for event in span.events]
-        found = [*events, *(each.log_record for each in records.get_finished_logs())]
-        return [dict(each.attributes) for each in found]
-
-    yield tracers.get_tracer("tests"), loggers.get_logger("tests"), exported
-    tracers.shutdown()
-    loggers.shutdown()
-
-
-def test_opentelemetry(telemetry):
-    tracer, logger, exported = telemetry
-    exc = crossed()
-    with tracer.start_as_current_span("span") as span:
-        span.record_exception(exc)
-    logger.emit(body="failed", exception=exc)
-    found = exported()
-    assert len(found) == 2
-    for attributes in [*found, stacksplice.opentelemetry.exception_attributes(exc)]:
-        assert {"exception.message", "exception.stacktrace", "stacksplice.report"} <= attributes.keys()
-        for name in ("exception.message", "exception.stacktrace", "stacksplice.report"):
-            assert_clean(attributes[name], name)
-        assert SECRET not in str(attributes) and TOKEN not in str(attributes)
-
-
 SUITE = """
 import border
 
