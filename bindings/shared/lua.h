@@ -1,7 +1,8 @@
 /*
  * What is known of Lua's insides: where 5.3.6, 5.4 (from 5.4.3) and 5.5 keep things, on machines of
- * 64 bits.  The inspection of other processes reads them by it.  The binding learns the same of its
- * own copy of Lua, whatever that is, and a test compares the two.  A new version is one row in lua.c.
+ * 64 bits.  The inspection of other processes reads them by it, and the binding activations of its own
+ * copy of Lua, after it has compared them.  A new version is one row in lua.c; a test says what to add
+ * in calibrate/call_info.h of the binding.
  */
 #ifndef SS_SHARED_LUA_H
 #define SS_SHARED_LUA_H
@@ -40,6 +41,7 @@ enum {
     SSI_LUA_STATE_BASE_CALL = 96,
 
     SSI_LUA_CALL_FUNCTION = 0,
+    SSI_LUA_CALL_TOP = 8,
     SSI_LUA_CALL_PREVIOUS = 16,
 
     SSI_LUA_VALUE = 16, /* the size of one */
@@ -57,7 +59,8 @@ enum {
     SSI_LUA_TAG_LIGHT = 22,    /* a C function */
     SSI_LUA_TAG_CLOSURE = 102, /* one with upvalues */
 
-    SSI_LUA_CLOSURE_PROTO = 24,
+    SSI_LUA_CLOSURE_PROTO = 24,    /* of a Lua function */
+    SSI_LUA_CLOSURE_FUNCTION = 24, /* of a C function with upvalues */
     SSI_LUA_PROTO_CODE_COUNT = 24,
     SSI_LUA_PROTO_LINE_COUNT = 28,
     SSI_LUA_PROTO_VARIABLE_COUNT = 36,

@@ -46,11 +46,8 @@ static bool equal_sites(const ss_lua_layout *a, const ss_lua_layout *b)
 
 static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
 {
-    return !a->failure && !b->failure && equal_sites(a, b) && a->previous == b->previous &&
-           a->function == b->function && a->top == b->top && a->saved_pc == b->saved_pc &&
-           a->status == b->status && a->tail == b->tail &&
-           a->closure_function == b->closure_function && a->light_tag == b->light_tag &&
-           a->closure_tag == b->closure_tag && a->lua_tag == b->lua_tag;
+    return !a->failure && !b->failure && equal_sites(a, b) && a->handler == b->handler &&
+           a->hooks == b->hooks;
 }
 
 enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT, UNLIMITED };

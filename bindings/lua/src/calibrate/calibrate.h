@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <lua.h>
+#include "calibrate/call_info.h"
 
 /* Where a value is while a call is in progress. */
 typedef struct ss_lua_place {
@@ -40,17 +40,9 @@ typedef struct ss_lua_layout {
     /* Return addresses of the allocator's callers, which are no call sites of C functions. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];
     uint32_t callback_count;
-    /* Byte offsets in a CallInfo, SS_LUA_UNKNOWN where they are not certain. */
-    uint16_t previous, function, top;
-    uint16_t saved_pc; /* of a Lua function: a pointer into the code of its prototype */
-    uint16_t status;   /* 32 bits: wanted results and every flag that lua_getinfo reads */
-    uint32_t tail;     /* in the status: the flag of a function that was entered by a tail call */
-    uint16_t closure_function; /* of the lua_CFunction in a C closure */
-    /* Byte offsets in a lua_State. */
+    /* Byte offsets in a lua_State, SS_LUA_UNKNOWN where they are not certain. */
     uint16_t handler; /* a word: how far above the stack's base the message handler is; 0: none */
     uint16_t hooks;   /* a byte: 1, or 0 while no hook may run */
-    /* Tags of function values, one word after their start. */
-    uint8_t light_tag, closure_tag, lua_tag;
 } ss_lua_layout;
 
 /*
@@ -80,11 +72,5 @@ bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function);
 
 /* Whether Lua may call the allocator from IP, a return address. */
 bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip);
-
-/* One word of memory that is known to be readable. */
-static inline uintptr_t ss_lua_word(uintptr_t address)
-{
-    return *(const uintptr_t *)address;
-}
 
 #endif

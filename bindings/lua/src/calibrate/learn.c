@@ -76,25 +76,6 @@ static void add_known_apis(ss_lua_layout *layout)
             add_api(layout, known[i]);
 }
 
-/* Turn what was stored plus one into the offset; what is unsure becomes unknown. */
-static void settle(uint16_t *offset, bool sure)
-{
-    *offset = sure && *offset ? (uint16_t)(*offset - 1) : (uint16_t)SS_LUA_UNKNOWN;
-}
-
-static void settle_all(ss_lua_sample *sample)
-{
-    ss_lua_layout *layout = sample->layout;
-    bool sure = !sample->contradicted;
-
-    settle(&layout->previous, sure);
-    settle(&layout->function, sure);
-    settle(&layout->top, sure);
-    settle(&layout->closure_function, sure);
-    ss_lua_sample_settle_words(sample);
-    ss_lua_sample_settle_state(sample);
-}
-
 /* If memory runs out midway, keep nothing: a place could be wrong, or a site missing. */
 static const ss_lua_layout starved = {.failure = "out of memory while locating Lua's call sites"};
 static const ss_lua_layout threadless = {.failure =
@@ -147,7 +128,7 @@ static bool learn(ss_lua_layout *layout)
     learned = run_enough(sample);
     if (learned) {
         ss_lua_sample_finish(sample);
-        settle_all(sample);
+        ss_lua_sample_settle_state(sample);
     }
     free(sample);
     return learned;

@@ -49,27 +49,13 @@ void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry)
 
 static int probe_call_info(lua_State *L)
 {
-    ss_lua_sample_call_info(sample, L, lua_gettop(L));
-    KEEP_FRAME();
+    ss_lua_sample_call_info(sample, L);
     return 0;
 }
 
-static int probe_closure(lua_State *L)
+static int probe_pc(lua_State *L)
 {
-    ss_lua_sample_closure(sample, L, probe_closure);
-    KEEP_FRAME();
-    return 0;
-}
-
-static int probe_saved_pc(lua_State *L)
-{
-    ss_lua_sample_saved_pc(sample, L, (int)luaL_checkinteger(L, 1));
-    return 0;
-}
-
-static int probe_status(lua_State *L)
-{
-    ss_lua_sample_status(sample, L);
+    ss_lua_sample_pc(sample, L, (int)luaL_checkinteger(L, 1));
     return 0;
 }
 
@@ -197,16 +183,9 @@ static int clear_hook(lua_State *L)
 }
 
 static const luaL_Reg probes[] = {
-    {"C", ss_lua_probe},
-    {"T", ss_lua_probe_true},
-    {"resume", resume_new_thread},
-    {"hook", set_hook},
-    {"unhook", clear_hook},
-    {"info", probe_call_info},
-    {"pc", probe_saved_pc},
-    {"status", probe_status},
-    {"handled", call_handled},
-    {"open", probe_hooks},
+    {"C", ss_lua_probe}, {"T", ss_lua_probe_true},  {"resume", resume_new_thread},
+    {"hook", set_hook},  {"unhook", clear_hook},    {"info", probe_call_info},
+    {"pc", probe_pc},    {"handled", call_handled}, {"open", probe_hooks},
     {NULL, NULL},
 };
 
@@ -246,9 +225,6 @@ static int open_state(lua_State *L)
 
     open_libraries(L);
     open_bodies(L);
-    lua_pushinteger(L, 1);
-    lua_pushcclosure(L, probe_closure, 1);
-    lua_setglobal(L, "closure");
     lua_pushglobaltable(L);
     if (upvalues)
         lua_pushboolean(L, 1);
@@ -298,7 +274,6 @@ static int run_code(lua_State *L)
     return 0;
 }
 
-/* Light functions come second: the sample keeps the tag of one. */
 static void run_snippets(lua_State *closures, lua_State *light)
 {
     for (const char *const *each = ss_lua_snippets; *each; each++) {
@@ -349,7 +324,6 @@ static const uintptr_t *own_functions(uint32_t *count)
     own[n++] = (uintptr_t)resume_plainly;
     own[n++] = (uintptr_t)ss_lua_probe_continuation;
     own[n++] = (uintptr_t)ss_lua_probe_hook;
-    own[n++] = (uintptr_t)probe_closure;
     own[n++] = (uintptr_t)run_snippet;
     own[n++] = (uintptr_t)run_text;
     own[n++] = (uintptr_t)run_code;

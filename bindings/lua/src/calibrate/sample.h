@@ -11,7 +11,7 @@
 #include "calibrate/calibrate.h"
 
 enum { SS_LUA_REGISTERS = 6, SS_LUA_SLOTS = 128, SS_LUA_VISIT_FRAMES = 240 };
-enum { SS_LUA_CALL_INFO_WORDS = 12, SS_LUA_STATE_WORDS = 40 };
+enum { SS_LUA_STATE_WORDS = 40 };
 
 /* What the functions of entry.c store: the callee-saved registers of the call site, on the stack
    right below its frame. */
@@ -33,16 +33,6 @@ typedef struct ss_lua_candidates {
     uint32_t registers;
     uint64_t slots[SS_LUA_SLOTS / 64];
 } ss_lua_candidates;
-
-/* The words that may still be an offset, one bit a word, and bits that may be a flag, after some
-   visits. */
-typedef struct ss_lua_words {
-    uint32_t count; /* of the words of a CallInfo; 0 until the first look */
-    uintptr_t first[SS_LUA_CALL_INFO_WORDS], step[SS_LUA_CALL_INFO_WORDS];
-    uint32_t pc;                           /* words that grow as a program counter does */
-    uint64_t tail[SS_LUA_CALL_INFO_WORDS]; /* bits that are set in tail calls and only there */
-    bool pc_seen, tail_seen;
-} ss_lua_words;
 
 /* What a word or a byte of a lua_State cannot be, after some looks. */
 typedef struct ss_lua_state_words {
@@ -72,9 +62,10 @@ typedef struct ss_lua_sample {
     uint8_t state_bit;          /* of the state that runs */
     bool starved;               /* memory ran out: any part may be missing */
     bool overflow;              /* a table was too small */
-    bool contradicted;          /* the second state disagreed about the CallInfo */
+    bool compared, pc_compared; /* call_info.h with activations of this copy, */
+    bool contradicted;          /* which has them elsewhere */
+    uintptr_t pc, pc_step;      /* at the last comparison */
     bool again; /* slots came into question after visits at which nobody looked at them */
-    ss_lua_words words;
     ss_lua_state_words state_words;
     const uintptr_t *own; /* starts of our functions that call Lua, which end an unwinding */
     uint32_t own_count;
@@ -102,23 +93,14 @@ void ss_lua_probe_hook(lua_State *L, lua_Debug *activation);
 /* Note the site of ENTRY. */
 void ss_lua_sample_visit(ss_lua_sample *sample, lua_State *L, const ss_lua_entry *entry, bool hook);
 
-/*
- * Learn the CallInfo from inside a C function that a Lua function called with ARGUMENTS arguments:
- * at the bottom of a chain of at least four activations.
- */
-void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L, int arguments);
-
-/* Learn where a C closure keeps its function; the closure CLOSURE of FUNCTION is at the top. */
-void ss_lua_sample_closure(ss_lua_sample *sample, lua_State *L, lua_CFunction function);
+/* Compare call_info.h with all activations, from inside a C function that was just called. */
+void ss_lua_sample_call_info(ss_lua_sample *sample, lua_State *L);
 
 /*
- * Learn where a CallInfo keeps the program counter.  The caller is a C function that one Lua
- * function calls for the TURN-th time (1, 2, ...) by equal statements on one line.
+ * The same for the program counter.  The caller is a C function that one Lua function calls for the
+ * TURN-th time (1, 2, ...) by equal statements on one line.
  */
-void ss_lua_sample_saved_pc(ss_lua_sample *sample, lua_State *L, int turn);
-
-/* Learn which word of a CallInfo has the flags, from all activations. */
-void ss_lua_sample_status(ss_lua_sample *sample, lua_State *L);
+void ss_lua_sample_pc(ss_lua_sample *sample, lua_State *L, int turn);
 
 /* Learn where a coroutine keeps its message handler.  A C function calls the caller protected, with
    the handler at INDEX of its own stack; 0: without one. */
@@ -127,8 +109,7 @@ void ss_lua_sample_handler(ss_lua_sample *sample, lua_State *L, int index);
 /* Learn where a coroutine keeps whether hooks may run now. */
 void ss_lua_sample_hooks(ss_lua_sample *sample, lua_State *L, bool may_run);
 
-/* Turn the remaining candidates into offsets: words of a CallInfo; of a lua_State. */
-void ss_lua_sample_settle_words(ss_lua_sample *sample);
+/* Turn the remaining candidates into offsets in a lua_State. */
 void ss_lua_sample_settle_state(ss_lua_sample *sample);
 
 /* Turn the candidates into the tables of the layout. */

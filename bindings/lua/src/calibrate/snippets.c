@@ -132,16 +132,15 @@ const char *const ss_lua_snippets[] = {
     "local function g() pcall(f, 1, 2, 3) C() end call(g)",
     "local co = coroutine.wrap(function() local function f() info() C() end\n"
     "local function g() f() C() end pcall(g) C() end) co()",
-    "closure() local x = closure(1, 2)",
     "pc(1) pc(2) pc(3) pc(4) pc(5) local function f() pc(1) pc(2) pc(3) pc(4) end f() call(f)",
-    "local function f() status() return 1 end local function g() return f() end\n"
+    "local function f() info() return 1 end local function g() return f() end\n"
     "local function h() local x = g() return g() end f() g() h() call(f) call(g) call(h)\n"
-    "local function v(...) local a, b = status(...) return f(...) end v() v(1, 2, 3)\n"
-    "pcall(f) pcall(g) pcall(status) xpcall(error, function() return g() end)\n"
+    "local function v(...) local a, b = info(...) return f(...) end v() v(1, 2, 3)\n"
+    "pcall(f) pcall(g) pcall(info) xpcall(error, function() return g() end)\n"
     "local t = setmetatable({}, {__index = g, __call = h}) local x = t.x t() return t()",
     /* the lua_State */
     "coroutine.wrap(function() open() handled() hook(1) open() local x = 1 open() unhook()\n"
     "  local function f(...) handled(...) return handled() end f(1) pcall(f, 1, 2) open() end)()",
-    "coroutine.wrap(function() status() coroutine.yield() return pcall(status) end)()",
+    "coroutine.wrap(function() info() coroutine.yield() return pcall(info) end)()",
     NULL,
 };

@@ -5,7 +5,7 @@
  */
 #include "calibrate/sample.h"
 
-enum { WORD = sizeof(uintptr_t), STACK_VALUE = 2 * WORD, MOST_EXTRA = 4 };
+enum { WORD = sizeof(uintptr_t), MOST_EXTRA = 4 };
 
 /* The coroutine L as words, of which state_words.count may be read; NULL if that is unknown.  Its
    block begins with the words that a build of Lua gives its host (LUA_EXTRASPACE).  The main thread
@@ -27,25 +27,25 @@ static const uintptr_t *words_of(ss_lua_sample *sample, lua_State *L)
 }
 
 /* The handler at INDEX of the caller's stack, as its distance from the base; 0 if it is unknown. */
-static uintptr_t distance_of(const ss_lua_layout *layout, lua_State *L, int index)
+static uintptr_t distance_of(lua_State *L, int index)
 {
-    uintptr_t previous = layout->previous - 1u, function = layout->function - 1u, ci, outer, slot;
+    uintptr_t ci, outer, slot;
     lua_Debug activation;
 
-    if (!layout->previous || !layout->function || !lua_getstack(L, 1, &activation))
+    if (!lua_getstack(L, 1, &activation))
         return 0;
     ci = (uintptr_t)activation.i_ci;
-    slot = ss_lua_word(ci + function) + (uintptr_t)index * STACK_VALUE;
-    while ((outer = ss_lua_word(ci + previous)))
+    slot = ss_lua_slot_of(ci) + (uintptr_t)index * SSI_LUA_VALUE;
+    while ((outer = ss_lua_previous(ci)))
         ci = outer;
-    return slot - ss_lua_word(ci + function);
+    return slot - ss_lua_slot_of(ci);
 }
 
 void ss_lua_sample_handler(ss_lua_sample *sample, lua_State *L, int index)
 {
     ss_lua_state_words *known = &sample->state_words;
-    const uintptr_t *words = sample->contradicted ? NULL : words_of(sample, L);
-    uintptr_t distance = index ? distance_of(sample->layout, L, index) : 0;
+    const uintptr_t *words = sample->contradicted || !sample->compared ? NULL : words_of(sample, L);
+    uintptr_t distance = index && words ? distance_of(L, index) : 0;
 
     if (!words || (index && !distance))
         return;

@@ -327,4 +327,6 @@ void ss_lua_sample_finish(ss_lua_sample *sample)
         layout->failure = "too many call sites in this copy of Lua";
     else if (kept == 0)
         layout->failure = "no call sites found in this copy of Lua";
+    else if (sample->contradicted || !sample->compared || !sample->pc_compared)
+        layout->failure = "this copy of Lua keeps its calls in another way than its version does";
 }

@@ -90,16 +90,16 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
 
 /* Whether the message handler that is DISTANCE above the base of L's stack is a C function without
    upvalues, as hosts and debug.traceback are. */
-static bool is_plain_c(const ss_lua_layout *layout, lua_State *L, uintptr_t distance)
+static bool is_plain_c(lua_State *L, uintptr_t distance)
 {
-    uintptr_t ci = ss_lua_ci_at_level(L, 0), outer;
+    uintptr_t ci = ss_lua_innermost(L), outer;
 
-    if (!ci || layout->previous == SS_LUA_UNKNOWN || layout->function == SS_LUA_UNKNOWN)
+    if (!ci)
         return false;
-    while ((outer = ss_lua_word(ci + layout->previous)))
+    while ((outer = ss_lua_previous(ci)))
         ci = outer;
-    distance += ss_lua_word(ci + layout->function);
-    return *(const uint8_t *)(distance + sizeof(uintptr_t)) == layout->light_tag;
+    distance += ss_lua_slot_of(ci);
+    return *(const uint8_t *)(distance + sizeof(uintptr_t)) == SSI_LUA_TAG_LIGHT;
 }
 
 int ss_lua_raise_interrupt(lua_State *L)
@@ -107,9 +107,9 @@ int ss_lua_raise_interrupt(lua_State *L)
     const ss_lua_layout *layout = ss_lua_layout_get();
     uintptr_t *handler = NULL;
 
-    if (layout && layout->handler != SS_LUA_UNKNOWN)
+    if (layout && !layout->failure && layout->handler != SS_LUA_UNKNOWN)
         handler = (uintptr_t *)((uintptr_t)L + layout->handler);
-    if (handler && *handler && !is_plain_c(layout, L, *handler))
+    if (handler && *handler && !is_plain_c(L, *handler))
         *handler = 0;
     return lua_error(L);
 }
@@ -118,7 +118,7 @@ void ss_lua_let_hooks_run(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_peek();
 
-    if (layout && layout->hooks != SS_LUA_UNKNOWN)
+    if (layout && !layout->failure && layout->hooks != SS_LUA_UNKNOWN)
         *(volatile uint8_t *)((uintptr_t)L + layout->hooks) = true;
 }
 

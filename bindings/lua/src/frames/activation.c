@@ -68,8 +68,8 @@ static bool needs_loaded_name(const lua_Debug *activation)
     return !ss_lua_called_name(activation) && *activation->what != 'm';
 }
 
-uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                             lua_State *L, uintptr_t ci, stacksplice_trust trust)
+uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
+                             stacksplice_trust trust)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
     const char *loaded = NULL;
@@ -77,7 +77,7 @@ uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *in
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation))
-        loaded = ss_lua_loaded_name(layout, interpreter, L, &activation);
+        loaded = ss_lua_loaded_name(interpreter, &activation);
     return token_of(&activation, loaded, NULL, interpreter->record, trust, &lasting);
 }
 
@@ -98,7 +98,7 @@ static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
 /* The places of an entry's witnesses. */
 static int place_of_witness(const ss_lua_interpreter *interpreter, const ss_lua_keyed_token *entry)
 {
-    return SS_LUA_TOKEN_WITNESS + 2 * (int)(entry - interpreter->cache->sets[0]);
+    return 2 * (int)(entry - interpreter->cache->sets[0]);
 }
 
 bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry)
@@ -130,24 +130,22 @@ static ss_lua_keyed_token *place_for(const ss_lua_interpreter *interpreter,
 }
 
 /* Keep KEY, in this epoch or as long as its witnesses live. */
-static void keep(const ss_lua_layout *layout, const ss_lua_interpreter *interpreter, lua_State *L,
-                 const ss_lua_activation *at, const ss_lua_activation *caller,
-                 ss_lua_keyed_token key)
+static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_lua_activation *at,
+                 const ss_lua_activation *caller, ss_lua_keyed_token key)
 {
     ss_lua_keyed_token *entry = place_for(interpreter, at, caller);
     int place = place_of_witness(interpreter, entry);
 
-    key.witnessed = ss_lua_put_witness(layout, L, at->ci, place) &&
-                    (!caller->pc || ss_lua_put_witness(layout, L, caller->ci, place + 1));
+    key.witnessed = ss_lua_put_witness(L, at->ci, place) &&
+                    (!caller->pc || ss_lua_put_witness(L, caller->ci, place + 1));
     key.epoch = interpreter->keyed ? interpreter->cache->epoch : 0;
     key.token_epoch = interpreter->cache->token_epoch;
     key.number = ++interpreter->cache->last_number;
     *entry = key;
 }
 
-uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                           lua_State *L, const ss_lua_activation *at,
-                           const ss_lua_activation *caller)
+uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
     lua_Debug callee = {.i_ci = (struct CallInfo *)at->callee, .namewhat = ""};
@@ -161,7 +159,7 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation)) {
-        loaded = ss_lua_loaded_name(layout, interpreter, L, &activation);
+        loaded = ss_lua_loaded_name(interpreter, &activation);
         key.closure = loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
     }
@@ -171,6 +169,6 @@ uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *inte
                          STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that distinguishes its calls. */
     if (interpreter->cached && at->pc && lasting)
-        keep(layout, interpreter, L, at, caller, key);
+        keep(interpreter, L, at, caller, key);
     return key.token;
 }

@@ -42,50 +42,14 @@ static inline const char *ss_lua_called_name(const lua_Debug *activation)
                : NULL;
 }
 
-/* The lua_CFunction of a C activation, or 0. */
-uintptr_t ss_lua_c_function_of(const ss_lua_layout *layout, uintptr_t ci);
-
-/* Whether this copy of Lua supports keys for activations. */
-static inline bool ss_lua_has_keys(const ss_lua_layout *layout)
+static inline void ss_lua_activation_read(uintptr_t ci, ss_lua_activation *out)
 {
-    return layout->previous != SS_LUA_UNKNOWN && layout->function != SS_LUA_UNKNOWN &&
-           layout->saved_pc != SS_LUA_UNKNOWN && layout->status != SS_LUA_UNKNOWN;
-}
-
-/* Whether the function of CI, an activation of L, was entered by a tail call, for which Lua dropped
-   the activation of the caller. */
-static inline bool ss_lua_is_tail_call(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
-{
-    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
-
-    if (layout->status != SS_LUA_UNKNOWN)
-        return *(const uint32_t *)(ci + layout->status) & layout->tail;
-    lua_getinfo(L, "t", &activation);
-    return activation.istailcall;
-}
-
-/* Read CI, where keys are allowed. */
-static inline void ss_lua_activation_read(const ss_lua_layout *layout, uintptr_t ci,
-                                          ss_lua_activation *out)
-{
-    uintptr_t slot = ss_lua_word(ci + layout->function);
-
     out->ci = ci;
-    out->outer = ss_lua_word(ci + layout->previous);
-    out->closure = ss_lua_word(slot);
-    out->status = *(const uint32_t *)(ci + layout->status);
-    out->pc = out->callee = 0;
-    if (*(const uint8_t *)(slot + sizeof(uintptr_t)) == layout->lua_tag)
-        out->pc = ss_lua_word(ci + layout->saved_pc);
-}
-
-/*
- * The word in the activation of a Lua function, at CI, from which its registers follow.  They begin
- * there in Lua 5.3, and one slot after its function later.
- */
-static inline uintptr_t ss_lua_registers_word(const ss_lua_layout *layout, uintptr_t ci)
-{
-    return ci + (SS_LUA_HAS_BASE ? layout->saved_pc - sizeof(uintptr_t) : layout->function);
+    out->outer = ss_lua_previous(ci);
+    out->closure = ss_lua_function_of(ci);
+    out->status = ss_lua_status_of(ci);
+    out->pc = ss_lua_is_in_lua(ci) ? ss_lua_pc_of(ci) : 0;
+    out->callee = 0;
 }
 
 /*
@@ -94,19 +58,16 @@ static inline uintptr_t ss_lua_registers_word(const ss_lua_layout *layout, uintp
  * from within any instruction, and is not the function that this one names.  Those stand above the
  * registers in use; the function of a call stands in its instruction's first register.
  */
-static inline void ss_lua_note_callee(const ss_lua_layout *layout, ss_lua_activation *at,
-                                      uintptr_t callee)
+static inline void ss_lua_note_callee(ss_lua_activation *at, uintptr_t callee)
 {
-    enum { SLOT = 2 * sizeof(uintptr_t), INSTRUCTION = 4 };
+    enum { INSTRUCTION = 4 };
     uint32_t instruction;
-    uintptr_t first;
 
-    if (!at->pc || ss_lua_word(callee + layout->previous) != at->ci)
+    if (!at->pc || ss_lua_previous(callee) != at->ci)
         return;
     instruction = *(const uint32_t *)(at->pc - INSTRUCTION);
-    first = ss_lua_word(ss_lua_registers_word(layout, at->ci)) + (SS_LUA_HAS_BASE ? 0 : SLOT);
-    if (ss_lua_word(callee + layout->function) !=
-        first + SLOT * (instruction >> SS_LUA_FIRST_REGISTER_AT & 0xff))
+    if (ss_lua_slot_of(callee) !=
+        ss_lua_registers_of(at->ci) + SSI_LUA_VALUE * (instruction >> SS_LUA_AT_REGISTER & 0xff))
         return;
     at->callee = callee;
     at->pc |= 1; /* its token has the name, too */
@@ -145,14 +106,12 @@ static inline bool ss_lua_entry_holds(const ss_lua_interpreter *interpreter,
 
 /* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key
    for it, or the key is used up. */
-uintptr_t ss_lua_new_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                           lua_State *L, const ss_lua_activation *at,
-                           const ss_lua_activation *caller);
+uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller);
 
 /* The same, by its key if possible. */
-static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                                     lua_State *L, const ss_lua_activation *at,
-                                     const ss_lua_activation *caller)
+static inline uintptr_t ss_lua_token(ss_lua_interpreter *interpreter, lua_State *L,
+                                     const ss_lua_activation *at, const ss_lua_activation *caller)
 {
     if (interpreter->cached && at->pc) {
         ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
@@ -164,23 +123,20 @@ static inline uintptr_t ss_lua_token(const ss_lua_layout *layout, ss_lua_interpr
                 return set[i].token;
             }
     }
-    return ss_lua_new_token(layout, interpreter, L, at, caller);
+    return ss_lua_new_token(interpreter, L, at, caller);
 }
 
 /* The token of the activation CI of L, by asking Lua. */
-uintptr_t ss_lua_asked_token(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                             lua_State *L, uintptr_t ci, stacksplice_trust trust);
+uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
+                             stacksplice_trust trust);
 
 /* The token of the activation CI of L, even if L belongs to a state that we have not opened. */
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
 
-/* The name that package.loaded has for the function of ACTIVATION, which L filled with "S"; or
-   NULL. */
-const char *ss_lua_loaded_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                               lua_State *L, const lua_Debug *activation);
+/* The name that package.loaded has for the function of ACTIVATION, or NULL. */
+const char *ss_lua_loaded_name(ss_lua_interpreter *interpreter, const lua_Debug *activation);
 
 /* The name by which scripts find the function of a C activation, or NULL. */
-const char *ss_lua_c_function_name(const ss_lua_layout *layout, ss_lua_interpreter *interpreter,
-                                   lua_State *L, uintptr_t ci);
+const char *ss_lua_c_function_name(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci);
 
 #endif

@@ -10,6 +10,7 @@ static void begin_epoch(ss_lua_cache *cache)
         return;
     cache->epoch = 1; /* 0 is the epoch of empty entries */
     memset(cache->sets, 0, sizeof cache->sets);
+    memset(cache->names, 0, sizeof cache->names);
 }
 
 bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
@@ -26,25 +27,12 @@ bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
     return lives;
 }
 
-/*
- * The table of witnesses is made once a capture has shown that the state needs it.  Names found
- * without one that are still right become known in this epoch: their functions are alive now, since
- * package.loaded has them.
- */
+/* The table of witnesses is made once a capture has shown that the state needs it. */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)
 {
     ss_lua_cache *cache = ss_lua_cache_of(state);
 
     begin_epoch(cache);
-    if (cache->captures > 0)
+    if (cache->captured)
         ss_lua_make_witnesses(L, SS_LUA_WITNESSES);
-    for (uint32_t i = 0; i < SS_LUA_KNOWN_NAMES; i++) {
-        ss_lua_known_name *known = &cache->names[i];
-
-        if (!known->name[0] || known->witnessed ||
-            !ss_lua_has_global_name(L, known->function, known->name))
-            continue;
-        known->epoch = cache->epoch;
-        known->uses_left = SS_LUA_NAME_USES;
-    }
 }

@@ -1,7 +1,7 @@
 /*
  * What the frame source caches for a state: tokens by key, and names of functions.  Both use
- * addresses as keys.  These are valid while the sentinel of their epoch lives, and after that while
- * their witnesses do.
+ * addresses as keys.  These are valid while the sentinel of their epoch lives; those of tokens after
+ * that, too, while their witnesses do.
  */
 #ifndef SS_LUA_CACHE_H
 #define SS_LUA_CACHE_H
@@ -26,33 +26,20 @@ typedef struct ss_lua_keyed_token {
     uintptr_t token;
 } ss_lua_keyed_token;
 
-/*
- * The name that package.loaded has for a function, or that it has none.  A function's address may
- * be used again after it died, so a name has a witness, and the key also has the epoch and the
- * function's definition.  "None" holds for all functions in Lua of one definition.  After some uses
- * the tables are searched again.
- */
+/* The name that package.loaded has for a function.  After some uses the tables are searched
+   again. */
 typedef struct ss_lua_known_name {
-    const void *function; /* NULL: any of this definition */
-    const char *source;   /* compared, never read */
-    int line_defined;
-    uint32_t epoch;   /* in which it was last known to be right; 0: none */
-    uint32_t capture; /* that searched */
+    const void *function;
+    uint32_t epoch;
     unsigned uses_left;
-    bool witnessed;
     char name[SS_LUA_NAME_SIZE]; /* empty: none, or a longer one */
 } ss_lua_known_name;
 
 enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4, SS_LUA_KNOWN_NAMES = 64 };
 enum { SS_LUA_NAME_USES = 500 };
 
-/* The places of witnesses: two for each token, the function's and the caller's; one for each
-   name. */
-enum {
-    SS_LUA_TOKEN_WITNESS = 0,
-    SS_LUA_NAME_WITNESS = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS,
-    SS_LUA_WITNESSES = SS_LUA_NAME_WITNESS + SS_LUA_KNOWN_NAMES
-};
+/* Two for each token, the function's and the caller's. */
+enum { SS_LUA_WITNESSES = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS };
 
 /* Bounded: a new key replaces another one of its set. */
 typedef struct ss_lua_cache {
@@ -61,7 +48,7 @@ typedef struct ss_lua_cache {
     uint32_t last_number; /* of an entry */
     uint32_t token_epoch; /* the core's, when the sentinel was last checked */
     bool lives;           /* whether the sentinel did then */
-    uint32_t captures;    /* how many looked at the state */
+    bool captured;        /* a capture has looked at the state */
     uint32_t next_victim;
     ss_lua_activation_log *log; /* of the capture that runs, or NULL */
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
@@ -78,9 +65,5 @@ bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state);
 
 /* The member "planted" of ss_lua_frame_source. */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state);
-
-/* Whether NAME, a result of ss_lua_global_name, is still the name of VALUE.  Also false for names
-   that cannot be looked up. [-0, +0, m], three slots */
-bool ss_lua_has_global_name(lua_State *L, const void *value, const char *name);
 
 #endif

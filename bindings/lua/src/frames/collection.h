@@ -60,7 +60,6 @@ typedef struct ss_lua_collection {
     ss_lua_activation_log *log;
     uint32_t site_count, site_room;
     uint32_t source; /* the source that gave our marks */
-    bool keys;       /* activations have keys */
     bool marks;      /* frames have marks */
     bool too_many;
     bool unclaimed_is_missed;
@@ -108,13 +107,13 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L);
 bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end);
 
 /*
- * Where the run that begins at FROM, and is to end at STOP, leaves these frames: at the first
+ * Where the run that begins at CI, and is to end at STOP, leaves these frames: at the first
  * activation that was called from elsewhere; STOP when there is none.  FRAME is where the
  * interpreter's frames of the run begin.  HOOKED, if not 0, is the activation whose hook was called
  * from there: a function in C has no frame yet while the hook of its call runs.
  */
-uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
-                         uintptr_t stop, uintptr_t hooked);
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
+                         uintptr_t hooked);
 
 /* The place where the walk may have lost frames between FRAME and the next site outward, which is
    *NEXT: the first frame after it, which may be the end; SS_LUA_NO_HOLE if there is none. */
@@ -131,7 +130,7 @@ void ss_lua_missed_place(ss_lua_collection *c);
 void ss_lua_splice_all(ss_lua_collection *c);
 
 /* Whether CI, a function in C, is the running activation of L, and there is room on L's stack. */
-bool ss_lua_rests(const ss_lua_layout *layout, lua_State *L, uintptr_t ci);
+bool ss_lua_rests(lua_State *L, uintptr_t ci);
 
 /* Report to the core what all that was spliced follows from. */
 void ss_lua_report_words(const ss_lua_collection *c);

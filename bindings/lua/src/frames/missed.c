@@ -38,21 +38,20 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
 }
 
 /* The innermost activation of FUNCTION from FROM outward up to STOP; 0 when there is none. */
-static uintptr_t find_activation(const ss_lua_layout *layout, ss_lua_cursor from, uintptr_t stop,
-                                 uintptr_t function)
+static uintptr_t find_activation(uintptr_t from, uintptr_t stop, uintptr_t function)
 {
-    for (uint32_t i = 0; from.ci && from.ci != stop && i < SS_LUA_RUN_LIMIT; i++) {
-        if (ss_lua_c_function_of(layout, from.ci) == function)
-            return from.ci;
-        ss_lua_step(layout, &from);
-    }
+    uintptr_t ci = from;
+
+    for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
+        if (ss_lua_c_function_of(ci) == function)
+            return ci;
     return 0;
 }
 
 /* The range of activations that the missed site number WHICH divides. */
 typedef struct range {
-    ss_lua_cursor from;
-    uintptr_t stop;
+    lua_State *L;
+    uintptr_t from, stop;
     uintptr_t *cut; /* what must end at the called activation; NULL: nothing is inside */
     ss_lua_call_site *site;
 } range;
@@ -77,23 +76,18 @@ static bool find_range(ss_lua_collection *c, uint32_t which, uint32_t outer, ran
             break;
         if (!c->sites[site->first ? i : site->latest].closed &&
             (L ? site->L == L : site->stop == 0)) {
-            *found = (range){{site->L, site->ci, 0}, site->stop, &site->stop, site};
-            if (!site->hook)
-                ss_lua_step(c->layout, &found->from);
+            *found = (range){site->L, site->hook ? site->ci : ss_lua_outer(site->ci), site->stop,
+                             &site->stop, site};
             return true;
         }
     }
     if (inner && (L ? inner->L == L : inner->stop == 0)) {
-        *found = (range){{inner->L, inner->ci, 0}, inner->stop, &inner->stop, inner->site};
-        ss_lua_step(c->layout, &found->from);
+        *found = (range){inner->L, ss_lua_outer(inner->ci), inner->stop, &inner->stop, inner->site};
         return true;
     }
     if (!L || !c->sites[outer].first || c->sites[outer].sited)
         return false;
-    found->from = (ss_lua_cursor){L, ss_lua_ci_at_level(L, 0), 0};
-    found->stop = c->sites[outer].ci;
-    found->cut = NULL;
-    found->site = &c->sites[outer];
+    *found = (range){L, ss_lua_innermost(L), c->sites[outer].ci, NULL, &c->sites[outer]};
     return true;
 }
 
@@ -106,13 +100,13 @@ static void place(ss_lua_collection *c, uint32_t which)
 
     while (outer < c->site_count && c->sites[outer].frame < missed->frame)
         outer++;
-    if (c->layout->previous == SS_LUA_UNKNOWN || !find_range(c, which, outer, &in))
+    if (!find_range(c, which, outer, &in))
         return;
-    ci = find_activation(c->layout, in.from, in.stop, c->walk->frames[missed->frame - 1].function);
+    ci = find_activation(in.from, in.stop, c->walk->frames[missed->frame - 1].function);
     /* If nothing is inside, the called function must be the running one. */
-    if (!ci || (!in.cut && ci != in.from.ci))
+    if (!ci || (!in.cut && ci != in.from))
         return;
-    missed->L = in.from.L;
+    missed->L = in.L;
     missed->site = in.site;
     missed->ci = ci;
     missed->stop = in.stop;

@@ -36,13 +36,13 @@ static bool wants_name(uintptr_t function)
 /* Give the core the scripts' name of a C function whose own frame is on the stack. */
 static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
-    uintptr_t function = ss_lua_c_function_of(c->layout, site->ci);
+    uintptr_t function = ss_lua_c_function_of(site->ci);
     const char *name;
 
     if (!function || c->walk->frames[site->frame - 1].function != function ||
         !site->interpreter->rest || !wants_name(function))
         return;
-    name = ss_lua_c_function_name(c->layout, site->interpreter, site->L, site->ci);
+    name = ss_lua_c_function_name(site->interpreter, site->L, site->ci);
     if (name)
         (void)stacksplice_name_function(function, "lua", name);
 }
@@ -58,7 +58,7 @@ static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *
 {
     const stacksplice_native_frame *frames = c->walk->frames;
     bool among = site->frame > 0 && ss_lua_mark_of(c, site->frame - 1) == SS_LUA_MARK_NEAR &&
-                 frames[site->frame - 1].function == ss_lua_c_function_of(c->layout, site->ci);
+                 frames[site->frame - 1].function == ss_lua_c_function_of(site->ci);
 
     for (uint32_t i = 0; i < site->frame; i++) {
         uint8_t mark = ss_lua_mark_of(c, i);
@@ -71,9 +71,9 @@ static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *
     return false;
 }
 
-bool ss_lua_rests(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+bool ss_lua_rests(lua_State *L, uintptr_t ci)
 {
-    return ss_lua_ci_at_level(L, 0) == ci && ss_lua_has_room(layout, L, ROOM_FOR_NAMES);
+    return ss_lua_innermost(L) == ci && ss_lua_has_room(L, ROOM_FOR_NAMES);
 }
 
 /* Whether the coroutine of a site is suspended in the C function that the site called. */
@@ -81,7 +81,7 @@ static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
 
-    return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(c->layout, site->L, site->ci);
+    return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(site->L, site->ci);
 }
 
 /* Decide what may be done with the innermost coroutine of each state, and log the coroutines. */
@@ -99,7 +99,7 @@ static void open_interpreters(ss_lua_collection *c)
         opened++;
         if (!interpreter->rest && rests_at(c, i))
             interpreter->rest = c->sites[i].L;
-        interpreter->cached = interpreter->rest && interpreter->record && c->keys;
+        interpreter->cached = interpreter->rest && interpreter->record;
         if (interpreter->cached)
             interpreter->keyed = ss_lua_cache_is_true(interpreter->rest, interpreter->record);
     }
@@ -117,27 +117,19 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
     const ss_lua_call_site *site = &c->sites[index];
     uint32_t inner = index ? site[-1].frame + site[-1].hidden : 0;
     uint32_t at = site->frame ? site->frame - 1 : 0;
-    ss_lua_cursor from = {site->L, ss_lua_ci_at_level(site->L, 0), 0};
-    lua_Debug activation = {.i_ci = (struct CallInfo *)from.ci};
-    uintptr_t function;
+    uintptr_t ci = ss_lua_innermost(site->L), function;
 
-    if (from.ci == 0 || from.ci == site->ci)
+    if (ci == 0 || ci == site->ci)
         return true;
-    lua_getinfo(site->L, "S", &activation);
-    if (*activation.what == 'C') {
-        function = ss_lua_c_function_of(c->layout, from.ci);
-        for (uint32_t i = inner; function && i < at; i++)
-            if (c->walk->frames[i].function == function) {
-                ss_lua_step(c->layout, &from);
-                return ss_lua_splice(c, i + 1, 0) &&
-                       ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
-            }
-    }
+    function = ss_lua_c_function_of(ci);
+    for (uint32_t i = inner; function && i < at; i++)
+        if (c->walk->frames[i].function == function)
+            return ss_lua_splice(c, i + 1, 0) &&
+                   ss_lua_push_run(c, site, ss_lua_outer(ci), STACKSPLICE_TRUST_INFERRED, site->ci);
     /* Lua code that is in no call to C runs in a frame between these two. */
     return ss_lua_splice(c, at < inner ? inner : at, 0) &&
-           (*activation.what != 'C' ||
-            ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))) &&
-           ss_lua_push_run(c, site, from, STACKSPLICE_TRUST_INFERRED, site->ci);
+           (!function || ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))) &&
+           ss_lua_push_run(c, site, ci, STACKSPLICE_TRUST_INFERRED, site->ci);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------*/
@@ -147,20 +139,19 @@ static bool push_unsited(ss_lua_collection *c, uint32_t index)
  * (`return stacksplice_lua_raise(L, hr);`), and our frames are not shown.  The activation of a
  * module function is ours too.
  */
-static bool lost_its_frame(const ss_lua_collection *c, const ss_lua_call_site *site)
+static bool lost_its_frame(const ss_lua_call_site *site)
 {
     uintptr_t function;
 
     if (site->frame > 0 || site->hook)
         return false;
-    function = ss_lua_c_function_of(c->layout, site->ci);
+    function = ss_lua_c_function_of(site->ci);
     return function && !ss_lua_is_own_function(function);
 }
 
 static bool splice_site(ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
-    ss_lua_cursor from = {site->L, site->ci, 0};
 
     if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
         return false;
@@ -176,13 +167,11 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
     }
     if (!ss_lua_splice(c, site->frame, site->hidden))
         return false;
-    if (lost_its_frame(c, site) && !ss_lua_push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
+    if (lost_its_frame(site) && !ss_lua_push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
-    if (c->layout->previous == SS_LUA_UNKNOWN)
-        ss_lua_cursor_place(&from);
-    if (!site->hook && from.ci)
-        ss_lua_step(c->layout, &from);
-    return ss_lua_push_run_here(c, site, site->frame, from, STACKSPLICE_TRUST_EXACT, site->stop);
+    return ss_lua_push_run_here(c, site, site->frame,
+                                site->hook ? site->ci : ss_lua_outer(site->ci),
+                                STACKSPLICE_TRUST_EXACT, site->stop);
 }
 
 /* Whether FRAME is that of the C library's abort, or code that called it and that the compiler has
@@ -208,7 +197,6 @@ static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 {
     for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
         const ss_lua_missed *missed = &c->missed[c->missed_pushed];
-        ss_lua_cursor from = {missed->L, missed->ci, 0};
 
         if (missed->frame >= end)
             return true;
@@ -221,9 +209,8 @@ static bool push_missed_until(ss_lua_collection *c, uint32_t end)
                 return false;
             continue;
         }
-        ss_lua_step(c->layout, &from);
-        if (!ss_lua_push_run_here(c, missed->site, missed->frame, from, STACKSPLICE_TRUST_INFERRED,
-                                  missed->stop))
+        if (!ss_lua_push_run_here(c, missed->site, missed->frame, ss_lua_outer(missed->ci),
+                                  STACKSPLICE_TRUST_INFERRED, missed->stop))
             return false;
     }
     return true;
@@ -255,18 +242,18 @@ static const ss_lua_state *state_capturing(const stacksplice_walk *walk)
 /* Without native frames we know only the coroutine in which a function of ours captures. */
 static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
 {
-    ss_lua_cursor from = {state->capturing, ss_lua_ci_at_level(state->capturing, 0), 0};
-    ss_lua_call_site site = {
-        .L = from.L, .first = true, .interpreter = ss_lua_interpreter_of(c, from.L)};
+    lua_State *L = state->capturing;
+    ss_lua_call_site site = {.L = L, .first = true, .interpreter = ss_lua_interpreter_of(c, L)};
+    uintptr_t ci = ss_lua_innermost(L);
 
     c->log = ss_lua_cache_of(state)->log;
-    ss_lua_log_coroutine(c, from.L);
-    if (from.ci && ss_lua_is_own_function(ss_lua_c_function_of(c->layout, from.ci)))
-        ss_lua_step(c->layout, &from);
+    ss_lua_log_coroutine(c, L);
+    if (ci && ss_lua_is_own_function(ss_lua_c_function_of(ci)))
+        ci = ss_lua_outer(ci);
     (void)(ss_lua_splice(c, 0, 0) &&
            ss_lua_push(c, ss_lua_gap("without native frames, only the running "
                                      "coroutine's frames known")) &&
-           ss_lua_push_run(c, &site, from, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
+           ss_lua_push_run(c, &site, ci, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
 }
 
 /* Splice what belongs to the found sites. */

@@ -10,25 +10,6 @@
  */
 #include "frames/collection.h"
 
-/* Where the CallInfo does not tell.  A function of its own: lua_Debug is large. */
-static SS_LUA_NOINLINE bool lua_says_c(const ss_lua_cursor *at)
-{
-    lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
-
-    lua_getinfo(at->L, "S", &activation);
-    return *activation.what == 'C';
-}
-
-static inline bool is_c(const ss_lua_layout *layout, const ss_lua_cursor *at)
-{
-    uintptr_t slot;
-
-    if (layout->function == SS_LUA_UNKNOWN || !layout->lua_tag)
-        return lua_says_c(at);
-    slot = ss_lua_word(at->ci + layout->function);
-    return *(const uint8_t *)(slot + sizeof(uintptr_t)) != layout->lua_tag;
-}
-
 /* The first frame outward of FRAME that is a site, or the number of frames. */
 static uint32_t next_site(const ss_lua_collection *c, uint32_t frame)
 {
@@ -38,14 +19,12 @@ static uint32_t next_site(const ss_lua_collection *c, uint32_t frame)
     return c->walk->frame_count;
 }
 
-uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, ss_lua_cursor from,
-                         uintptr_t stop, uintptr_t hooked)
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
+                         uintptr_t hooked)
 {
-    for (uint32_t i = 0; from.ci && from.ci != stop && i < SS_LUA_RUN_LIMIT; i++) {
-        if (from.ci != hooked && is_c(c->layout, &from))
-            return ss_lua_resumes_between(c, frame, next_site(c, frame)) ? stop : from.ci;
-        ss_lua_step(c->layout, &from);
-    }
+    for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
+        if (ci != hooked && !ss_lua_is_in_lua(ci))
+            return ss_lua_resumes_between(c, frame, next_site(c, frame)) ? stop : ci;
     return stop;
 }
 

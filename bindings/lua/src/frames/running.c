@@ -73,28 +73,27 @@ static bool read_word(uintptr_t address, uintptr_t *word)
 }
 
 /* Whether L runs a function of Lua: neither suspended, nor ended, nor in a function in C. */
-static bool runs_lua(const ss_lua_layout *layout, lua_State *L)
+static bool runs_lua(lua_State *L)
 {
-    uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_ci_at_level(L, 0) : 0, slot, tag, function;
+    uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_innermost(L) : 0, slot, tag, function;
 
-    return ci && layout->function != SS_LUA_UNKNOWN && layout->lua_tag &&
-           read_word(ci + layout->function, &slot) && read_word(slot + sizeof slot, &tag) &&
-           (uint8_t)tag == layout->lua_tag && read_word(slot, &function) &&
-           read_word(function, &function);
+    return ci && read_word(ci + SSI_LUA_CALL_FUNCTION, &slot) &&
+           read_word(slot + sizeof slot, &tag) && (uint8_t)tag == SSI_LUA_TAG_LUA &&
+           read_word(slot, &function) && read_word(function, &function);
 }
 
 /* The coroutine that the function of SITE has resumed or is closing: coroutine.wrap has it as an
    upvalue, others as an argument.  None but one that runs now is in Lua code. */
-static lua_State *entered_by(const ss_lua_layout *layout, const ss_lua_call_site *site)
+static lua_State *entered_by(const ss_lua_call_site *site)
 {
     lua_State *parent = site->L, *found;
 
-    if (site->hook || ss_lua_ci_at_level(parent, 0) != site->ci)
+    if (site->hook || ss_lua_innermost(parent) != site->ci)
         return NULL;
     found = lua_tothread(parent, lua_upvalueindex(1));
     for (int i = 1; !found && i <= lua_gettop(parent); i++)
         found = lua_tothread(parent, i);
-    return found && found != parent && runs_lua(layout, found) ? found : NULL;
+    return found && found != parent && runs_lua(found) ? found : NULL;
 }
 
 static bool lies_in(const ss_lua_collection *c, const loop *in, lua_State *L)
@@ -143,7 +142,7 @@ static lua_State *state_in(const ss_lua_collection *c, const loop *in)
             return NULL;
         found = state->main;
     }
-    return found && runs_lua(c->layout, found) ? found : NULL;
+    return found && runs_lua(found) ? found : NULL;
 }
 
 bool ss_lua_push_running(ss_lua_collection *c)
@@ -156,7 +155,7 @@ bool ss_lua_push_running(ss_lua_collection *c)
     stacksplice_walk_refuse(c->walk); /* it depends on more than is reported */
     *site = (ss_lua_call_site){.first = true};
     if (c->site_count)
-        site->L = entered_by(c->layout, &c->sites[0]);
+        site->L = entered_by(&c->sites[0]);
     else if (!in.resumed)
         site->L = state_in(c, &in);
     if (!site->L)
@@ -167,7 +166,6 @@ bool ss_lua_push_running(ss_lua_collection *c)
     site->interpreter = ss_lua_interpreter_of(c, site->L);
     ss_lua_log_coroutine(c, site->L);
     return ss_lua_splice(c, in.first, in.end - in.first) &&
-           ss_lua_push_run_here(c, site, in.first,
-                                (ss_lua_cursor){site->L, ss_lua_ci_at_level(site->L, 0), 0},
+           ss_lua_push_run_here(c, site, in.first, ss_lua_innermost(site->L),
                                 STACKSPLICE_TRUST_INFERRED, 0);
 }

@@ -51,7 +51,7 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
         return interpreter;
     }
     interpreter->cache = ss_lua_cache_of(interpreter->record);
-    interpreter->cache->captures++;
+    interpreter->cache->captured = true;
     interpreter->rest = interpreter->record->capturing;
     if (interpreter->rest && !c->capturing)
         c->capturing = interpreter->rest;
@@ -61,15 +61,13 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
 }
 
 /* Whether CI is an activation of L, whose innermost one it mostly is. */
-static bool is_activation(const ss_lua_layout *layout, lua_State *L, uintptr_t ci)
+static bool is_activation(lua_State *L, uintptr_t ci)
 {
-    ss_lua_cursor at = {L, ss_lua_ci_at_level(L, 0), 0};
+    uintptr_t at = ss_lua_innermost(L);
 
-    if (layout->previous == SS_LUA_UNKNOWN)
-        return true;
-    for (uint32_t i = 0; at.ci && at.ci != ci && i < SS_LUA_RUN_LIMIT; i++)
-        ss_lua_step(layout, &at);
-    return at.ci != 0;
+    for (uint32_t i = 0; at && at != ci && i < SS_LUA_RUN_LIMIT; i++)
+        at = ss_lua_outer(at);
+    return at != 0;
 }
 
 /* Link the site to the next one further in of the same coroutine, if there is one. */
@@ -90,7 +88,7 @@ static void link_site(ss_lua_collection *c, uint16_t index)
         return;
     }
     site->interpreter = ss_lua_interpreter_of(c, site->L);
-    site->closed = !is_activation(c->layout, site->L, site->ci);
+    site->closed = !is_activation(site->L, site->ci);
     site->latest = index;
     site->next_thread = *chain;
     *chain = index;

@@ -34,7 +34,6 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->walk = walk;
     c->layout = layout;
     c->interpreter_count = c->site_count = 0;
-    c->keys = ss_lua_has_keys(layout);
     c->marks = ss_lua_has_marks();
     c->source = walk->source;
     c->too_many = c->unclaimed_is_missed = false;

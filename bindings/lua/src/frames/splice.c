@@ -36,29 +36,15 @@ static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *
 bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust)
 {
-    return push_token(c, ss_lua_asked_token(c->layout, site->interpreter, site->L, ci, trust),
-                      site->L, ci, ss_lua_is_tail_call(c->layout, site->L, ci));
+    return push_token(c, ss_lua_asked_token(site->interpreter, site->L, ci, trust), site->L, ci,
+                      ss_lua_is_tail_call(ci));
 }
 
 static inline bool push_keyed(ss_lua_collection *c, const ss_lua_call_site *site,
                               const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    return push_token(c, ss_lua_token(c->layout, site->interpreter, site->L, at, caller), site->L,
-                      at->ci, at->status & c->layout->tail);
-}
-
-/* Push one activation whose caller is not known yet. */
-static bool push_one(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
-                     stacksplice_trust trust)
-{
-    ss_lua_activation at, caller = {0};
-
-    if (!c->keys || trust != STACKSPLICE_TRUST_EXACT)
-        return ss_lua_push_asked(c, site, ci, trust);
-    ss_lua_activation_read(c->layout, ci, &at);
-    if (at.outer)
-        ss_lua_activation_read(c->layout, at.outer, &caller);
-    return push_keyed(c, site, &at, &caller);
+    return push_token(c, ss_lua_token(site->interpreter, site->L, at, caller), site->L, at->ci,
+                      at->status & SS_LUA_TAIL_CALLED);
 }
 
 /*
@@ -71,9 +57,9 @@ static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, u
 {
     ss_lua_activation pair[2], *at = &pair[0], *caller = &pair[1], *passed;
 
-    ss_lua_read_outside(c->layout, site, *ci, at);
+    ss_lua_read_outside(site, *ci, at);
     do {
-        ss_lua_activation_read(c->layout, at->outer, caller);
+        ss_lua_activation_read(at->outer, caller);
         if (!push_keyed(c, site, at, caller))
             return false;
         if (!caller->outer) {
@@ -88,52 +74,44 @@ static bool push_keyed_run(ss_lua_collection *c, const ss_lua_call_site *site, u
     return true;
 }
 
-/* Push the activations from AT outward, up to but without STOP, at most LIMIT; AT becomes the first
-   one left. */
-static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor *at,
+/* The same, also where only Lua is to say what they are. */
+static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t *ci,
                       stacksplice_trust trust, uint32_t limit, uintptr_t stop)
 {
-    if (!at->ci || at->ci == stop || !limit)
+    if (!*ci || *ci == stop || !limit)
         return true;
-    if (c->keys && trust == STACKSPLICE_TRUST_EXACT)
-        return push_keyed_run(c, site, &at->ci, limit, stop);
-    for (; at->ci && at->ci != stop && limit; limit--) {
-        if (!push_one(c, site, at->ci, trust))
+    if (trust == STACKSPLICE_TRUST_EXACT)
+        return push_keyed_run(c, site, ci, limit, stop);
+    for (; *ci && *ci != stop && limit; limit--, *ci = ss_lua_outer(*ci))
+        if (!ss_lua_push_asked(c, site, *ci, trust))
             return false;
-        ss_lua_step(c->layout, at);
-    }
     return true;
 }
 
-/* Push the activations from AT outward, up to but without STOP (0: to the end).  Of a long run push
-   both ends, since no stack keeps more. */
-bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
+/* Of a long run push both ends, since no stack keeps more. */
+bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                      stacksplice_trust trust, uintptr_t stop)
 {
     uint32_t ends = c->walk->run_ends, length;
-    uintptr_t cut;
 
-    if (!push_part(c, site, &at, trust, ends, stop))
+    if (!push_part(c, site, &ci, trust, ends, stop))
         return false;
-    if (at.ci && at.ci != stop) {
-        length = ss_lua_run_length(c->layout, at, stop);
+    if (ci && ci != stop) {
+        length = ss_lua_run_length(ci, stop);
         if (length > ends && !ss_lua_push(c, stacksplice_left_out(length - ends)))
             return false;
         for (; length > ends; length--)
-            ss_lua_step(c->layout, &at);
-        if (!push_part(c, site, &at, trust, length, stop))
+            ci = ss_lua_outer(ci);
+        if (!push_part(c, site, &ci, trust, length, stop))
             return false;
     }
-    if (!at.ci && stop &&
-        c->layout->previous !=
-            SS_LUA_UNKNOWN) /* that is no activation of this coroutine any more */
+    if (!ci && stop) /* that is no activation of this coroutine any more */
         c->sites[site->first ? site - c->sites : site->latest].closed = true;
-    cut = ss_lua_run_cut(c->layout, &at);
-    return !cut || ss_lua_push(c, cut);
+    return true;
 }
 
 bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
-                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop)
+                          uintptr_t from, stacksplice_trust trust, uintptr_t stop)
 {
     uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
     uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
@@ -153,22 +131,21 @@ bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, ui
 
 /* ---- Behind a hole of the walk ---------------------------------------------------------------*/
 
-/* The first activation from AT outward whose function has its frame from *FRAME on; *FRAME becomes
-   that frame.  It ends if there is none. */
-static ss_lua_cursor next_with_frame(const ss_lua_collection *c, ss_lua_cursor at, uint32_t *frame)
+/* The first activation from CI outward whose function has its frame from *FRAME on; *FRAME becomes
+   that frame.  0 if there is none. */
+static uintptr_t next_with_frame(const ss_lua_collection *c, uintptr_t ci, uint32_t *frame)
 {
-    for (uint32_t n = 0; at.ci && at.ci != c->rest.stop && n < SS_LUA_RUN_LIMIT; n++) {
-        uintptr_t function = ss_lua_c_function_of(c->layout, at.ci);
+    for (uint32_t n = 0; ci && ci != c->rest.stop && n < SS_LUA_RUN_LIMIT; n++) {
+        uintptr_t function = ss_lua_c_function_of(ci);
 
         for (uint32_t i = *frame; function && i < c->rest.end; i++)
             if (c->walk->frames[i].function == function) {
                 *frame = i;
-                return at;
+                return ci;
             }
-        ss_lua_step(c->layout, &at);
+        ci = ss_lua_outer(ci);
     }
-    at.ci = 0;
-    return at;
+    return 0;
 }
 
 bool ss_lua_push_rest(ss_lua_collection *c)
@@ -176,21 +153,18 @@ bool ss_lua_push_rest(ss_lua_collection *c)
     const ss_lua_rest *rest = &c->rest;
     uint32_t frame = rest->frame < c->spliced ? c->spliced : rest->frame;
     bool ended = frame == c->walk->frame_count;
-    ss_lua_cursor from = {rest->site->L, rest->ci, 0}, at;
+    uintptr_t from = rest->ci, at;
 
-    if (c->layout->previous == SS_LUA_UNKNOWN)
-        ss_lua_cursor_place(&from);
     if (!ss_lua_splice(c, frame, 0) ||
         (ended && stacksplice_has_other_sources("lua") &&
          !ss_lua_push(c, ss_lua_gap("without native frames, order relative to other languages "
                                     "unknown"))))
         return false;
-    while ((at = next_with_frame(c, from, &frame)).ci) {
-        if (!ss_lua_push_run(c, rest->site, from, STACKSPLICE_TRUST_INFERRED, at.ci) ||
+    while ((at = next_with_frame(c, from, &frame))) {
+        if (!ss_lua_push_run(c, rest->site, from, STACKSPLICE_TRUST_INFERRED, at) ||
             !ss_lua_splice(c, ++frame, 0))
             return false;
-        from = at;
-        ss_lua_step(c->layout, &from);
+        from = ss_lua_outer(at);
     }
     c->rest.ci = 0;
     return ss_lua_push_run(c, rest->site, from,

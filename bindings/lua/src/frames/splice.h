@@ -20,20 +20,20 @@ static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
 
 /* Read CI, an activation outside of SITE; with its callee if that is the site's function.  Not only
    where the walk has a frame of that: captures that begin further outward must give the same token. */
-static inline void ss_lua_read_outside(const ss_lua_layout *layout, const ss_lua_call_site *site,
-                                       uintptr_t ci, ss_lua_activation *out)
+static inline void ss_lua_read_outside(const ss_lua_call_site *site, uintptr_t ci,
+                                       ss_lua_activation *out)
 {
-    ss_lua_activation_read(layout, ci, out);
+    ss_lua_activation_read(ci, out);
     if (site->ci && !site->hook)
-        ss_lua_note_callee(layout, out, site->ci);
+        ss_lua_note_callee(out, site->ci);
 }
 
 /* Push the activation CI by asking Lua. */
 bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust);
 
-/* Push the activations from AT outward, up to but without STOP (0: to the end). */
-bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_cursor at,
+/* Push the activations from CI outward, up to but without STOP (0: to the end). */
+bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                      stacksplice_trust trust, uintptr_t stop);
 
 /*
@@ -41,7 +41,7 @@ bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, ss_lua_
  * continues elsewhere, push a gap; if it may continue where the walk has lost frames, note the rest.
  */
 bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
-                          ss_lua_cursor from, stacksplice_trust trust, uintptr_t stop);
+                          uintptr_t from, stacksplice_trust trust, uintptr_t stop);
 
 /* Push the rest that was noted, in its place. */
 bool ss_lua_push_rest(ss_lua_collection *c);

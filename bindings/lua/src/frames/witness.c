@@ -1,5 +1,7 @@
 #include "frames/witness.h"
 
+#include "calibrate/call_info.h"
+
 enum { ROOM_FOR_A_WITNESS = 4 };
 
 /* The place of the table in the metatable of the sentinels, which all copies of the binding
@@ -37,25 +39,23 @@ void ss_lua_make_witnesses(lua_State *L, int places)
     lua_pop(L, 1);
 }
 
-bool ss_lua_has_room(const ss_lua_layout *layout, lua_State *L, int slots)
+bool ss_lua_has_room(lua_State *L, int slots)
 {
     lua_Debug innermost;
     uintptr_t ci, room;
 
-    if (!lua_getstack(L, 0, &innermost) || layout->top == SS_LUA_UNKNOWN ||
-        layout->function == SS_LUA_UNKNOWN)
+    if (!lua_getstack(L, 0, &innermost))
         return false;
     ci = (uintptr_t)innermost.i_ci;
-    room = (ss_lua_word(ci + layout->top) - ss_lua_word(ci + layout->function)) /
-           (2 * sizeof(uintptr_t));
+    room = (ss_lua_word(ci + SSI_LUA_CALL_TOP) - ss_lua_slot_of(ci)) / SSI_LUA_VALUE;
     return room >= (uintptr_t)lua_gettop(L) + 1 + (uintptr_t)slots;
 }
 
-bool ss_lua_put_witness(const ss_lua_layout *layout, lua_State *L, uintptr_t ci, int place)
+bool ss_lua_put_witness(lua_State *L, uintptr_t ci, int place)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
 
-    if (!ss_lua_has_room(layout, L, ROOM_FOR_A_WITNESS) || !push_witnesses(L))
+    if (!ss_lua_has_room(L, ROOM_FOR_A_WITNESS) || !push_witnesses(L))
         return false;
     lua_getinfo(L, "f", &activation);
     lua_rawseti(L, -2, place + 1);

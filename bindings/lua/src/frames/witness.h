@@ -6,7 +6,6 @@
 #ifndef SS_LUA_WITNESS_H
 #define SS_LUA_WITNESS_H
 
-#include "calibrate/calibrate.h"
 #include "life/state.h"
 
 /* Make a table with so many PLACES, unless the state has one. [-0, +0, m], 4 slots */
@@ -14,12 +13,12 @@ void ss_lua_make_witnesses(lua_State *L, int places);
 
 /* Put the function of CI, an activation of L, into PLACE.  Returns false without a table or without
    known room in L, which is suspended in C. [-0, +0, -] */
-bool ss_lua_put_witness(const ss_lua_layout *layout, lua_State *L, uintptr_t ci, int place);
+bool ss_lua_put_witness(lua_State *L, uintptr_t ci, int place);
 
 /* Whether the COUNT witnesses from PLACE on live. [-0, +0, -], 3 slots */
 bool ss_lua_witnesses_live(lua_State *L, int place, int count);
 
 /* Whether L, suspended in C, is known to have room for SLOTS above its top. [-0, +0, -] */
-bool ss_lua_has_room(const ss_lua_layout *layout, lua_State *L, int slots);
+bool ss_lua_has_room(lua_State *L, int slots);
 
 #endif

@@ -28,7 +28,7 @@ static int interpreter_holds(const uintptr_t *data)
 
     if (ss_lua_cache_of(state)->log || state->capturing != (ci ? NULL : L) ||
         atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX) ||
-        (ci && !ss_lua_rests(ss_lua_layout_peek(), L, ci)))
+        (ci && !ss_lua_rests(L, ci)))
         return 0;
     (void)ss_lua_cache_is_true(L, state);
     return 1;
@@ -42,7 +42,7 @@ static int coroutine_holds(const uintptr_t *data)
     lua_State *L = (lua_State *)data[THREAD];
 
     return (uintptr_t)lua_topointer(L, LUA_REGISTRYINDEX) == data[REGISTRY] &&
-           (!data[INNERMOST] || ss_lua_ci_at_level(L, 0) == data[INNERMOST]);
+           (!data[INNERMOST] || ss_lua_innermost(L) == data[INNERMOST]);
 }
 
 enum { ENTRY = RECORD + 1, NUMBER };
@@ -91,7 +91,7 @@ static void check_interpreter(const ss_lua_collection *c, const ss_lua_interpret
         [THREAD] = (uintptr_t)of->rest, [RECORD] = (uintptr_t)of->record};
 
     if (of->rest != of->record->capturing)
-        data[SUSPENDED_AT] = ss_lua_ci_at_level(of->rest, 0);
+        data[SUSPENDED_AT] = ss_lua_innermost(of->rest);
     stacksplice_walk_check(c->walk, interpreter_holds, data);
 }
 
@@ -102,7 +102,7 @@ static void check_coroutine(const ss_lua_collection *c, const ss_lua_call_site *
 
     if (!c->capturing) {
         data[INNERMOST] = site->ci;
-        if (ss_lua_ci_at_level(site->L, 0) != site->ci)
+        if (ss_lua_innermost(site->L) != site->ci)
             stacksplice_walk_refuse(c->walk); /* something runs inside without a site */
     }
     stacksplice_walk_check(c->walk, coroutine_holds, data);
@@ -110,20 +110,14 @@ static void check_coroutine(const ss_lua_collection *c, const ss_lua_call_site *
 
 /* ---- Activations ------------------------------------------------------------------------------*/
 
-static uint8_t tag_of(const ss_lua_layout *layout, uintptr_t ci)
-{
-    return *(const uint8_t *)(ss_lua_word(ci + layout->function) + sizeof(uintptr_t));
-}
-
 /* The statuses and the kinds of functions of COUNT activations from CI on, as one number. */
-static uintptr_t hash_of_run(const ss_lua_layout *layout, uintptr_t ci, uintptr_t count)
+static uintptr_t hash_of_run(uintptr_t ci, uintptr_t count)
 {
     uintptr_t hash = count;
 
-    for (; count; count--) {
-        hash = (hash ^ *(const uint32_t *)(ci + layout->status)) * UINT64_C(0x9e3779b97f4a7c15);
-        hash += tag_of(layout, ci);
-        ci = ss_lua_word(ci + layout->previous);
+    for (; count; count--, ci = ss_lua_previous(ci)) {
+        hash = (hash ^ ss_lua_status_of(ci)) * UINT64_C(0x9e3779b97f4a7c15);
+        hash += ss_lua_tag_of(ci);
     }
     return hash;
 }
@@ -133,7 +127,7 @@ enum { FIRST, COUNT, HASH };
 /* For what is not a whole word: what lies beside it may never have been set. */
 static int run_holds(const uintptr_t *data)
 {
-    return hash_of_run(ss_lua_layout_peek(), data[FIRST], data[COUNT]) == data[HASH];
+    return hash_of_run(data[FIRST], data[COUNT]) == data[HASH];
 }
 
 static void check_run(const ss_lua_collection *c, uintptr_t first, uintptr_t count)
@@ -141,19 +135,19 @@ static void check_run(const ss_lua_collection *c, uintptr_t first, uintptr_t cou
     stacksplice_walk_check(
         c->walk, run_holds,
         (uintptr_t[STACKSPLICE_CHECK_WORDS]){
-            [FIRST] = first, [COUNT] = count, [HASH] = hash_of_run(c->layout, first, count)});
+            [FIRST] = first, [COUNT] = count, [HASH] = hash_of_run(first, count)});
 }
 
 /* Report the words of CI; whether its function is one in Lua. */
 static bool report_activation(const ss_lua_collection *c, uintptr_t ci)
 {
-    bool in_lua = tag_of(c->layout, ci) == c->layout->lua_tag;
+    bool in_lua = ss_lua_is_in_lua(ci);
 
-    report(c, ci + c->layout->function);
-    report(c, ci + c->layout->previous);
+    report(c, ci + SSI_LUA_CALL_FUNCTION);
+    report(c, ci + SSI_LUA_CALL_PREVIOUS);
     if (in_lua) {
-        report(c, ci + c->layout->saved_pc);
-        report(c, ss_lua_registers_word(c->layout, ci));
+        report(c, ci + SS_LUA_AT_PC);
+        report(c, ci + SS_LUA_AT_REGISTERS);
     }
     return in_lua;
 }
@@ -176,15 +170,15 @@ static void report_token(const ss_lua_collection *c, const ss_lua_call_site *sit
     ss_lua_activation at, caller;
     ss_lua_keyed_token *entry;
 
-    ss_lua_read_outside(c->layout, site, ci, &at);
-    ss_lua_activation_read(c->layout, at.outer, &caller);
+    ss_lua_read_outside(site, ci, &at);
+    ss_lua_activation_read(at.outer, &caller);
     entry = entry_of(interpreter, &at, &caller);
     if (!entry) {
         stacksplice_walk_refuse(c->walk);
         return;
     }
     if (entry->closure)
-        report(c, ss_lua_word(ci + c->layout->function));
+        report(c, ss_lua_slot_of(ci));
     stacksplice_walk_check(
         c->walk, token_holds,
         (uintptr_t[STACKSPLICE_CHECK_WORDS]){[THREAD] = (uintptr_t)interpreter->rest,
@@ -198,14 +192,14 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t ci = site->ci, first, count = 0;
 
-    report(c, ci + c->layout->previous);
+    report(c, ci + SSI_LUA_CALL_PREVIOUS);
     if (!site->hook) {
-        report(c, ci + c->layout->function);
-        ci = ss_lua_word(ci + c->layout->previous);
+        report(c, ci + SSI_LUA_CALL_FUNCTION);
+        ci = ss_lua_previous(ci);
     }
     for (first = ci; c->walk->recorded && ci && ci != site->stop; count++) {
         bool in_lua = report_activation(c, ci);
-        uintptr_t outer = ss_lua_word(ci + c->layout->previous);
+        uintptr_t outer = ss_lua_previous(ci);
 
         if (!outer) /* a coroutine's base level is no activation */
             break;
@@ -224,17 +218,14 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
 /* Where no frame is inside, the called function decides whether it is shown. */
 static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
-    uintptr_t slot = ss_lua_word(site->ci + c->layout->function);
-
     if (site->frame > 0 || site->hook)
         return;
-    report(c, site->ci + c->layout->function);
+    report(c, site->ci + SSI_LUA_CALL_FUNCTION);
     check_run(c, site->ci, 1);
-    report(c, slot);
-    if (tag_of(c->layout, site->ci) == c->layout->closure_tag &&
-        c->layout->closure_function != SS_LUA_UNKNOWN)
-        report(c, ss_lua_word(slot) + c->layout->closure_function);
-    if (!ss_lua_is_own_function(ss_lua_c_function_of(c->layout, site->ci)))
+    report(c, ss_lua_slot_of(site->ci));
+    if (ss_lua_tag_of(site->ci) == SSI_LUA_TAG_CLOSURE)
+        report(c, ss_lua_function_of(site->ci) + SSI_LUA_CLOSURE_FUNCTION);
+    if (!ss_lua_is_own_function(ss_lua_c_function_of(site->ci)))
         stacksplice_walk_refuse(c->walk);
 }
 
@@ -243,8 +234,8 @@ static bool is_plain(const ss_lua_collection *c)
     for (uint32_t i = 0; i < c->interpreter_count; i++)
         if (!c->interpreters[i].cached)
             return false;
-    return c->marks && c->keys && !c->too_many && !c->missed_count && !c->log &&
-           c->walk->frame_count && c->interpreter_count < SS_LUA_INTERPRETERS;
+    return c->marks && !c->too_many && !c->missed_count && !c->log && c->walk->frame_count &&
+           c->interpreter_count < SS_LUA_INTERPRETERS;
 }
 
 void ss_lua_report_words(const ss_lua_collection *c)

@@ -100,14 +100,6 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 #define SS_LUA_WRAP_SPARES_ERRMEM false
 #endif
 
-/* How activations and instructions differ: an activation has the address of its registers beside its
-   saved pc; the bit at which the number of an instruction's first register begins. */
-#if LUA_VERSION_NUM < 504
-enum { SS_LUA_HAS_BASE = 1, SS_LUA_FIRST_REGISTER_AT = 6 };
-#else
-enum { SS_LUA_HAS_BASE = 0, SS_LUA_FIRST_REGISTER_AT = 7 };
-#endif
-
 /* Make the collector count this much as allocated.  Since 5.5 in bytes. */
 static inline void ss_lua_count_kib(lua_State *L, int kib)
 {
