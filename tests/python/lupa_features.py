@@ -63,6 +63,12 @@ return python.eval('1/0')
 return python.eval('(')
 return python.as_attrgetter(key).missing
 for x in python.iter({1, 2}) do key() end
+return (function() return error('tail') end)()
+string.rep()
+coroutine.resume(1)
+xpcall(error, debug.traceback) error(select(2, xpcall(error, debug.traceback, 'x')))
+error(debug.traceback('text', 1))
+error(debug.traceback(coroutine.create(print)))
 local t <close> = setmetatable({}, {__close = function() key() end}) error('first')
 local t <close> = setmetatable({}, {__close = function() error('second') end}) key()
 return load('x(')

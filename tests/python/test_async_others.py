@@ -57,15 +57,6 @@ def test_through_await_it_is_the_same_error(border, leaf):
     assert [here(node.stack)[0] for node in info.propagation] == ["leaf", "main"]
 
 
-def test_a_future_of_the_program_keeps_it(border):
-    async def main():
-        future = asyncio.get_running_loop().create_future()
-        future.set_exception(caught(border.call, fail))
-        return await awaited_error(future)
-
-    assert stacksplice.error_info(asyncio.run(main())).message == "x"
-
-
 def test_queue_between_tasks(border):
     async def produce(queue):
         await queue.put(caught(border.call, fail))
@@ -235,15 +226,6 @@ def test_call_soon_threadsafe(border):
 
     info = stacksplice.error_info(asyncio.run(main()))
     assert here(info.stack) == ["fail", "caught", "work", KEPT, "awaited_error"]
-
-
-def test_run_coroutine_threadsafe(leaf):
-    async def main():
-        future = asyncio.run_coroutine_threadsafe(leaf(), asyncio.get_running_loop())
-        return await asyncio.to_thread(caught, future.result)
-
-    info = stacksplice.error_info(asyncio.run(main()))
-    assert here(info.stack)[:2] == ["fail", "leaf"]
 
 
 def test_a_loop_in_each_of_two_threads(border, leaf):

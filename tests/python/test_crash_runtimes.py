@@ -11,23 +11,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from building import HERE, compile_c, core_library
+from building import HERE, compile_c, core_library, ran
 
 pytestmark = [pytest.mark.any_python, pytest.mark.long]
 
 
 def run(folder, *command):
     """Status, stdout, stderr and the reports of a COMMAND in FOLDER."""
-    environment = {**os.environ, "STACKSPLICE_REPORT_DIR": str(folder)}
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=folder,
-        env=environment,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
-    )
+    no_core = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # noqa: E731
+    options = {"status": None, "cwd": folder, "preexec_fn": no_core}
+    done = ran(*command, **options, STACKSPLICE_REPORT_DIR=folder)
     files = sorted(folder.glob("stacksplice-*.json"))
     return done, [json.loads(file.read_text(encoding="utf-8")) for file in files]
 

@@ -254,24 +254,6 @@ def test_switched_off_and_on(price):
         stacksplice.foreign_frames(True, True)
 
 
-def test_each_interpreter_has_its_own_switch(child):
-    done = child("""
-import stacksplice
-try:
-    import _interpreters
-except ImportError:
-    import _xxsubinterpreters as _interpreters
-stacksplice.foreign_frames(False)
-made = _interpreters.create()
-_interpreters.run_string(made, '''
-import stacksplice
-print(stacksplice.foreign_frames(), flush=True)
-''')
-print(stacksplice.foreign_frames())
-""")
-    assert done.stdout == "True\nFalse\n"
-
-
 # ---- Tools -----------------------------------------------------------------------------------------
 
 

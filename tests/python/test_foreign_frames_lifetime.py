@@ -112,20 +112,3 @@ def test_places_of_one_stack_do_not_evict_each_other(crossing):
     stacks = [random.Random(seed).sample(range(1000), 40) for seed in range(10)]
     made = [len({*frames(order)} - {*frames(order)}) for order in stacks]
     assert sum(made) <= 15  # fewer than four sets with five of a stack; with one place each, some fifty
-
-
-def test_at_the_end_of_the_interpreter(child):
-    done = child("""
-import atexit, border
-@atexit.register
-def late():
-    try:
-        border.fail(0x80004005, "late")
-    except Exception as exc:
-        print(exc, exc.__traceback__.tb_next is not None)
-try:
-    border.fail(0x80004005, "early")
-except Exception as exc:
-    kept = exc
-""")
-    assert done.stdout == "late True\n" and done.stderr == ""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
 
 import pytest
 import stacksplice
-from frame_oracle import Checker, chain, is_token, python_frames
+from frame_oracle import Checker, is_token, python_frames
 from gap_reasons import OWN_STACK_ENDS
 from racing import race
 
@@ -202,9 +201,3 @@ def test_random_switches_in_threads(border):
     race(work, zip(checkers, range(3)))
     for checker in checkers:
         checker.assert_good(60)
-
-
-def test_the_chain_of_a_greenlet_is_short():
-    """The oracle itself: Python's own chain ends at the base."""
-    made = greenlet.greenlet(lambda: len(chain(sys._getframe())))
-    assert made.switch() == 1

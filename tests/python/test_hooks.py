@@ -74,6 +74,7 @@ for name, target in [("worker", fails), ("quiet", sys.exit)]:
     assert done.stderr.startswith("Exception in thread before:\nTraceback (most recent call last)")
     assert "\nException in thread worker:\nTraceback (most recent call last)" in done.stderr
     assert done.stderr.count(COMBINED) == 2 and "quiet" not in done.stderr
+    assert "reported by thread" not in done.stderr
 
 
 LATE = """

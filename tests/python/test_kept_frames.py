@@ -12,7 +12,6 @@ import zipfile
 
 import pytest
 import stacksplice
-from stacksplice import _stacksplice
 from stacksplice._errors import kept
 
 
@@ -161,15 +160,3 @@ def test_what_is_kept_is_bounded(tmp_path):
     long = f"[1][{' + '.join(['1'] * 3000)}]"
     assert_equal_twice(in_file(tmp_path / "long.py", long))
     assert not any(frame.text and len(frame.text) > kept._LONGEST for frame in kept._kept.values())
-
-
-def test_places_are_those_of_the_traceback_module(tmp_path):
-    exc = in_file(tmp_path / "deep.py", DEEP)
-    entries = _stacksplice._places(exc.__traceback__)
-    wanted = zip(traceback.extract_tb(exc.__traceback__), traceback.walk_tb(exc.__traceback__), strict=True)
-    for ((file, line, name, *columns), names, _), (summary, (frame, _)) in zip(entries, wanted, strict=True):
-        assert (file, line, name) == (summary.filename, summary.lineno, summary.name)
-        assert columns == [summary.end_lineno, summary.colno, summary.end_colno]
-        assert names is frame.f_globals
-    assert len(entries) > 3
-    assert _stacksplice._places(None) == []

@@ -15,6 +15,8 @@ import traceback
 import pytest
 import stacksplice
 from building import command
+from racing import race
+from raising import caught
 
 CALLS: list[str] = []
 # docs/reports.md
@@ -50,14 +52,6 @@ def hostile(base: type) -> object:
 
     made = type.__call__(Meta, "Hostile", (base,), {**HOSTILE, "__class__": property(_call("class"))})
     return base.__new__(made)
-
-
-def caught(function, *arguments, **named) -> Exception:
-    try:
-        function(*arguments, **named)
-    except Exception as exc:
-        return exc
-    raise AssertionError("nothing was raised")
 
 
 def error_of(exc: BaseException) -> stacksplice.ErrorInfo:
@@ -192,7 +186,7 @@ def test_variables_of_a_function():
             pass
         raise ValueError
 
-    found = frames_of(caught(raiser, 1, "r", x=1))["raiser"]
+    found = frames_of(caught(lambda: raiser(1, "r", x=1)))["raiser"]
     assert found == {"first": "1", "rest": "('r',)", "last": "2", "more": "{'x': 1}", "made": "1"}
     assert list(found) == sorted(found)
 
@@ -325,11 +319,7 @@ def test_threads():
     def work(number):
         found.append(frames_of(caught(raiser, number)))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    race(work, [(number,) for number in range(4)])
     assert sorted(one["raiser"]["number"] for one in found) == ["0", "1", "2", "3"]
 
 

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import itertools
 import sys
-import threading
 import traceback
 
 import lupa_runtimes
@@ -14,6 +13,7 @@ import pytest
 import stacksplice
 from building import ran
 from lupa_runtimes import each_lua, entries
+from racing import race
 from raising import caught
 
 lua = lupa_runtimes.lua
@@ -190,11 +190,7 @@ def test_tenants_in_threads(lua) -> None:
             if found != [f"tenant_{number}", "run"]:
                 wrong.append(found)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    race(work, [(number,) for number in range(6)])
     assert wrong == []
 
 

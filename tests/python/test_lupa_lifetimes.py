@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import weakref
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import ran
+from racing import race
 from raising import caught
 
 lua = lupa_runtimes.lua
@@ -70,11 +70,7 @@ def test_none_is_kept_by_threads(lua) -> None:
     def work() -> None:
         references.extend(use_one(lua) for _ in range(20))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    race(work, [()] * 4)
     assert len(references) == 80 and alive(references) == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 
@@ -221,20 +220,3 @@ def test_recursion_without_end(lua) -> None:
     for exc in (exc, caught(functions.through)):
         assert type(exc) in (RecursionError, lua.LuaError)
         assert stacksplice.format_exception(exc)
-
-
-def test_a_runtime_below_another_version(lua) -> None:
-    """Each of three runtimes has its line at its place; lupa lets no function into another runtime."""
-    lua53 = pytest.importorskip("lupa.lua53")
-    runtimes = {"innermost": lua.LuaRuntime(), "middle": lua53.LuaRuntime(), "outermost": lua.LuaRuntime()}
-
-    def fail() -> None:
-        raise KeyError("inside")
-
-    function = fail
-    for name, runtime in runtimes.items():
-        call = runtime.eval("function(f) local found = f() return found end", name=f"@{name}")
-        function = functools.partial(call, functools.partial(function))
-    frames = stacksplice.error_info(caught(function)).stack
-    named = [frame.file for frame in frames if frame.language == "lua" and frame.file != "[C]"]
-    assert named == ["innermost", "middle", "outermost"]

@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 import stacksplice
+from racing import race
 from stacksplice import _stacksplice, winrt
 
 
@@ -182,11 +183,7 @@ def test_many_releases_on_threads_of_c(border, no_gc):
         for _ in range(50):
             border.release_elsewhere(border.hold(Tracked("x")))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    race(work, [()] * 4)
     stacksplice.originate(ValueError("our next entry drains what is left"))
     assert Tracked.alive == 0
 

@@ -111,6 +111,7 @@ def fails():
     raise ValueError("bad")
 def crosses(function):
     border.call(function)
+assert stacksplice.foreign_frames() is True  # also where another interpreter has switched them off
 for switched_on in (True, False):
     stacksplice.foreign_frames(switched_on)
     try:
@@ -143,11 +144,13 @@ except stacksplice.HResultError as exc:
 def test_a_border_is_crossed_inside_of_one(child, isolated):
     child(f"""
 import border, stacksplice
+stacksplice.foreign_frames(False)
 for _ in range(3):  # one after the other in one process
     made = create({isolated})
     run(made, "NAME = 'interpreter %d'" % made + {CROSS!r})
     interpreters.destroy(made)
 NAME = None
+assert stacksplice.foreign_frames(True) is False
 exec({CROSS!r})  # and ours is as it was
 """)
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
-import io
 import json
 import logging
 import pickle
-import queue
-import sys
 import threading
 
 import pytest
@@ -83,16 +80,6 @@ def test_every_reader_has_who_asked_for_the_result(border):
     assert [name for name, text in texts.items() if KEPT not in text] == []
 
 
-def test_raised_again_in_another_thread_it_gets_no_node(border):
-    exc = in_thread(caught, border.call, fail)
-    info = stacksplice.error_info(exc)
-
-    def again():
-        raise exc
-
-    assert caught(again) is exc and len(info.propagation) == 1
-
-
 def test_a_border_in_the_other_thread_is_a_node_there(border):
     exc = in_thread(caught, border.call, fail)
 
@@ -117,18 +104,6 @@ def test_a_traceback_of_two_threads_has_a_seam():
     assert info.thread_id == threading.get_native_id()
 
 
-def test_through_a_queue(border):
-    errors = queue.Queue()
-    threads = [threading.Thread(target=lambda n=n: errors.put(caught(border.call, fail, n))) for n in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = [errors.get_nowait() for _ in threads]
-    assert sorted(stacksplice.error_info(exc).message for exc in found) == list("abcd")
-    assert all(stacksplice.error_info(exc).language_exception is exc for exc in found)
-
-
 def test_the_report_names_both_threads(border):
     exc = in_thread(caught, border.call, fail)
     info = stacksplice.error_info(exc)
@@ -142,21 +117,6 @@ def test_the_report_names_both_threads(border):
 
 def own_report(border):
     return stacksplice.format_exception(caught(border.call, fail))
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_unhandled_error_of_a_thread(border, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    stacksplice.install()
-    try:
-        thread = threading.Thread(target=border.call, args=(fail, "of a thread"), name="worker")
-        thread.start()
-        thread.join()
-    finally:
-        stacksplice.uninstall()
-    text = sys.stderr.getvalue()
-    assert "Exception in thread worker" in text and "ValueError: of a thread" in text
-    assert "reported by thread" not in text
 
 
 # ---- The slots are the threads' own --------------------------------------------------------------
