@@ -43,7 +43,7 @@ typedef struct ss_plan_world {
     uint32_t sources;
 } ss_plan_world;
 
-enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_SIGHTS = 256, SS_PLAN_GUARD_DATA = 4 };
+enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_RECENT = 256, SS_PLAN_GUARD_DATA = 4 };
 
 /* The plans of one entry share a set. */
 static inline unsigned ss_plan_set_of(uintptr_t entry)
@@ -56,24 +56,25 @@ _Static_assert(SS_PLAN_SETS == 1 << 6, "a set is found by six bits");
 struct ss_plan_room;
 
 /* Whether plans of a kind have paid off. */
-typedef struct ss_plan_luck {
+typedef struct ss_plan_payoff {
     uint32_t debt;   /* for recordings that captures have not paid back yet */
     uint32_t misses; /* captures since the last hit */
     bool is_useless; /* there was no hit since the last recording */
-} ss_plan_luck;
+} ss_plan_payoff;
 
 /* A stack that was captured in full. */
-typedef struct ss_plan_sight {
+typedef struct ss_plan_recent {
     uint16_t tag;  /* of its hash; 0: none */
-    uint16_t turn; /* when, among those of its set */
-} ss_plan_sight;
+    uint16_t when; /* counted among those of its set */
+} ss_plan_recent;
 
 /* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
 typedef struct ss_plans {
     struct ss_plan_room *room; /* owned: a mapping; NULL before the first recording */
-    ss_plan_luck luck[SS_PLAN_KINDS];
-    ss_plan_sight sights[SS_PLAN_SIGHTS];
-    uint16_t turns[SS_PLAN_SETS]; /* stacks that were captured in full, by the set of their entry */
+    ss_plan_payoff payoff[SS_PLAN_KINDS];
+    ss_plan_recent recent[SS_PLAN_RECENT];
+    uint16_t
+        captured[SS_PLAN_SETS]; /* stacks that were captured in full, by the set of their entry */
     ss_stack_cache stack;
 } ss_plans;
 
@@ -91,10 +92,10 @@ static inline bool ss_plans_look(ss_plans *plans, ss_plan_kind kind)
 {
     enum { PATIENCE = 64, SELDOM = 8 };
 
-    ss_plan_luck *luck = &plans->luck[kind];
+    ss_plan_payoff *payoff = &plans->payoff[kind];
 
-    luck->debt -= luck->debt != 0;
-    return ++luck->misses < PATIENCE || luck->misses % SELDOM == 0;
+    payoff->debt -= payoff->debt != 0;
+    return ++payoff->misses < PATIENCE || payoff->misses % SELDOM == 0;
 }
 
 /* Release the memory. */

@@ -174,11 +174,11 @@ static const ss_stored_plan *plan_at(const struct ss_plan_room *room, const ss_p
     return (const ss_stored_plan *)(const void *)&room->ring[way->place % SS_PLAN_RING];
 }
 
-static inline void hit(ss_plan_luck *luck)
+static inline void hit(ss_plan_payoff *payoff)
 {
-    luck->misses = 0;
-    luck->is_useless = false;
-    luck->debt -= luck->debt < SS_PLAN_PAID_BY_HIT ? luck->debt : SS_PLAN_PAID_BY_HIT;
+    payoff->misses = 0;
+    payoff->is_useless = false;
+    payoff->debt -= payoff->debt < SS_PLAN_PAID_BY_HIT ? payoff->debt : SS_PLAN_PAID_BY_HIT;
 }
 
 bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world, ss_plan *found)
@@ -199,7 +199,7 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *worl
             continue;
         found->elements = (const uintptr_t *)(guards_of(plan) + plan->guard_count);
         found->count = plan->element_count;
-        hit(&plans->luck[here->kind]);
+        hit(&plans->payoff[here->kind]);
         return true;
     }
     return false;
@@ -262,25 +262,25 @@ enum { MOST_DEBT = 8 * SS_PLAN_COST };
  */
 static bool recurs(ss_plans *plans, uintptr_t entry, uint32_t hash)
 {
-    ss_plan_sight *sight = &plans->sights[(hash >> 16) % SS_PLAN_SIGHTS];
-    ss_plan_sight now = {(uint16_t)(hash | 1), ++plans->turns[ss_plan_set_of(entry)]};
-    bool same = sight->tag == now.tag;
-    bool recent = sight->tag && (uint16_t)(now.turn - sight->turn) <= SS_PLAN_WAYS;
+    ss_plan_recent *seen = &plans->recent[(hash >> 16) % SS_PLAN_RECENT];
+    ss_plan_recent now = {(uint16_t)(hash | 1), ++plans->captured[ss_plan_set_of(entry)]};
+    bool same = seen->tag == now.tag;
+    bool recent = seen->tag && (uint16_t)(now.when - seen->when) <= SS_PLAN_WAYS;
 
-    if (same || !recent) /* one of two that share the sight has to get its plan */
-        *sight = now;
+    if (same || !recent) /* one of two that share the place has to get its plan */
+        *seen = now;
     return same && recent;
 }
 
 bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
 {
-    ss_plan_luck *luck = &plans->luck[here->kind];
+    ss_plan_payoff *payoff = &plans->payoff[here->kind];
 
-    if (!ss_plan_is_possible || !recurs(plans, here->entry, hash) || luck->debt > MOST_DEBT)
+    if (!ss_plan_is_possible || !recurs(plans, here->entry, hash) || payoff->debt > MOST_DEBT)
         return false;
     /* If the last one was refused, or voided before it was of use, this one probably will be. */
-    luck->debt += luck->is_useless ? 2 * SS_PLAN_COST : SS_PLAN_COST;
-    luck->is_useless = true;
+    payoff->debt += payoff->is_useless ? 2 * SS_PLAN_COST : SS_PLAN_COST;
+    payoff->is_useless = true;
     return true;
 }
 

@@ -18,7 +18,7 @@ extern bool ss_repeat_verifies;
 static inline bool ss_repeat_looks(ss_scratch *scratch, ss_plan_kind kind)
 {
     if (SS_UNLIKELY(ss_repeat_verifies))
-        scratch->plans.luck[kind] = (ss_plan_luck){0};
+        scratch->plans.payoff[kind] = (ss_plan_payoff){0};
     return ss_plans_look(&scratch->plans, kind);
 }
 
