@@ -152,7 +152,8 @@ static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
             put_json_escape(w, c);
         else
             put_encoded(w, c);
-    } else if ((is_control(c) && !(escape == SS_ESCAPE_TABS && c == '\t')) || is_deceptive(c)) {
+    } else if (escape != SS_ESCAPE_NOTHING &&
+               ((is_control(c) && !(escape == SS_ESCAPE_TABS && c == '\t')) || is_deceptive(c))) {
         put_escape(w, c);
     } else {
         put_encoded(w, c);

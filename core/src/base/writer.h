@@ -23,6 +23,7 @@ typedef struct ss_writer {
 
 /* How to escape characters that would break the surrounding syntax or control a terminal. */
 typedef enum ss_escape {
+    SS_ESCAPE_NOTHING, /* for programs, not for readers */
     /* Escape what controls a terminal, ends a line or changes text direction: \xNN, \uNNNN. */
     SS_ESCAPE_LINE,
     SS_ESCAPE_TABS, /* the same, but keep tabs */

@@ -1,7 +1,6 @@
 #include "redact/redact.h"
 
 #include "base/alloc.h"
-#include "base/utf.h"
 
 #include <string.h>
 
@@ -9,7 +8,9 @@
 
 void ss_text_write(ss_text text, ss_writer *w, ss_escape escape)
 {
-    if (text.utf8)
+    if (text.utf8 && escape == SS_ESCAPE_NOTHING)
+        ss_writer_put(w, text.utf8, text.length); /* also what is not UTF-8 */
+    else if (text.utf8)
         ss_writer_utf8(w, text.utf8, text.length, escape);
     else
         ss_writer_utf16(w, text.utf16, text.length, escape);
@@ -44,6 +45,18 @@ bool ss_redacted_line_is_done(const ss_redacted *r)
     return ss_redacted_is_done(r) || (r->at < r->next.begin && ss_scan_at(&r->scan, r->at) == '\n');
 }
 
+/* Write up to END, which is not behind the next secret, or up to that and its marker. */
+static void write_part(ss_redacted *r, size_t end, ss_writer *w, ss_escape escape)
+{
+    ss_text_write(part(&r->scan.text, r->at, end), w, escape);
+    r->at = end;
+    if (end != r->next.begin || !r->next.kind)
+        return;
+    put_marker(w, r->next.kind);
+    r->at = r->next.end;
+    find_next(r);
+}
+
 void ss_redacted_line(ss_redacted *r, ss_writer *w, ss_escape escape)
 {
     while (!ss_redacted_line_is_done(r)) {
@@ -51,15 +64,15 @@ void ss_redacted_line(ss_redacted *r, ss_writer *w, ss_escape escape)
 
         while (end < r->next.begin && ss_scan_at(&r->scan, end) != '\n')
             end++;
-        ss_text_write(part(&r->scan.text, r->at, end), w, escape);
-        r->at = end;
-        if (end != r->next.begin || !r->next.kind)
-            continue;
-        put_marker(w, r->next.kind);
-        r->at = r->next.end;
-        find_next(r);
+        write_part(r, end, w, escape);
     }
     r->at++;
+}
+
+static void write_rest(ss_redacted *r, ss_writer *w, ss_escape escape)
+{
+    while (!ss_redacted_is_done(r) && !w->failed)
+        write_part(r, r->next.begin, w, escape);
 }
 
 /* ---- The hook --------------------------------------------------------------------------------*/
@@ -88,51 +101,18 @@ static int append(const char *bytes, size_t length, void *data)
     return 0;
 }
 
-static int write_plain(ss_text text, stacksplice_write_callback write, void *data)
-{
-    int stopped = 0;
-
-    if (text.utf8)
-        return text.length ? write(text.utf8, text.length, data) : 0;
-    for (size_t at = 0; at < text.length && !stopped;) {
-        char point[4];
-        size_t length = ss_utf8_put(ss_utf16_next(text.utf16, text.length, &at), point);
-
-        stopped = write(point, length, data);
-    }
-    return stopped;
-}
-
-static int write_marker(const char *kind, stacksplice_write_callback write, void *data)
-{
-    return write("[redacted: ", 11, data) || write(kind, strlen(kind), data) || write("]", 1, data);
-}
-
-/* Write what the rules leave; nonzero when WRITE stopped it. */
-static int write_rest(ss_redacted *r, stacksplice_write_callback write, void *data)
-{
-    int stopped = 0;
-
-    while (!ss_redacted_is_done(r) && !stopped) {
-        stopped = write_plain(part(&r->scan.text, r->at, r->next.begin), write, data);
-        r->at = r->next.end;
-        if (stopped || !r->next.kind)
-            continue;
-        stopped = write_marker(r->next.kind, write, data);
-        find_next(r);
-    }
-    return stopped;
-}
-
 /* Have the hook write the text anew. */
 static void call_hook(ss_redacted *r, const ss_rules *rules, stacksplice_text_kind kind)
 {
     static const char failed[] = "[redacted: hook failed]";
     buffer left = {NULL, 0, 0}, made = {NULL, 0, 0};
-    bool is_made =
-        !write_rest(r, append, &left) && !rules->hook(left.bytes ? left.bytes : "", left.length,
-                                                      kind, append, &made, rules->hook_data);
+    ss_writer w;
+    bool is_made;
 
+    ss_writer_init(&w, append, &left);
+    write_rest(r, &w, SS_ESCAPE_NOTHING);
+    is_made = ss_writer_finish(&w) && !rules->hook(left.bytes ? left.bytes : "", left.length, kind,
+                                                   append, &made, rules->hook_data);
     ss_free(left.bytes);
     r->made = made.bytes;
     r->scan.rules = NULL;
@@ -168,14 +148,7 @@ void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_write
     ss_redacted r;
 
     ss_redacted_begin(&r, text, kind, failfast);
-    while (!ss_redacted_is_done(&r) && !w->failed) {
-        ss_text_write(part(&r.scan.text, r.at, r.next.begin), w, escape);
-        r.at = r.next.end;
-        if (!r.next.kind)
-            continue;
-        put_marker(w, r.next.kind);
-        find_next(&r);
-    }
+    write_rest(&r, w, escape);
     ss_redacted_end(&r);
 }
 
@@ -196,16 +169,17 @@ static stacksplice_hresult redact(const char *text, size_t length, stacksplice_t
                                   bool with_hook, stacksplice_write_callback write, void *data)
 {
     ss_redacted r;
-    int stopped;
+    ss_writer w;
 
     if (!text || !write)
         return E_POINTER;
     if (kind < STACKSPLICE_TEXT_MESSAGE || kind > STACKSPLICE_TEXT_LOCAL)
         return E_INVALIDARG;
     ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, !with_hook);
-    stopped = write_rest(&r, write, data);
+    ss_writer_init(&w, write, data);
+    write_rest(&r, &w, SS_ESCAPE_NOTHING);
     ss_redacted_end(&r);
-    return stopped ? S_FALSE : S_OK;
+    return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }
 
 stacksplice_hresult stacksplice_redact(const char *text, size_t length, stacksplice_text_kind kind,
