@@ -2,6 +2,7 @@
  * Captures in a signal handler that interrupts a capture at every single instruction: while rules
  * are learned, while the table grows, and when all is known.
  */
+#include "failing_allocator.h"
 #include "frames.h"
 #include "steps.h"
 #include "support.h"
@@ -9,9 +10,7 @@
 #include <stacksplice/source.h>
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #define MAX 128
 
@@ -25,27 +24,6 @@ static NOINLINE void capture(stack *s)
 {
     s->hr = stacksplice_capture(0, MAX, s->frames, &s->count, NULL);
     AFTER();
-}
-
-/* ---- Memory -----------------------------------------------------------------------------------*/
-
-static atomic_uint allocations;
-
-static void *count_alloc(size_t size, void *data)
-{
-    atomic_fetch_add(&allocations, 1);
-    return malloc(size);
-}
-
-static void *count_realloc(void *block, size_t size, void *data)
-{
-    atomic_fetch_add(&allocations, 1);
-    return realloc(block, size);
-}
-
-static void count_free(void *block, void *data)
-{
-    free(block);
 }
 
 /* ---- The handler ------------------------------------------------------------------------------*/
@@ -132,12 +110,10 @@ static int begin(void **state)
     static stack inner;
     static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
                                               .collect = capture_again, .data = &inner};
-    static const stacksplice_allocator allocator = {sizeof allocator, count_alloc, count_realloc,
-                                                    count_free, NULL};
     struct sigaction action;
     stack s;
 
-    if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK)
+    if (memory_use() || stacksplice_add_source(&source) != S_OK)
         return 1;
     capture(&s); /* the thread's first; and the gap becomes known */
     reentered = inner.frames[0];
@@ -157,7 +133,7 @@ static void check_steps(unsigned least)
 
 TEST(test_signals_while_a_capture_learns)
 {
-    unsigned before = atomic_load(&allocations);
+    long before = atomic_load(&memory_attempted);
 
     if (NO_STEPS)
         SKIP(WHY_NO_STEPS);
@@ -165,12 +141,12 @@ TEST(test_signals_while_a_capture_learns)
     run_steps(3);
     forgetful = false;
     check_steps(3000);
-    assert_int_equal(atomic_load(&allocations), before);
+    assert_int_equal(atomic_load(&memory_attempted), before);
 }
 
 TEST(test_signals_while_the_table_grows)
 {
-    unsigned before = atomic_load(&allocations);
+    long before = atomic_load(&memory_attempted);
 
     if (NO_STEPS)
         SKIP(WHY_NO_STEPS);
@@ -178,12 +154,12 @@ TEST(test_signals_while_the_table_grows)
         run_steps(depth);
         check_steps(500);
     }
-    assert_int_equal(atomic_load(&allocations), before);
+    assert_int_equal(atomic_load(&memory_attempted), before);
 }
 
 TEST(test_signals_in_a_known_stack)
 {
-    unsigned before = atomic_load(&allocations);
+    long before = atomic_load(&memory_attempted);
 
     if (NO_STEPS)
         SKIP(WHY_NO_STEPS);
@@ -191,7 +167,7 @@ TEST(test_signals_in_a_known_stack)
         run_steps(5);
         check_steps(300);
     }
-    assert_int_equal(atomic_load(&allocations), before);
+    assert_int_equal(atomic_load(&memory_attempted), before);
     printf("%u complete, %u inside a capture\n", complete, refused);
 }
 

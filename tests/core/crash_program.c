@@ -2,6 +2,8 @@
  * Ends in the way its first argument names; crash_test.py looks at what is left.  A handler of
  * SIGABRT prints the stowed records, as a crash reporter in the process would read them.
  */
+#include "calls.h"
+#include "instruments.h"
 #include "report_fixture.h"
 
 #include <stacksplice/stowed.h>
@@ -59,12 +61,6 @@ static void fail_in_child(int number)
     print("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_INSTRUMENTED = 1 };
-#else
-enum { IS_INSTRUMENTED = 0 };
-#endif
-
 /* ---- Damage ----------------------------------------------------------------------------------*/
 
 /* As crash handlers do.  The second fault in one thread comes here again. */
@@ -78,7 +74,7 @@ static void damage(IRestrictedErrorInfo *error, size_t bytes)
 {
     void *volatile block = (void *)error; /* nobody knows that it is an object */
 
-    if (IS_INSTRUMENTED && bytes > 64)
+    if (SANITIZED && bytes > 64)
         exit(77);               /* the sanitizer would say it first */
     memset(block, 0xA0, bytes); /* aligned, and no address of this machine */
 }
@@ -109,7 +105,7 @@ static void use_alternate_stack(void)
     sigaltstack(&stack, NULL);
 }
 
-static __attribute__((noinline)) int overflow(int depth)
+static NOINLINE int overflow(int depth)
 {
     volatile char room[400];
 
@@ -121,7 +117,7 @@ static void overflow_small(void)
 {
     const struct sigaction action = {.sa_handler = fail_fast, .sa_flags = SA_ONSTACK};
 
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77); /* such code takes several times the stack */
     use_alternate_stack();
     sigaction(SIGSEGV, &action, NULL);
@@ -131,7 +127,7 @@ static void overflow_small(void)
 /* The ways that begin with damage, or none of them. */
 static void end_damaged(const char *how, IRestrictedErrorInfo *error)
 {
-    if (IS_INSTRUMENTED && !strcmp(how, "damaged-alone"))
+    if (SANITIZED && !strcmp(how, "damaged-alone"))
         exit(77); /* the sanitizer has a handler */
     if (strcmp(how, "damaged-alone"))
         signal(SIGSEGV, fail_fast);
@@ -218,7 +214,7 @@ static void exhaust_address_space(void)
     const struct rlimit none = {1, 1};
     size_t bytes = 1 << 20;
 
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77);
     setrlimit(RLIMIT_AS, &none);
     while (bytes >= 16) {

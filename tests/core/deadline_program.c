@@ -1,5 +1,8 @@
 /* Misses deadlines, or does not: deadline_program CASE.  deadline_test.py looks at what it leaves.
  */
+#include "check.h"
+#include "instruments.h"
+
 #include <stacksplice/crash.h>
 #include <stacksplice/deadline.h>
 #include <stacksplice/stacksplice.h>
@@ -18,25 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_INSTRUMENTED = 1 };
-#else
-enum { IS_INSTRUMENTED = 0 };
-#endif
-
 enum {
     SOON = 20,
     NEVER = 3600 * 1000,
     QUIET = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE
 };
-
-#define CHECK(what)                                             \
-    do {                                                        \
-        if (!(what)) {                                          \
-            (void)fprintf(stderr, "%d: %s\n", __LINE__, #what); \
-            exit(3);                                            \
-        }                                                       \
-    } while (0)
 
 static atomic_int calls;
 static volatile int *volatile nowhere =
@@ -63,7 +52,7 @@ static stacksplice_deadline begin(uint32_t milliseconds, const char *name, uint3
 static void hang_until(int count)
 {
     while (atomic_load(&calls) < count)
-        if (IS_INSTRUMENTED)
+        if (SANITIZED)
             (void)usleep(1000); /* sanitizers deliver signals here */
 }
 
@@ -141,7 +130,7 @@ static void miss_in_two_threads(void)
 /* More reports than there are real-time signals. */
 static void miss_again_and_again(void)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77); /* a sanitizer has a thread of its own, which does not answer */
     for (int i = 1; i <= 40; i++)
         miss("again", STACKSPLICE_DEADLINE_NO_FILE, i);
@@ -289,7 +278,7 @@ static void interrupt_until_end(void)
 
 static void crash_with_deadline(void)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77);
     CHECK(stacksplice_install_crash_handler(NULL) == S_OK);
     miss_one(); /* the watcher's thread runs */
@@ -363,7 +352,7 @@ static void miss_now(const char *name, uint32_t flags)
 
 static void miss_too_many(void)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77); /* it has a clock_gettime of its own */
     for (int i = 0; i < 70; i++)
         miss_now("flood", STACKSPLICE_DEADLINE_NO_FILE);

@@ -1,5 +1,7 @@
 /* Ways to crash, after the stack of the place was printed. */
 #include "fault_ways.h"
+#include "calls.h"
+#include "instruments.h"
 
 #include <stacksplice/source.h>
 
@@ -25,17 +27,9 @@
 #define HAVE_FILTERS
 #endif
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_INSTRUMENTED = 1 };
-#else
-enum { IS_INSTRUMENTED = 0 };
-#endif
-
-#define NOINLINE __attribute__((noinline))
-
 void needs_plain_build(void)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         exit(77);
 }
 

@@ -1,11 +1,11 @@
 /* The first use by a thread of a library that was loaded at run time, when memory has run out. */
 #include "instruments.h"
+#include "libraries.h"
 #include "support.h"
 #include "threads.h"
 
 #include <stacksplice/debugger.h>
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,21 +97,13 @@ TEST(test_first_use_of_a_loaded_library_needs_no_memory)
     check_use(1);
 }
 
-#define FIND(member, name)                                \
-    do {                                                  \
-        void *function = dlsym(library, name);            \
-        assert_non_null(function);                        \
-        memcpy(&core.member, &function, sizeof function); \
-    } while (0)
-
 static int load(void **state)
 {
-    void *library = dlopen(STACKSPLICE_LIBRARY, RTLD_NOW);
+    void *library = open_library(STACKSPLICE_LIBRARY);
 
-    assert_non_null(library);
-    FIND(originate, "stacksplice_RoOriginateErrorW");
-    FIND(anchor, "stacksplice_thread_anchor");
-    FIND(peek, "stacksplice_peek_error");
+    (void)find_in(library, "stacksplice_RoOriginateErrorW", &core.originate);
+    (void)find_in(library, "stacksplice_thread_anchor", &core.anchor);
+    (void)find_in(library, "stacksplice_peek_error", &core.peek);
     return 0;
 }
 

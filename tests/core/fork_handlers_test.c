@@ -3,12 +3,11 @@
  * library is getting ready for the fork.
  */
 #include "frames.h"
+#include "libraries.h"
 #include "support.h"
 #include "threads.h"
 
 #include <stacksplice/script.h>
-
-#include <dlfcn.h>
 
 /* Nothing here waits: who is still there after so many seconds waits for itself. */
 enum { PATIENCE = 60 };
@@ -65,33 +64,18 @@ static void after_fork_in_child(void)
     use(IN_CHILD);
 }
 
-static void *find(void *library, const char *name)
-{
-    void *function = dlsym(library, name);
-
-    assert_non_null(function);
-    return function;
-}
-
-#define FIND(member, name)                                \
-    do {                                                  \
-        void *function = find(library, name);             \
-        memcpy(&core.member, &function, sizeof function); \
-    } while (0)
-
 static int load(void **state)
 {
     void *library;
 
     assert_int_equal(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
-    library = dlopen(STACKSPLICE_LIBRARY, RTLD_NOW);
-    assert_non_null(library);
-    FIND(capture, "stacksplice_capture");
-    FIND(resolve, "stacksplice_resolve");
-    FIND(originate, "stacksplice_originate");
-    FIND(intern, "stacksplice_intern");
-    FIND(name_function, "stacksplice_name_function");
-    FIND(clear, "stacksplice_RoClearError");
+    library = open_library(STACKSPLICE_LIBRARY);
+    (void)find_in(library, "stacksplice_capture", &core.capture);
+    (void)find_in(library, "stacksplice_resolve", &core.resolve);
+    (void)find_in(library, "stacksplice_originate", &core.originate);
+    (void)find_in(library, "stacksplice_intern", &core.intern);
+    (void)find_in(library, "stacksplice_name_function", &core.name_function);
+    (void)find_in(library, "stacksplice_RoClearError", &core.clear);
     return 0;
 }
 

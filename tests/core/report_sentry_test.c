@@ -17,15 +17,6 @@ static const char *find(const char *from, const char *part)
     return found + strlen(part);
 }
 
-static unsigned count(const char *text, const char *part)
-{
-    unsigned found = 0;
-
-    for (; (text = strstr(text, part)); text++)
-        found++;
-    return found;
-}
-
 TEST(test_event_of_a_script_error)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "/srv/x.py", 17),
@@ -89,7 +80,7 @@ TEST(test_native_frames_have_their_binary)
     find(event, "\"platform\":\"native\",");
     find(event, "\"instruction_addr\":\"0x");
     find(event, "\"image_addr\":\"0x");
-    assert_int_equal(count(event, "\"type\":\"elf\""), 1);
+    assert_int_equal(count_of(event, "\"type\":\"elf\""), 1);
     snprintf(id, sizeof id, "%.32s", at);
     snprintf(guid, sizeof guid, "%c%c%c%c%c%c%c%c-%c%c%c%c-%c%c%c%c-%.4s-%.12s", id[6], id[7],
              id[4], id[5], id[2], id[3], id[0], id[1], id[10], id[11], id[8], id[9], id[14], id[15],
@@ -136,7 +127,7 @@ TEST(test_a_long_chain_is_cut_and_counted)
             release(contents.cause);
     }
     event = event_of(error);
-    assert_true(count(event, "\"value\":") <= 64);
+    assert_true(count_of(event, "\"value\":") <= 64);
     find(event, "\"errors_left_out\":");
     release(error);
 }

@@ -193,15 +193,6 @@ static void date(const char *name, long seconds)
     assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
 }
 
-static unsigned count_of(const char *text, const char *part)
-{
-    unsigned count = 0;
-
-    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
-        count++;
-    return count;
-}
-
 TEST(test_no_line_of_a_file_that_is_newer_than_the_error)
 {
     static const stacksplice_format_options *const orders[] = {NULL, &newest_last, &all_frames};

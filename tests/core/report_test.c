@@ -139,15 +139,6 @@ TEST(test_report_tells_the_chain_and_the_causes)
     release(error);
 }
 
-static unsigned count_of(const char *text, const char *part)
-{
-    unsigned count = 0;
-
-    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
-        count++;
-    return count;
-}
-
 TEST(test_report_bounds_the_causes)
 {
     const uintptr_t frames[] = {fixture_script("python", "f", "x.py", 1)};

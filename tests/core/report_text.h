@@ -57,6 +57,15 @@ static inline void assert_report(IRestrictedErrorInfo *error,
                         with_thread(want));
 }
 
+static inline unsigned count_of(const char *text, const char *part)
+{
+    unsigned count = 0;
+
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        count++;
+    return count;
+}
+
 static inline void release(IRestrictedErrorInfo *error)
 {
     error->lpVtbl->Release(error);

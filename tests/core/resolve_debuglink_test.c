@@ -1,5 +1,6 @@
 /* Names from separate debug files that a stripped binary names: beside it, and in .debug. */
 #include "instruments.h"
+#include "libraries.h"
 #include "support.h"
 
 #include <stacksplice/debugger.h>
@@ -71,10 +72,8 @@ TEST(test_debug_file_is_found_by_its_name_and_checksum)
         run(SPLIT, folder);
         run(cases[i].then, folder);
         (void)snprintf(path, sizeof path, "%s/p.so", folder);
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        assert_non_null(library);
-        at = dlsym(library, "plugin_entry");
-        memcpy(&entry, &at, sizeof entry);
+        library = open_library(path);
+        at = find_in(library, "plugin_entry", &entry);
         assert_int_equal(entry(note_caller, &address), 3);
         assert_int_equal(stacksplice_resolve(address, is_named, &named), S_OK);
         assert_true(dladdr(at, &info));

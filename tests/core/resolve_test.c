@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "frames.h"
+#include "libraries.h"
 #include "support.h"
 #include "threads.h"
 
@@ -234,8 +235,7 @@ typedef uintptr_t (*stripped_function)(uintptr_t *hidden);
 
 TEST(test_resolve_in_a_stripped_library)
 {
-    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
-    void *address = library ? dlsym(library, "stripped_call") : NULL;
+    void *library = open_library(STRIPPED_LIBRARY);
     stripped_function call;
     uintptr_t hidden, shown;
     const kept *k;
@@ -243,8 +243,7 @@ TEST(test_resolve_in_a_stripped_library)
 #ifndef __GLIBC__
     SKIP("this C library unloads nothing");
 #endif
-    assert_non_null(address);
-    memcpy(&call, &address, sizeof call);
+    (void)find_in(library, "stripped_call", &call);
     shown = call(&hidden);
     k = resolve(shown);
     assert_int_equal(k->count, 1);
@@ -259,27 +258,22 @@ TEST(test_resolve_in_a_stripped_library)
 
 TEST(test_resolve_finds_a_build_id_among_aligned_notes)
 {
-    void *library = dlopen(NOTES_LIBRARY, RTLD_NOW);
-    void *address = library ? dlsym(library, "notes_function") : NULL;
+    void (*function)(void);
+    void *address = find_in(open_library(NOTES_LIBRARY), "notes_function", &function);
 
-    assert_non_null(address);
     assert_string_equal(resolve((uintptr_t)address + 1)->frames[0].build_id, "1122334455667788");
 }
 
 TEST(test_resolve_uses_the_name_that_scripts_use)
 {
-    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
+    void *library = open_library(STRIPPED_LIBRARY);
     uintptr_t (*begin)(void), hidden;
     stripped_function call;
-    void *address;
     const kept *k;
 
     NEEDS_NATIVE_FRAMES();
-    assert_non_null(library);
-    address = dlsym(library, "stripped_hidden_begin");
-    memcpy(&begin, &address, sizeof begin);
-    address = dlsym(library, "stripped_call");
-    memcpy(&call, &address, sizeof call);
+    (void)find_in(library, "stripped_hidden_begin", &begin);
+    (void)find_in(library, "stripped_call", &call);
     (void)call(&hidden);
     assert_int_equal(stacksplice_name_function(begin(), "lua", "string.rep"), S_OK);
     k = resolve(hidden);
@@ -288,8 +282,8 @@ TEST(test_resolve_uses_the_name_that_scripts_use)
 
 TEST(test_resolve_shows_a_symbol_where_scripts_have_no_name)
 {
-    void *library = dlopen(STRIPPED_LIBRARY, RTLD_NOW);
-    uintptr_t exported = library ? (uintptr_t)dlsym(library, "stripped_call") : 0;
+    stripped_function call;
+    uintptr_t exported = (uintptr_t)find_in(open_library(STRIPPED_LIBRARY), "stripped_call", &call);
 
     NEEDS_NATIVE_FRAMES();
     assert_int_equal(stacksplice_name_function(exported, "lua", ""), S_OK);
@@ -301,13 +295,10 @@ TEST(test_resolve_shows_a_symbol_where_scripts_have_no_name)
 TEST(test_resolve_demangles_with_the_run_time_of_a_library)
 {
 #if defined(CXX_LIBRARY)
-    void *library = dlopen(CXX_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    void *address = library ? dlsym(library, "cxx_address") : NULL;
     uintptr_t (*area)(void);
     const char *name;
 
-    assert_non_null(address);
-    memcpy(&area, &address, sizeof area);
+    (void)find_in(open_library(CXX_LIBRARY), "cxx_address", &area);
     name = resolve(area())->frames[0].function;
     assert_memory_equal(name, "shape::area(std::", strlen("shape::area(std::"));
 #else
@@ -320,16 +311,14 @@ TEST(test_resolve_demangles_with_the_run_time_of_a_library)
 
 TEST(test_resolve_forgets_an_unloaded_library)
 {
-    void *library = dlopen(UNLOADED_LIBRARY, RTLD_NOW);
-    void *address = library ? dlsym(library, "stripped_call") : NULL;
+    void *library = open_library(UNLOADED_LIBRARY);
     stripped_function call;
     uintptr_t hidden, shown;
 
 #ifndef __GLIBC__
     SKIP("this C library unloads nothing");
 #endif
-    assert_non_null(address);
-    memcpy(&call, &address, sizeof call);
+    (void)find_in(library, "stripped_call", &call);
     shown = call(&hidden);
     assert_string_equal(resolve(shown)->frames[0].function, "stripped_call");
     dlclose(library);

@@ -2,6 +2,7 @@
 #include "error_test.h"
 #include "frames.h"
 #include "instruments.h"
+#include "libraries.h"
 
 #include <stacksplice/source.h>
 
@@ -20,12 +21,9 @@ typedef int (*entry_function)(int (*f)(void *), void *data);
 
 static void *load(const char *path, entry_function *entry)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *at;
+    void *library = open_library(path);
 
-    assert_non_null(library);
-    at = dlsym(library, "plugin_entry");
-    assert_non_null(at);
-    memcpy(entry, &at, sizeof at);
+    (void)find_in(library, "plugin_entry", entry);
     return library;
 }
 

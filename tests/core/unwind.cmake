@@ -132,7 +132,7 @@ stacksplice_add_test(first_signal_test first_signal_test.c)
 target_link_libraries(first_signal_test PRIVATE Threads::Threads)
 stacksplice_run_test(first_signal_keys_test first_signal_test)
 set_tests_properties(first_signal_keys_test PROPERTIES ENVIRONMENT MANY_KEYS=1)
-stacksplice_add_test(capture_signal_test capture_signal_test.c)
+stacksplice_add_test(capture_signal_test capture_signal_test.c failing_allocator.c)
 if(STACKSPLICE_HAVE_GLIBC AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   stacksplice_add_test(unwind_switch_test unwind_switch_test.c) # makecontext and the trap flag
   stacksplice_add_test(unwind_kept_test unwind_kept_test.c unwind_probe.c) # the trap flag

@@ -5,12 +5,11 @@
  */
 #include "forks.h"
 #include "frames.h"
+#include "libraries.h"
 #include "support.h"
 #include "waiting_fork.h"
 
 #include <stacksplice/stacksplice.h>
-
-#include <dlfcn.h>
 
 enum { FRAMES = 64 };
 
@@ -58,7 +57,7 @@ static int keep_frame(const stacksplice_frame *frame, void *data)
 static KEEP_LOOPS void test_a_new_module_while_another_thread_forks(void **state);
 TEST(test_a_new_module_while_another_thread_forks)
 {
-    void *library = dlopen(TURN_LIBRARY, RTLD_NOW), *symbol;
+    void *library = open_library(TURN_LIBRARY);
     void *addresses[FRAMES];
     int (*turn)(void (*)(void));
     const char *reason = NULL;
@@ -67,9 +66,7 @@ TEST(test_a_new_module_while_another_thread_forks)
     volatile char room = 20;
     pthread_t thread;
 
-    assert_non_null(library);
-    symbol = dlsym(library, "turn");
-    memcpy(&turn, &symbol, sizeof turn);
+    (void)find_in(library, "turn", &turn);
     thread = start_waiting_fork();
     for (volatile int i = 0; i < 2; i++) { /* one call, not two */
         host(turn, &room);

@@ -2,6 +2,7 @@
 #include "unwind_probe.h"
 #include "unwind_workload.h"
 #include "instruments.h"
+#include "libraries.h"
 #include "support.h"
 #include "threads.h"
 
@@ -55,13 +56,10 @@ TEST_WITH(test_unwind_equals_libgcc_in_unoptimised_code, begin_test, NULL)
 
 TEST_WITH(test_unwind_equals_libgcc_in_a_loaded_library, begin_test, NULL)
 {
-    void *library = dlopen(WORKLOAD_LIBRARY, RTLD_NOW);
+    void *library = open_library(WORKLOAD_LIBRARY);
     int (*run)(void (*)(void));
-    void *symbol;
 
-    assert_non_null(library);
-    symbol = dlsym(library, "workload_run");
-    memcpy(&run, &symbol, sizeof run);
+    (void)find_in(library, "workload_run", &run);
     assert_true(run(leaf) > 10);
     check_probe();
     dlclose(library);
@@ -70,12 +68,10 @@ TEST_WITH(test_unwind_equals_libgcc_in_a_loaded_library, begin_test, NULL)
 /* The name of a library with large frames and of one with small ones; where its code was. */
 static void *take_turn(const char *name)
 {
-    void *library = dlopen(name, RTLD_NOW), *symbol;
+    void *library = open_library(name), *symbol;
     int (*turn)(void (*)(void));
 
-    assert_non_null(library);
-    symbol = dlsym(library, "turn");
-    memcpy(&turn, &symbol, sizeof turn);
+    symbol = find_in(library, "turn", &turn);
     assert_int_equal(turn(leaf), 1);
     dlclose(library);
     return symbol;

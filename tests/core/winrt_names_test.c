@@ -1,26 +1,14 @@
 /* libstacksplice-winrt: the bare names reach the core, and add no frame of their own. */
 #include "error_test.h"
 #include "frames.h"
-
-#include <dlfcn.h>
+#include "libraries.h"
 
 static void *library;
 
-/* The function NAME of the library, as a pointer of the type of VARIABLE. */
-#define look_up(variable, name)                    \
-    do {                                           \
-        void *found = dlsym(library, name);        \
-                                                   \
-        assert_non_null(found);                    \
-        memcpy(&(variable), &found, sizeof found); \
-    } while (0)
-
-static int open_library(void **state)
+static int load(void **state)
 {
-    library = dlopen("libstacksplice-winrt.so.0", RTLD_NOW);
-    if (!library)
-        print_error("%s\n", dlerror());
-    return library ? 0 : -1;
+    library = open_library("libstacksplice-winrt.so.0");
+    return 0;
 }
 
 FRESH_TEST(test_bare_functions_act_on_the_same_slot)
@@ -30,8 +18,8 @@ FRESH_TEST(test_bare_functions_act_on_the_same_slot)
     IRestrictedErrorInfo *error = NULL;
     char text[20];
 
-    look_up(originate, "RoOriginateErrorW");
-    look_up(get, "GetRestrictedErrorInfo");
+    (void)find_in(library, "RoOriginateErrorW", &originate);
+    (void)find_in(library, "GetRestrictedErrorInfo", &get);
     assert_int_equal(originate(E_FAIL, 4, u"bare!"), TRUE);
     error = take();
     message_of(error, text, sizeof text);
@@ -48,7 +36,7 @@ static NOINLINE void capture_by_name(uintptr_t *first)
     USHORT (*capture)(ULONG, ULONG, PVOID *, PULONG);
     void *frames[8];
 
-    look_up(capture, "RtlCaptureStackBackTrace");
+    (void)find_in(library, "RtlCaptureStackBackTrace", &capture);
     assert_true(capture(0, 8, frames, NULL) > 1);
     *first = (uintptr_t)frames[0];
 }
@@ -85,4 +73,4 @@ FRESH_TEST(test_bare_identifiers_are_equal)
     }
 }
 
-GROUP(open_library, fresh)
+GROUP(load, fresh)

@@ -1,6 +1,7 @@
 /* What a capture must not do to Lua, and captures at bad moments. */
 #include "frames.h"
 #include "instruments.h"
+#include "libraries.h"
 #include "lua_state.h"
 #include "threads.h"
 
@@ -197,12 +198,10 @@ static int capture_by_script(void *data)
 /* The plugin's entry calls what it is given. */
 static void *call_plugin(const char *path, lua_State *L)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *at;
+    void *library = open_library(path);
     int (*entry)(int (*f)(void *), void *data);
 
-    assert_non_null(library);
-    at = dlsym(library, "plugin_entry");
-    memcpy(&entry, &at, sizeof entry);
+    (void)find_in(library, "plugin_entry", &entry);
     if (L)
         (void)entry(capture_by_script, L);
     return library;

@@ -2,13 +2,13 @@
  * Several copies of Lua in one process that call each other: one in the program, the others in
  * plug-ins.  Each has its own call sites; the stack has the lines of all of them in true order.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <stacksplice/stacksplice.h>
 
 #include "copies.h"
+#include "libraries.h"
 #include "support.h"
 
 void enter_program(copies *all);
@@ -53,15 +53,9 @@ static void check(copies *all)
 
 static copies_enter plugin(const char *path)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     copies_enter entry;
-    void *symbol;
 
-    if (!library)
-        fail_msg("%s", dlerror());
-    symbol = dlsym(library, "enter_plugin");
-    assert_non_null(symbol);
-    memcpy(&entry, &symbol, sizeof entry);
+    (void)find_in(open_library(path), "enter_plugin", &entry);
     return entry;
 }
 

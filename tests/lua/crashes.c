@@ -1,4 +1,5 @@
 /* Crashes of hosts of Lua: the report has the Lua frames that were there right before. */
+#include "instruments.h"
 #include "lua_state.h"
 
 #include <fcntl.h>
@@ -11,12 +12,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_INSTRUMENTED = 1 };
-#else
-enum { IS_INSTRUMENTED = 0 };
-#endif
 
 static int signal_number; /* 0: a fault */
 static int output;        /* of the child */
@@ -311,7 +306,7 @@ static const struct {
 
 static void check_each(bool in_thread)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         SKIP("a sanitizer's handlers end the process in their own way");
     for (size_t i = 0; i < COUNT_OF(signals); i++) {
         for (size_t j = 0; j < COUNT_OF(places); j++) {
@@ -353,7 +348,7 @@ TEST(test_a_coroutine_that_only_the_host_knows)
 {
     const char *gap;
 
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         SKIP("a sanitizer's handlers end the process in their own way");
     signal_number = 0;
     assert_int_equal(run_child("keep(function() fail_to_allocate() local t = {} return t end)\n"
@@ -371,7 +366,7 @@ TEST(test_a_coroutine_that_only_the_host_knows)
    freed its stack by then. */
 TEST(test_panic)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         SKIP("a sanitizer's handlers end the process in their own way");
     assert_int_equal(run_child("local function inner() log() error('over') end\n"
                                "local function outer() call(inner) return 1 end\n"
@@ -392,7 +387,7 @@ TEST(test_panic)
 
 TEST(test_damaged_state)
 {
-    if (IS_INSTRUMENTED)
+    if (SANITIZED)
         SKIP("a sanitizer's handlers end the process in their own way");
     assert_int_equal(run_child("local function inner() damage() end\ninner()", false), SIGSEGV);
     assert_non_null(strstr(text, "\nSIGSEGV: "));
