@@ -35,10 +35,5 @@ def graph(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def lua_calls(tmp_path_factory):
-    return with_lua(tmp_path_factory.mktemp("lua_calls"), "lua_calls")
-
-
-@pytest.fixture(scope="session")
 def lua_border(tmp_path_factory):
     return with_lua(tmp_path_factory.mktemp("lua_border"), "lua_border")

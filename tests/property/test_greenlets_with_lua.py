@@ -24,7 +24,7 @@ def check_ended(stack):
 
 @pytest.mark.parametrize("closed", [False, True], ids=["collected", "closed"])
 @pytest.mark.parametrize("deeper", [0, 1, 40])
-def test_begun_in_a_coroutine_that_is_gone(lua_calls, closed, deeper):
+def test_begun_in_a_coroutine_that_is_gone(lua_border, closed, deeper):
     made = []
     stacks = []
 
@@ -43,11 +43,11 @@ def test_begun_in_a_coroutine_that_is_gone(lua_calls, closed, deeper):
     def resume_from_c(n):
         return list(map(resume_from_c, [n - 1])) if n else made[0].switch()
 
-    assert lua_calls.call(begin) == 0
-    assert lua_calls.call(lambda: None) == 0
-    lua_calls.collect()
+    assert lua_border.call(begin)
+    assert lua_border.call(lambda: None)
+    lua_border.collect()
     if closed:
-        lua_calls.close()
+        lua_border.close()
     for resumed in (resume, resume_from_c):
         resumed(deeper)
     assert len(stacks) == 3
@@ -56,10 +56,10 @@ def test_begun_in_a_coroutine_that_is_gone(lua_calls, closed, deeper):
         assert lua_frames(stack) == []
         assert [frame.function.rpartition(".")[2] for frame in stack if frame.kind == "script"] == ["work"]
     made[0].throw()
-    lua_calls.close()
+    lua_border.close()
 
 
-def test_lua_inside_of_the_greenlet_is_shown(lua_calls):
+def test_lua_inside_of_the_greenlet_is_shown(lua_border):
     stacks = []
 
     def leaf():
@@ -68,7 +68,7 @@ def test_lua_inside_of_the_greenlet_is_shown(lua_calls):
         stacks.append(stacksplice.capture())
 
     def begin():
-        made = greenlet.greenlet(lambda: lua_calls.call(leaf))
+        made = greenlet.greenlet(lambda: lua_border.call(leaf))
         made.switch()
         return made
 
@@ -76,9 +76,9 @@ def test_lua_inside_of_the_greenlet_is_shown(lua_calls):
         made.append(begin())
 
     made = []
-    assert lua_calls.call(outer) == 0
+    assert lua_border.call(outer)
     made[0].switch()
-    lua_calls.close()
+    lua_border.close()
     for stack in stacks:
         check_ended(stack)
         names = [(frame.language, frame.line) for frame in lua_frames(stack)]
@@ -86,7 +86,7 @@ def test_lua_inside_of_the_greenlet_is_shown(lua_calls):
     assert made[0].dead
 
 
-def test_main_sees_its_own_lua(lua_calls):
+def test_main_sees_its_own_lua(lua_border):
     stacks = []
 
     def leaf():
@@ -95,7 +95,7 @@ def test_main_sees_its_own_lua(lua_calls):
         stacks.append(stacksplice.capture())
         made.switch()
 
-    assert lua_calls.call(leaf) == 0
-    lua_calls.close()
+    assert lua_border.call(leaf)
+    lua_border.close()
     assert [frame.line for frame in lua_frames(stacks[0]) if frame.line] == [1, 2, 3]
     assert not [frame for frame in stacks[0] if frame.kind == "gap"]
