@@ -8,6 +8,8 @@
 #include "frames/frames.h"
 #include "shared/python.h"
 
+enum { SSPY_MAX_CHAIN = 1 << 20 /* frames: a longer chain is corrupt */ };
+
 /* The known layout of this process's CPython.  Interpreters with their own locks may examine it at
    the same time.  The first one publishes its whole result, for good. */
 typedef struct sspy_verdict {
@@ -44,6 +46,8 @@ static inline uintptr_t sspy_frame_previous(uintptr_t frame)
     return sspy_word(frame, sspy_layout_now()->frame_previous);
 }
 
+/* The entry frame that is FRAME or the first outside of it; 0 if there is none. */
+uintptr_t sspy_entry_frame(uintptr_t frame);
 /* The code object of FRAME, borrowed, if Python shows FRAME.  NULL for entry frames, shims, and
    frames that have not begun (by the rule of _PyFrame_IsIncomplete). */
 PyCodeObject *sspy_frame_code(uintptr_t frame);

@@ -69,12 +69,7 @@ const void *sspy_loop_marker(void)
     if (sspy_layout_reason())
         return NULL;
     at = sspy_word((uintptr_t)PyThreadState_Get(), sspy_layout_now()->thread_head);
-    for (int steps = 0; !sspy_layout_now()->cframe && at && steps < SSPY_MAX_CHAIN; steps++) {
-        if (sspy_frame_owner(at) >= SSPY_FRAME_OF_C)
-            break;
-        at = sspy_frame_previous(at);
-    }
-    return (const void *)at;
+    return (const void *)(sspy_layout_now()->cframe ? at : sspy_entry_frame(at));
 }
 
 const void *sspy_frame_live(PyFrameObject *frame, bool owned)

@@ -5,10 +5,7 @@
 #include "frames/frames.h"
 #include "frames/layout.h"
 
-enum {
-    SSPY_MAX_THREAD_STATES = 16,
-    SSPY_MAX_CHAIN = 1 << 20 /* frames: a longer chain is corrupt */
-};
+enum { SSPY_MAX_THREAD_STATES = 16 };
 
 static inline bool sspy_is_on_stack(const stacksplice_walk *walk, uintptr_t address)
 {

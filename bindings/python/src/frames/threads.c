@@ -37,12 +37,8 @@ static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_
         return sspy_is_on_stack(walk, head);
     if (thread_state->thread_id != (unsigned long)pthread_self())
         return false;
-    for (int steps = 0; head && steps < SSPY_MAX_CHAIN; steps++) {
-        if (sspy_frame_owner(head) >= SSPY_FRAME_OF_C)
-            return sspy_is_on_stack(walk, head);
-        head = sspy_frame_previous(head);
-    }
-    return false;
+    head = sspy_entry_frame(head);
+    return head && sspy_is_on_stack(walk, head);
 }
 
 static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThreadState *state)

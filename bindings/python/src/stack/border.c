@@ -19,18 +19,9 @@
 /* The loop around the running one, as an address on its stack; NULL if there is none. */
 static const void *outer_marker(const sspy_layout *layout, uintptr_t marker)
 {
-    uintptr_t outer;
+    uintptr_t outer = layout->cframe ? sspy_word(marker, layout->cframe_previous)
+                                     : sspy_entry_frame(sspy_word(marker, layout->frame_previous));
 
-    if (layout->cframe) {
-        outer = sspy_word(marker, layout->cframe_previous);
-    } else {
-        outer = sspy_word(marker, layout->frame_previous);
-        for (int steps = 0; outer && steps < SSPY_MAX_CHAIN; steps++) {
-            if (sspy_frame_owner(outer) >= SSPY_FRAME_OF_C)
-                break;
-            outer = sspy_frame_previous(outer);
-        }
-    }
     return (const void *)outer;
 }
 
