@@ -11,9 +11,8 @@ import gdb
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stacksplice_gdb_frames  # noqa: E402
 import stacksplice_gdb_target as target  # noqa: E402
-from stacksplice_files import Files  # noqa: E402
 from stacksplice_plain import plain  # noqa: E402
-from stacksplice_served import Refused, errors_of, frames_of, options_of, text_of  # noqa: E402
+from stacksplice_served import Refused, backtrace, errors_of, frames_of, options_of  # noqa: E402
 
 
 class Prefix(gdb.Command):
@@ -60,10 +59,7 @@ class Backtrace(Command):
     @staticmethod
     def run(argument):
         """The text."""
-        options = options_of(gdb.string_to_argv(argument), ("all", "-all-frames", "-locals", "-no-source"))
-        document = target.stacks("all" in options, "-locals" in options)
-        with Files() if "-no-source" in options else target.files() as files:
-            return text_of(document, "-all-frames" in options, files)
+        return backtrace(gdb.string_to_argv(argument), target.stacks, target.files)
 
 
 class Errors(Command):

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from functools import partial
 
 import lldb
 
@@ -196,14 +197,16 @@ def files(process):
 
 def backtrace(words, process):
     """The text of `stacksplice bt`."""
-    options = served.options_of(words, ("all", "-all-frames", "-locals", "-no-source"))
-    threads = _wanted(process, "all" in options)
-    wanted = served.stack_options("all" in options, threads[0].GetThreadID(), "-locals" in options)
-    document = _inspect(process, map(_stack, threads), *wanted)
-    if not _is_here(process) and not process.GetMemoryRegions().GetSize():
-        document["notes"].append(NO_REGIONS)
-    with Files() if "-no-source" in options else files(process) as sources:
-        return served.text_of(document, "-all-frames" in options, sources)
+
+    def stacks(all_threads, with_locals):
+        threads = _wanted(process, all_threads)
+        wanted = served.stack_options(all_threads, threads[0].GetThreadID(), with_locals)
+        document = _inspect(process, map(_stack, threads), *wanted)
+        if not _is_here(process) and not process.GetMemoryRegions().GetSize():
+            document["notes"].append(NO_REGIONS)
+        return document
+
+    return served.backtrace(words, stacks, partial(files, process))
 
 
 def errors(words, process):

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 
+from stacksplice_files import Files
 from stacksplice_lua_values import value_text as lua_text
 from stacksplice_plain import plain
 from stacksplice_text import heading, lines_of
@@ -273,6 +274,17 @@ def text_of(document, all_frames, files):
         parts += ["\nthread " + heading(thread) + "\n"]
         parts += lines_of(thread["stack"], all_frames, lambda frame: frame.get("text", "?"))
     return "".join(parts).lstrip("\n")
+
+
+def backtrace(words, stacks, files):
+    """The text of `stacksplice bt WORDS`.
+
+    stacks(of all threads, with locals) gives the document, files() those of the process.
+    """
+    options = options_of(words, ("all", "-all-frames", "-locals", "-no-source"))
+    document = stacks("all" in options, "-locals" in options)
+    with Files() if "-no-source" in options else files() as sources:
+        return text_of(document, "-all-frames" in options, sources)
 
 
 def errors_of(document):

@@ -10,10 +10,21 @@
 
 void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
 {
-    ssi_lua_find(target, &i->luas, &i->scripts);
+    for (size_t at = 0; at < target->mapping_count; at++) {
+        const ssi_mapping *first = &target->mappings[at];
+        uint64_t end = ssi_target_binary_end(target, at);
+        ssi_binary binary;
+
+        if (!end || !ssi_binary_open(target, first, &binary))
+            continue;
+        i->python_count = ssi_python_add(i->pythons, i->python_count, &binary, first);
+        if (!ssi_lua_add(&i->luas, &binary, first, end, &i->scripts))
+            ssi_binary_close(&binary);
+    }
     ssi_blocks_find(target, &i->blocks, &i->scripts);
     /* The last: the names of threads should be new when the process is stopped. */
-    i->python_count = ssi_python_find(target, i->pythons);
+    for (size_t at = 0; at < i->python_count; at++)
+        ssi_python_learn(&i->pythons[at]);
 }
 
 bool ssi_inspection_wants_stacks(const ssi_inspection *i)

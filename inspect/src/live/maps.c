@@ -13,6 +13,14 @@ enum { MAX_LINE = 8192, MAX_COMMAND = 1 << 16 };
 
 /* ---- The program ------------------------------------------------------------------------------*/
 
+FILE *ssi_live_file(int number, const char *name)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", number, name);
+    return fopen(path, "re");
+}
+
 /* The file of the program of PROCESS to PATH, which ends in a NUL; false if it runs none any more.
  */
 static bool read_executable(int process, char *path, size_t size)
@@ -30,12 +38,9 @@ static bool read_executable(int process, char *path, size_t size)
 /* Where the kernel put the program: each time elsewhere. */
 static void read_auxiliary(int process, uint64_t words[SSI_AUXILIARY])
 {
-    char path[64];
-    FILE *file;
+    FILE *file = ssi_live_file(process, "auxv");
 
     memset(words, 0, SSI_AUXILIARY * sizeof *words);
-    snprintf(path, sizeof path, "/proc/%d/auxv", process);
-    file = fopen(path, "re");
     if (!file)
         return;
     (void)!fread(words, sizeof *words, SSI_AUXILIARY, file);
@@ -97,11 +102,9 @@ static void open_root(ssi_target *target)
 static void read_command(ssi_target *target)
 {
     static char bytes[MAX_COMMAND];
-    FILE *file;
+    FILE *file = ssi_live_file(target->living, "cmdline");
     size_t size;
 
-    snprintf(bytes, sizeof bytes, "/proc/%d/cmdline", target->living);
-    file = fopen(bytes, "re");
     if (!file)
         return;
     size = fread(bytes, 1, sizeof bytes, file);
@@ -111,22 +114,16 @@ static void read_command(ssi_target *target)
 
 static int read_list(ssi_target *target)
 {
-    char *line = malloc(MAX_LINE), path[64];
-    FILE *file;
+    static char line[MAX_LINE];
+    FILE *file = ssi_live_file(target->living, "maps");
     int error = 0;
 
-    snprintf(path, sizeof path, "/proc/%d/maps", target->living);
-    file = line ? fopen(path, "re") : NULL;
-    if (!file) {
-        error = errno;
-        free(line);
-        return error ? error : ENOMEM;
-    }
-    while (!error && fgets(line, MAX_LINE, file))
+    if (!file)
+        return errno ? errno : ENOMEM;
+    while (!error && fgets(line, sizeof line, file))
         if (!ssi_target_add_line(target, line))
             error = ENOMEM;
     fclose(file);
-    free(line);
     return error;
 }
 

@@ -64,12 +64,10 @@ void ssi_live_read_user(ssi_target *target, int number)
 {
     ssi_user user = {.is_known = false};
     unsigned group = 0;
-    char path[64], *line = NULL;
+    FILE *file = ssi_live_file(number, "status");
+    char *line = NULL;
     size_t room = 0;
-    FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/status", number);
-    file = fopen(path, "re");
     if (!file)
         return;
     while (getline(&line, &room, file) > 0) /* one has 65,536 groups at most */
@@ -85,37 +83,37 @@ void ssi_live_read_user(ssi_target *target, int number)
 
 /* Why the kernel refuses to trace a process, and what helps. */
 
-/* The number in FILE after the text BEFORE; -1 if there is none. */
-static int number_in(const char *file, const char *before)
+/* What follows the text BEFORE at the beginning of a line of FILE, which may be NULL and is closed;
+   false if there is none. */
+static bool find_line(FILE *file, const char *before, char after[256])
 {
-    char line[256], *end;
-    int number = -1;
-    FILE *f = fopen(file, "re");
+    size_t length = strlen(before);
+    bool found = false;
 
-    if (!f)
-        return -1;
-    while (number < 0 && fgets(line, sizeof line, f))
-        if (!strncmp(line, before, strlen(before))) {
-            long found = strtol(line + strlen(before), &end, 10);
+    while (file && !found && fgets(after, 256, file))
+        found = !strncmp(after, before, length);
+    if (file)
+        fclose(file);
+    if (found)
+        memmove(after, after + length, strlen(after + length) + 1);
+    return found;
+}
 
-            number = end > line + strlen(before) ? (int)found : -1;
-        }
-    fclose(f);
-    return number;
+/* The number there; -1 if there is none. */
+static int number_in(FILE *file, const char *before)
+{
+    char after[256];
+
+    return find_line(file, before, after) ? (int)strtol(after, NULL, 10) : -1;
 }
 
 /* A process that has ended stays until its parent asks for its status. */
-static bool is_dead(const char *status)
+static bool is_dead(int process)
 {
-    char line[256], state = 0;
-    FILE *f = fopen(status, "re");
+    char state[256];
 
-    if (!f)
-        return false;
-    while (!state && fgets(line, sizeof line, f))
-        (void)sscanf(line, "State: %c", &state);
-    fclose(f);
-    return state == 'Z' || state == 'X';
+    return find_line(ssi_live_file(process, "status"), "State:\t", state) &&
+           (*state == 'Z' || *state == 'X');
 }
 
 static const char *policy(int process)
@@ -123,7 +121,7 @@ static const char *policy(int process)
     char folder[32];
     struct stat status;
 
-    switch (number_in("/proc/sys/kernel/yama/ptrace_scope", "")) {
+    switch (number_in(fopen("/proc/sys/kernel/yama/ptrace_scope", "re"), "")) {
     case 3:
         return "this kernel forbids tracing until it is started anew (kernel.yama.ptrace_scope is "
                "3)";
@@ -147,15 +145,12 @@ static const char *policy(int process)
 
 void ssi_explain_refusal(int process, int error, char *out, size_t size)
 {
-    char file[48];
-    int tracer;
+    int tracer = number_in(ssi_live_file(process, "status"), "TracerPid:");
 
-    snprintf(file, sizeof file, "/proc/%d/status", process);
-    tracer = number_in(file, "TracerPid:");
-    if (error == EPERM && is_dead(file))
+    if (error == EPERM && is_dead(process))
         snprintf(out, size, "process %d has ended: only its parent has not asked for its status",
                  process);
-    else if (error == EPERM && number_in(file, "VmLck:") < 0)
+    else if (error == EPERM && number_in(ssi_live_file(process, "status"), "VmLck:") < 0)
         snprintf(out, size, "process %d is a thread of the kernel, which runs no program", process);
     else if (error == ESRCH || error == ENOENT)
         snprintf(out, size, "there is no process %d: ps lists those that run", process);

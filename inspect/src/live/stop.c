@@ -131,15 +131,13 @@ static void wait_briefly(uint64_t since)
 }
 
 /* Whether the kernel lets nothing interrupt the thread: it waits for a disk, or for a vfork. */
-static bool is_uninterruptible(int process, int id)
+static bool is_uninterruptible(int id)
 {
-    char path[64], line[256];
+    FILE *file = ssi_live_file(id, "stat");
+    char line[256];
     const char *state;
     size_t length;
-    FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, id);
-    file = fopen(path, "re");
     if (!file)
         return false;
     length = fread(line, 1, sizeof line - 1, file);
@@ -150,7 +148,7 @@ static bool is_uninterruptible(int process, int id)
 }
 
 /* Wait until THREAD has stopped; false if it ends, or not in time.  All others wait meanwhile. */
-static bool wait_for(int process, ssi_thread *thread, uint64_t since)
+static bool wait_for(ssi_thread *thread, uint64_t since)
 {
     for (;; wait_briefly(since)) {
         int status = 0;
@@ -166,7 +164,7 @@ static bool wait_for(int process, ssi_thread *thread, uint64_t since)
             return false;
         }
         if (now_ns() - since > PATIENCE_MS * 1000000ull ||
-            (now_ns() - since > LONG_NS && is_uninterruptible(process, thread->id))) {
+            (now_ns() - since > LONG_NS && is_uninterruptible(thread->id))) {
             snprintf(thread->why, sizeof thread->why,
                      "thread waits in the kernel and cannot be stopped");
             return false;
@@ -207,13 +205,11 @@ static void read_registers(const ssi_machine *machine, ssi_thread *thread)
 }
 
 /* What the kernel says of a thread, which may have ended meanwhile. */
-static void read_status(int process, ssi_thread *thread)
+static void read_status(ssi_thread *thread)
 {
+    FILE *file = ssi_live_file(thread->id, "status");
     char line[256];
-    FILE *file;
 
-    snprintf(line, sizeof line, "/proc/%d/task/%d/status", process, thread->id);
-    file = fopen(line, "re");
     if (!file)
         return;
     while (fgets(line, sizeof line, file)) {
@@ -250,7 +246,7 @@ int ssi_live_stop(ssi_target *target)
         for (size_t i = done; i < count; i++) {
             ssi_thread *thread = &target->threads[i];
 
-            if (wait_for(target->process, thread, start))
+            if (wait_for(thread, start))
                 read_registers(target->machine, thread);
         }
         done = count;
@@ -266,7 +262,7 @@ void ssi_live_release(ssi_target *target)
         ptrace(PTRACE_DETACH, target->threads[i].id, NULL, (void *)(long)target->threads[i].signal);
     target->stopped_ns = now_ns() - target->stopped_ns;
     for (size_t i = 0; i < target->thread_count; i++)
-        read_status(target->process, &target->threads[i]);
+        read_status(&target->threads[i]);
 }
 
 size_t ssi_live_fetch(void *target, uint64_t address, void *out, size_t size)

@@ -44,8 +44,10 @@ typedef struct ssi_luas {
     size_t run_count, run_room;
 } ssi_luas;
 
-/* Find the copies of Lua in the binaries of TARGET; one of another version is noted. */
-void ssi_lua_find(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts);
+/* Whether the Lua of BINARY, which is mapped from MAPPING to END, was added, with BINARY.  One of
+   another version is noted. */
+bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
+                 ssi_scripts *scripts);
 /* Read all states that the stacks of TARGET name; their frames go to SCRIPTS. */
 void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts);
 /* Add to SCRIPTS which native frames of STACK, that of THREAD, the runs stand for. */

@@ -22,27 +22,21 @@ static int version_in(const ssi_binary *binary)
     return found[sizeof mark - 1] - '0';
 }
 
-void ssi_lua_find(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts)
+bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
+                 ssi_scripts *scripts)
 {
-    for (size_t i = 0; i < target->mapping_count && luas->copy_count < SSI_MAX_LUAS; i++) {
-        uint64_t end = ssi_target_binary_end(target, i);
-        ssi_binary binary;
-        int minor;
+    int minor = version_in(binary);
+    const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
 
-        if (!end || !ssi_binary_open(target, &target->mappings[i], &binary))
-            continue;
-        minor = version_in(&binary);
-        if (ssi_lua_layout_of(minor)) {
-            luas->copies[luas->copy_count++] =
-                (ssi_lua){ssi_lua_layout_of(minor), target->mappings[i].start, end, binary};
-            continue;
-        }
-        ssi_binary_close(&binary);
-        if (minor >= 0 && minor <= 9)
-            ssi_scripts_note(
-                scripts, ssi_text_format("cannot read Lua frames of %.200s: Lua 5.%d is not known",
-                                         target->mappings[i].path, minor));
+    if (layout && luas->copy_count < SSI_MAX_LUAS) {
+        luas->copies[luas->copy_count++] = (ssi_lua){layout, mapping->start, end, *binary};
+        return true;
     }
+    if (!layout && minor >= 0 && minor <= 9)
+        ssi_scripts_note(scripts,
+                         ssi_text_format("cannot read Lua frames of %.200s: Lua 5.%d is not known",
+                                         mapping->path, minor));
+    return false;
 }
 
 enum { MAX_LINES = 1 << 22, INSTRUCTION = 4, STORED_WHOLE = -128 };

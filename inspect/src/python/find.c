@@ -121,27 +121,22 @@ const char *ssi_python_name_of(ssi_python_names *names, uint64_t interpreter, ui
 
 /* ---- Copies -----------------------------------------------------------------------------------*/
 
-static bool is_python(const ssi_target *target, const ssi_mapping *mapping, ssi_python *found)
+size_t ssi_python_add(ssi_python *pythons, size_t count, const ssi_binary *binary,
+                      const ssi_mapping *mapping)
 {
-    ssi_binary binary;
+    ssi_python found = {.runtime = ssi_binary_symbol(binary, "_PyRuntime")};
 
-    if (!ssi_binary_open(target, mapping, &binary))
-        return false;
-    found->runtime = ssi_binary_symbol(&binary, "_PyRuntime");
-    if (!found->runtime)
-        found->runtime = ssi_binary_section(&binary, ".PyRuntime");
-    found->version_at = found->runtime ? ssi_binary_symbol(&binary, "Py_Version") : 0;
-    found->path = ssi_text(mapping->path, strlen(mapping->path));
-    ssi_binary_close(&binary);
-    return found->runtime != 0;
-}
-
-static bool is_known(const ssi_python *found, size_t count, uint64_t runtime)
-{
+    if (!found.runtime)
+        found.runtime = ssi_binary_section(binary, ".PyRuntime");
+    if (!found.runtime || count == SSI_MAX_PYTHONS)
+        return count;
     for (size_t i = 0; i < count; i++)
-        if (found[i].runtime == runtime)
-            return true;
-    return false;
+        if (pythons[i].runtime == found.runtime)
+            return count;
+    found.version_at = ssi_binary_symbol(binary, "Py_Version");
+    found.path = ssi_text(mapping->path, strlen(mapping->path));
+    pythons[count] = found;
+    return count + 1;
 }
 
 /* NUMBER of Py_Version as Python writes it, such as "3.15.0rc1". */
@@ -188,22 +183,6 @@ void ssi_python_learn(ssi_python *found)
         if (!ssi_read_word(interpreter + found->layout.interpreter_next, &interpreter))
             return;
     }
-}
-
-size_t ssi_python_find(const ssi_target *target, ssi_python *found)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < target->mapping_count && count < SSI_MAX_PYTHONS; i++) {
-        const ssi_mapping *m = &target->mappings[i];
-
-        if (ssi_target_binary_end(target, i) && is_python(target, m, &found[count]) &&
-            !is_known(found, count, found[count].runtime))
-            count++;
-    }
-    for (size_t i = 0; i < count; i++)
-        ssi_python_learn(&found[i]);
-    return count;
 }
 
 void ssi_python_free(ssi_python *python)

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "shared/python.h"
+#include "target/binary.h"
 #include "target/frame.h"
 #include "target/target.h"
 
@@ -46,8 +47,10 @@ typedef struct ssi_python {
     ssi_python_names names;
 } ssi_python;
 
-/* Those in the binaries of TARGET, at most SSI_MAX_PYTHONS. */
-size_t ssi_python_find(const ssi_target *target, ssi_python *found);
+/* Add the one in BINARY, which is mapped at MAPPING, to the COUNT of PYTHONS; how many there are then.
+ */
+size_t ssi_python_add(ssi_python *pythons, size_t count, const ssi_binary *binary,
+                      const ssi_mapping *mapping);
 /* Read what stays as it is while a process runs, or seldom changes, by the addresses of FOUND. */
 void ssi_python_learn(ssi_python *found);
 /* Add the runs of all threads of PYTHON.  What cannot be read is noted. */
