@@ -1,53 +1,6 @@
 /* Plans stay within their memory, and are made only where they pay. */
 #include "plan_support.h"
 
-static ONE_PLACE void go_along(stack *s, unsigned way, unsigned steps);
-
-static ONE_PLACE void go_left(stack *s, unsigned way, unsigned steps)
-{
-    go_along(s, way, steps);
-    AFTER();
-}
-
-static ONE_PLACE void go_right(stack *s, unsigned way, unsigned steps)
-{
-    go_along(s, way, steps);
-    __asm__ volatile("nop" ::: "memory");
-}
-
-/* WAY has a bit for each of STEPS: one of two callers. */
-static ONE_PLACE void go_along(stack *s, unsigned way, unsigned steps)
-{
-    if (!steps)
-        (void)capture_times(s, 1);
-    else if (way & 1)
-        go_left(s, way >> 1, steps - one);
-    else
-        go_right(s, way >> 1, steps - one);
-    AFTER();
-}
-
-/* Capture MANY stacks of one entry in turn; returns how many captures were repeated. */
-static unsigned take_turns(unsigned many, unsigned rounds)
-{
-    unsigned repeated = 0;
-    stack s;
-
-    for (unsigned i = 0; i < rounds * many; i++) {
-        go_along(&s, i % many, 5);
-        repeated += !script.asked;
-    }
-    return repeated;
-}
-
-/* A place has few plans: those of more stacks would overwrite each other. */
-PLAN_TEST(test_stacks_that_recur_too_seldom_are_not_recorded)
-{
-    /* A prime: after many misses one in eight is looked at. */
-    assert_int_equal(take_turns(31, 20), 0);
-    assert_true(take_turns(6, 100) > 300);
-}
-
 /* A stack that is DEPTH frames deeper.  Returns how many of its captures were made in full. */
 static ONE_PLACE unsigned capture_deep(stack *s, unsigned depth)
 {
