@@ -1,8 +1,8 @@
 # "dev fuzz".
 # shellcheck shell=sh disable=SC2154 # variables of dev
 
-c_targets="unwind resolve strings report inspect inspect_program"
-python_targets="saved pickled"
+c_targets="unwind resolve strings report inspect inspect_program saved"
+python_targets="pickled"
 
 # Targets in C are programs; those in Python run under atheris, which is libFuzzer, too.
 run_fuzzer() { # TARGET OPTION...

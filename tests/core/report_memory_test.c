@@ -3,6 +3,8 @@
 #include "report_fixture.h"
 #include "support.h"
 
+#include <stacksplice/read.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +83,33 @@ TEST(test_reports_are_complete_without_memory)
             error->lpVtbl->Release(error);
         }
     }
+}
+
+TEST(test_a_report_that_cannot_be_read_leaves_nothing)
+{
+    static const char json[] =
+        "{\"hresult_signed\":1,\"message\":\"m\",\"propagation\":[{\"language\":\"lua\","
+        "\"thread_id\":1,\"stack\":[]}],\"reference\":\"r\",\"notes\":[\"n\"],"
+        "\"process\":{\"id\":1,\"host\":\"h\"},\"exceptions\":[],"
+        "\"stack\":[{\"kind\":\"script\",\"language\":\"c\",\"locals\":{\"x\":\"1\"}}],"
+        "\"transformed\":[{\"hresult_signed\":1,\"message\":\"m\",\"propagation\":[],"
+        "\"stack\":[]}]}";
+    long before = atomic_load(&memory_live);
+    stacksplice_hresult hr = E_OUTOFMEMORY;
+    long failures = 0;
+
+    while (hr != S_OK) {
+        const stacksplice_told *told = NULL;
+
+        assert_int_equal(hr, E_OUTOFMEMORY);
+        memory_arm(++failures);
+        hr = stacksplice_told_read(json, sizeof json - 1, &told, NULL);
+        memory_disarm();
+        assert_int_equal(told != NULL, hr == S_OK);
+        stacksplice_told_free(told);
+        assert_int_equal(atomic_load(&memory_live), before);
+    }
+    assert_true(failures > 10);
 }
 
 GROUP(set_up, NULL)

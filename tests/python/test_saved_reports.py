@@ -184,7 +184,8 @@ def test_a_saved_report_opens_no_file(border, tmp_path):
 
 def test_what_it_says_it_says_harmlessly(border):
     data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
-    data.update(description=FORGED, type=FORGED, notes=[FORGED], process={"id": FORGED, "host": "\u202e"})
+    data.update(description=FORGED, type=FORGED, notes=[FORGED])
+    data["process"] = {"id": 1, "name": FORGED, "host": "\u202e"}
     data["propagation"][0]["language"] = FORGED
     for name in ("file", "function", "interpreter", "language", "source"):
         data["stack"][0][name] = FORGED

@@ -1,6 +1,6 @@
 """The C part of stacksplice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, NoReturn, Self, final
 
@@ -116,7 +116,7 @@ def _places(
     ]
 ]: ...
 def _format_told(
-    error: Mapping[str, Any] | tuple[Any, ...],
+    json: str,
     newest_last: bool,
     all_frames: bool,
     color: bool,
@@ -124,9 +124,9 @@ def _format_told(
     look: Callable[..., str] | None = None,
     /,
 ) -> str: ...
-def _format_told_for_sentry(error: Mapping[str, Any], /) -> str: ...
-def _check_told(error: Mapping[str, Any], /) -> None: ...
-def _format_frame(frame: Mapping[str, Any], /) -> str: ...
+def _format_told_for_sentry(json: str, /) -> str: ...
+def _check_told(json: str, /) -> None: ...
+def _format_frame(json: str, /) -> str: ...
 def _resolve_file(
     path: bytes, module: bytes, build_id: bytes, offset: int, /
 ) -> list[dict[str, Any]] | int: ...

@@ -154,31 +154,6 @@ typedef struct stacksplice_told_frame {
     stacksplice_told_locals locals;
 } stacksplice_told_frame;
 
-/*
- * Where the fields of a saved frame are found: an object of whatever reads JSON.  Extend it: put it
- * first in a structure of your own.
- *
- * A function leaves *OUT as it is when there is no KEY, or null.  It returns nonzero when the value
- * is of another kind or too large; then the reading ends.  Texts are lent until the report is
- * written.
- */
-typedef struct stacksplice_fields stacksplice_fields;
-struct stacksplice_fields {
-    int (*text)(stacksplice_fields *self, const char *key, stacksplice_told_text *out);
-    /* A number up to MOST, or the text of one in hexadecimal. */
-    int (*number)(stacksplice_fields *self, const char *key, uint64_t most, uint64_t *out);
-    int (*truth)(stacksplice_fields *self, const char *key, int *out);
-    /* The members of an object, which are all texts. */
-    int (*locals)(stacksplice_fields *self, const char *key, stacksplice_told_locals *out);
-};
-
-/*
- * Read the fields that stacksplice_frame_visit (stacksplice/read.h) hands over.  Returns 0, or what
- * a function of FROM returned.
- * [own: texts lent by FROM | thread: any | alloc: no | signal: no]
- */
-STACKSPLICE_API int stacksplice_frame_read(stacksplice_fields *from, stacksplice_told_frame *out);
-
 typedef struct stacksplice_told_stack {
     const stacksplice_told_frame *frames; /* innermost first */
     uint32_t count;
@@ -196,17 +171,15 @@ typedef struct stacksplice_told_node {
  * An error for stacksplice_format_told that is not an error object of this process: from a saved
  * report, or a language's exception that crossed no border.
  *
- * The contents come from ERROR, an error object, if there is one; else from TEXT, which is shown
- * line by line as it is; else from the members HRESULT to FINGERPRINT.  The members from PASSED on
- * count in any case.
+ * The contents come from TEXT, which is shown line by line as it is, if there is one; else from the
+ * members HRESULT to FINGERPRINT.  The members from PASSED on count in any case.
  */
 typedef struct stacksplice_told {
     size_t size; /* sizeof(stacksplice_told) */
-    IUnknown *error;
     stacksplice_told_text text;
 
     stacksplice_hresult hresult;
-    const char *type;     /* or NULL; with ERROR, a type that the title has in place of its own */
+    const char *type;     /* or NULL */
     const char *language; /* of the exception, or NULL */
     stacksplice_told_text description, message;
     const stacksplice_told_text *notes;
@@ -229,6 +202,32 @@ typedef struct stacksplice_told {
     uint32_t causes_left_out; /* 0, or at least 1: causes left out beyond the last known */
 } stacksplice_told;
 
+/* What is wrong with a text: a sentence without its end, and at which byte. */
+typedef struct stacksplice_told_problem {
+    size_t position;
+    char text[80];
+} stacksplice_told_problem;
+
+/*
+ * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md.  It may have two
+ * members more: "as_text" and "passed" are TEXT and PASSED.  Members of other names count as if
+ * they were not there.  Values may be nested 400 deep.
+ *
+ * *TOLD is to be freed by stacksplice_told_free; the texts in it live as long.  PROBLEM may be NULL.
+ * Errors: E_POINTER if json or told is NULL; E_INVALIDARG, with *PROBLEM filled, if the text is no
+ * such report; E_OUTOFMEMORY.
+ * [own: borrows json, *told is the caller's | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_told_read(const char *json, size_t length,
+                                                          const stacksplice_told **told,
+                                                          stacksplice_told_problem *problem);
+
+/*
+ * Free what stacksplice_told_read gave; NULL is allowed.
+ * [own: takes told | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void stacksplice_told_free(const stacksplice_told *told);
+
 /*
  * Write the text report of TOLD, as stacksplice_format does for an error object.
  *
@@ -242,8 +241,7 @@ stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_o
 
 /*
  * Write the event for Sentry of TOLD, as stacksplice_format does for an error object with
- * STACKSPLICE_FORMAT_SENTRY.  An error without an error object is told by the members from HRESULT
- * on; its TEXT is not used.
+ * STACKSPLICE_FORMAT_SENTRY, by the members from HRESULT on: its TEXT is not used.
  *
  * Returns and errors: as stacksplice_format_told.
  * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]

@@ -63,14 +63,10 @@ bool ss_facts_of(ss_subject subject, ss_facts *facts)
     if (!told)
         return ss_facts_get(subject.error, facts);
     memset(facts, 0, sizeof *facts);
-    if (told->error && !ss_facts_get(told->error, facts))
-        return false;
     facts->told = told;
     facts->view.identity = told->identity ? told->identity : told;
     facts->view.relation = told->relation;
     facts->view.causes_left_out = told->causes_left_out;
-    if (told->error)
-        return true;
     facts->view.hresult = told->hresult;
     facts->view.thread_id = told->thread_id;
     facts->type = told->type;
@@ -109,7 +105,7 @@ ss_text ss_facts_message(const ss_facts *facts)
 
 ss_text ss_facts_description(const ss_facts *facts)
 {
-    if (facts->told && !facts->error)
+    if (facts->told)
         return (ss_text){facts->told->description.text ? facts->told->description.text : "", NULL,
                          facts->told->description.length};
     return trimmed(facts->view.description);
@@ -143,8 +139,7 @@ static ss_shown_stack stack_of_view(const ss_error_view *view)
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)
 {
-    return facts->told && !facts->error ? stack_of_told(&facts->told->stack)
-                                        : stack_of_view(&facts->view);
+    return facts->told ? stack_of_told(&facts->told->stack) : stack_of_view(&facts->view);
 }
 
 void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, void *data)
@@ -153,7 +148,7 @@ void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, v
 
     if (facts->error && !facts->view.is_node)
         (void)stacksplice_error_notes(facts->error, back, data);
-    if (facts->error || !told)
+    if (!told)
         return;
     for (uint32_t i = 0; i < told->note_count; i++) {
         if (back(told->notes[i].text, told->notes[i].length, data))
@@ -180,7 +175,7 @@ void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data
 
     if (facts->error && !facts->view.is_node)
         ss_error_each_node(facts->error, read_node, &reader);
-    if (facts->error || !told)
+    if (!told)
         return;
     for (uint32_t i = 0; i < told->node_count; i++) {
         const stacksplice_told_node *node = &told->nodes[i];

@@ -428,7 +428,7 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
     uint32_t frames_left_out =
-        facts->told && !facts->error ? facts->told->stack.left_out : facts->view.frames_left_out;
+        facts->told ? facts->told->stack.left_out : facts->view.frames_left_out;
 
     ss_emit_begin(v->e, "data", STACKSPLICE_OBJECT);
     ss_emit_hex(v->e, "hresult", (uint32_t)facts->view.hresult, 8);
@@ -523,15 +523,15 @@ static void emit_id(ss_emit *e)
 /* A saved report has its own: the elements of its stack, of which it was made, are gone. */
 static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
-    bool is_saved = facts->told && !facts->error;
+    const stacksplice_told *told = facts->told;
     char fingerprint[33];
 
-    if (is_saved && !facts->told->fingerprint)
+    if (told && !told->fingerprint)
         return; /* Sentry groups by the stack */
-    if (!is_saved)
+    if (!told)
         ss_report_fingerprint(r, facts, fingerprint);
     ss_emit_begin(e, "fingerprint", STACKSPLICE_ARRAY);
-    ss_emit_text(e, NULL, is_saved ? facts->told->fingerprint : fingerprint);
+    ss_emit_text(e, NULL, told ? told->fingerprint : fingerprint);
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
@@ -541,7 +541,7 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 {
     event v = {.r = r, .e = e, .images = images};
 
-    collect(&v, (ss_subject){facts->told ? NULL : facts->error, facts->told});
+    collect(&v, (ss_subject){facts->error, facts->told});
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
     for (uint32_t i = v.count; i--;) { /* the oldest first */

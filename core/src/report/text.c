@@ -956,18 +956,10 @@ static const char *exception_type(const ss_facts *facts)
     return known && ss_glue_matches(facts->type, known->values) ? NULL : facts->type;
 }
 
-/* The type in the title: a language may hold another one's error as an exception of its own. */
-static const char *title_type(const ss_facts *facts)
-{
-    bool is_held = facts->told && facts->told->error && facts->told->type;
-
-    return is_held ? facts->told->type : exception_type(facts);
-}
-
 /* "ValueError: bad amount 'x'" */
 static void put_title(const ss_report *r, const ss_facts *facts)
 {
-    const char *type = title_type(facts);
+    const char *type = exception_type(facts);
     ss_writer *w = r->w;
     ss_redacted rest;
     bool any;
@@ -1074,7 +1066,7 @@ static void put_shown_place(const ss_report *r, const char *place)
 
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
-    const char *place = facts->told && !facts->error ? facts->told->place : NULL;
+    const char *place = facts->told ? facts->told->place : NULL;
     ss_locals locals;
 
     if (!ss_facts_stack(facts).count)
@@ -1090,7 +1082,7 @@ static void put_stack(const ss_report *r, const ss_facts *facts)
 /* As scripts' tracebacks are, which have no header without a frame. */
 static void put_traceback(const ss_report *r, const ss_facts *facts)
 {
-    const char *place = facts->told && !facts->error ? facts->told->place : NULL;
+    const char *place = facts->told ? facts->told->place : NULL;
     uint32_t members, left_out;
     ss_locals locals;
 

@@ -1,9 +1,60 @@
-/* Walks over an error and passes its fields to a visitor: stacksplice/read.h. */
+/* The members of reports, and walks that pass them to a visitor: stacksplice/read.h. */
 #ifndef SS_VISIT_H
 #define SS_VISIT_H
 
 #include "report/json.h"
 #include "report/report.h"
+
+/* ---- Fields ----------------------------------------------------------------------------------*/
+
+/* What a member of a report is; those from HRESULT on are only read. */
+typedef enum ss_field_type {
+    SS_FIELD_KIND,
+    SS_FIELD_TRUST,
+    SS_FIELD_TEXT,   /* const char *, up to the first NUL */
+    SS_FIELD_STRING, /* stacksplice_told_text */
+    SS_FIELD_COUNT,  /* uint32_t */
+    SS_FIELD_OFFSET, /* uint64_t */
+    SS_FIELD_FLAG,   /* int */
+    SS_FIELD_ADDRESS,
+    SS_FIELD_LOCALS,
+    SS_FIELD_HRESULT,
+    SS_FIELD_FRAMES,
+    SS_FIELD_NOTES,
+    SS_FIELD_NODES,
+    SS_FIELD_MEMBERS,
+    SS_FIELD_CAUSES,
+    SS_FIELD_PROCESS,
+    SS_FIELD_REMOTE
+} ss_field_type;
+
+/* When a report has it.  Needed: always, and a report without it is none. */
+typedef enum ss_field_rule {
+    SS_RULE_IF_SET,
+    SS_RULE_NEEDED,
+    SS_RULE_ALWAYS,
+    SS_RULE_OF_NATIVE,
+    SS_RULE_WITH_FUNCTION,
+    SS_RULE_WITH_MODULE
+} ss_field_rule;
+
+typedef struct ss_field {
+    const char *key;
+    ss_field_type type;
+    ss_field_rule rule;
+    size_t at; /* its offset in the structure of what has it */
+} ss_field;
+
+enum { SS_FRAME_FIELDS = 23 };
+
+/* Of stacksplice_told_frame. */
+extern const ss_field ss_frame_fields[SS_FRAME_FIELDS];
+
+/* Their values start at 1. */
+extern const char *const ss_kinds[3];
+extern const char *const ss_trusts[3];
+
+/* ---- Walks -----------------------------------------------------------------------------------*/
 
 void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
 

@@ -3,6 +3,7 @@
 #define SSPY_API_H
 
 #include "cross/cross.h"
+#include "life/text.h"
 
 #include <stacksplice/python.h>
 
@@ -79,12 +80,26 @@ PyObject *sspy_set_redaction(PyObject *module, PyObject *arguments);
 PyObject *sspy_redact(PyObject *module, PyObject *arguments);
 PyObject *sspy_redact_name(PyObject *module, PyObject *name);
 
-/* report_text.c */
+/* report_text.c: JSON is a str; ValueError if it does not describe an error, or a frame */
 PyObject *sspy_format_told(PyObject *module, PyObject *arguments);
-PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *error);
-/* Return None, or raise if a value of the report is too large or of the wrong type. */
-PyObject *sspy_check_told(PyObject *module, PyObject *error);
-PyObject *sspy_format_frame(PyObject *module, PyObject *frame);
+PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *json);
+PyObject *sspy_check_told(PyObject *module, PyObject *json); /* None */
+PyObject *sspy_format_frame(PyObject *module, PyObject *json);
+
+/* ---- Callables of Python (report_text.c) ------------------------------------------------------*/
+
+/* They write Python's frames: those of look.py and traceback.py. */
+
+typedef struct sspy_look {
+    PyObject *callable; /* borrowed; None: there is none */
+    PyObject *text;     /* what it returned last, which lends the lines; or NULL */
+} sspy_look;
+
+/* Have OPTIONS call LOOK, which stays where it is until the report is written. */
+void sspy_look_take(sspy_look *look, stacksplice_format_options *options);
+
+/* As sspy_text_finish; NULL also when LOOK was left by KeyboardInterrupt or the like. */
+PyObject *sspy_look_finish(sspy_look *look, sspy_text_buffer *buffer, HRESULT hr);
 
 PyObject *sspy_take_error(PyObject *module, PyObject *unused); /* errors.c */
 extern PyMethodDef sspy_functions[];                           /* functions.c */

@@ -1,5 +1,5 @@
 /* Reading an error through its ErrorHandle, and writing its reports. */
-#include "api/report_read.h"
+#include "api/api.h"
 #include "api/visit.h"
 
 /* The parts are those of stacksplice_read_options.  The notes and callers of an error are those that

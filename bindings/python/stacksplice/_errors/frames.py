@@ -148,7 +148,9 @@ class Frame:
 
     def __str__(self) -> str:
         """One line of a report."""
-        return _stacksplice._format_frame(self.to_dict())
+        import json
+
+        return _stacksplice._format_frame(json.dumps(self.to_dict()))
 
 
 class Stack(Sequence[Frame]):

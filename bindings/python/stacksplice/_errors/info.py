@@ -333,8 +333,10 @@ class ErrorInfo:
         if self._handle is not None:
             text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look)
         else:
-            assert self._data is not None
-            text = _stacksplice._format_told(self._data, newest_last, all_frames, color, not chain, look)
+            import json
+
+            data = json.dumps(self._data)
+            text = _stacksplice._format_told(data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
         return text + self._format_remote(newest_last, all_frames, color)

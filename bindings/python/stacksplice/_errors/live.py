@@ -128,6 +128,22 @@ def _type_of(exc: BaseException, info: ErrorInfo) -> str:
     return f"{prefix}{type(exc).__qualname__}"
 
 
+# Of a report, what Python itself knows of the exception.
+_AROUND = ("exceptions", "exceptions_left_out", "transformed", "transformed_left_out", "transformed_above")
+_NOTHING: dict[str, Any] = {"hresult_signed": 0, "message": "", "stack": [], "propagation": []}
+
+
+def _from_elsewhere(exc: BaseException, info: ErrorInfo) -> dict[str, Any]:
+    """The report of INFO, which is of another process and has all that belongs to EXC."""
+    from .remote import _errors_in
+
+    report = _with_later_notes(exc, info.to_dict())
+    for error in _errors_in(report):
+        if "reference" in error:  # a number of that process
+            error["reference"] = f"{id(exc)}: {error['reference']}"
+    return report
+
+
 class _Telling:
     """Exceptions as the core's formatter takes them, each once, in the order in which it shows them."""
 
@@ -136,30 +152,31 @@ class _Telling:
         self._chain = chain
         self._seen: dict[int, BaseException] = {}  # by identity, valid while this keeps them
 
-    def node(self, exc: BaseException, depth: int, number: int) -> tuple[Any, ...]:
-        """EXC, which is in DEPTH groups, and behind NUMBER others."""
-        if id(exc) in self._seen or len(self._seen) > _MOST_ERRORS or number >= _MOST_CAUSES:
-            return id(exc), None, "", None, "", 0, None, None, 0
-        self._seen[id(exc)] = exc
-        info = _stacksplice.error_info(exc) if limit() is None else None  # Python's own text knows limits
-        if info is not None and info.process is not None:  # its report has everything
-            report = _with_later_notes(exc, info.to_dict())
-            behind = info._format_remote(True, False, self._color) + _raised_again(exc)
-            return id(exc), None, "", report, behind, 0, None, None, 0
-        relation, cause = self._cause(exc, depth, number)  # it is shown first
-        members, left_out = self._members(exc, depth)
-        handle, text, behind = None, "", ""
-        if info is not None:
-            handle, text = info._handle, _type_of(exc, info)
-            behind = info._format_remote(True, False, self._color)
-        else:
-            text = _plain(exc)
-        return id(exc), handle, text, None, behind, relation, cause, members, left_out
+    def error(self, exc: BaseException, depth: int, number: int) -> dict[str, Any]:
+        """The report of EXC, which is in DEPTH groups, and behind NUMBER others."""
+        report = {**_NOTHING, "as_text": ""}
+        if id(exc) not in self._seen and len(self._seen) <= _MOST_ERRORS and number < _MOST_CAUSES:
+            self._seen[id(exc)] = exc
+            report = self._whole(exc, depth, number)
+        return {**report, "reference": str(id(exc))}
 
-    def _members(self, exc: BaseException, depth: int) -> tuple[tuple[tuple[Any, ...], ...] | None, int]:
+    def _whole(self, exc: BaseException, depth: int, number: int) -> dict[str, Any]:
+        info = _stacksplice.error_info(exc) if limit() is None else None  # Python's own text knows limits
+        if info is not None and info.process is not None:
+            passed = info._format_remote(True, False, self._color) + _raised_again(exc)
+            return {**_from_elsewhere(exc, info), "passed": passed}
+        around = self._cause(exc, depth, number)  # it is shown first
+        around |= self._members(exc, depth)
+        if info is None:
+            return {**_NOTHING, "as_text": _plain(exc), **around}
+        report = {name: value for name, value in info.to_dict().items() if name not in _AROUND}
+        report["type"] = _type_of(exc, info) or report["type"]
+        return {**report, "passed": info._format_remote(True, False, self._color), **around}
+
+    def _members(self, exc: BaseException, depth: int) -> dict[str, Any]:
         if not issubclass(type(exc), BaseExceptionGroup):
-            return None, 0
-        shown: tuple[tuple[Any, ...], ...] = ()
+            return {}
+        shown: tuple[dict[str, Any], ...] = ()
         left_out = 0
         for member in _exceptions(exc):
             full = len(shown) == _MOST_MEMBERS or len(self._seen) >= _MOST_ERRORS
@@ -167,14 +184,14 @@ class _Telling:
                 left_out += 1
             else:
                 # No list: without memory, append of CPython 3.15.0 frees its argument twice.
-                shown += (self.node(member, depth + 1, 0),)
-        return shown, left_out
+                shown += (self.error(member, depth + 1, 0),)
+        return {"exceptions": shown, "exceptions_left_out": left_out}
 
-    def _cause(self, exc: BaseException, depth: int, number: int) -> tuple[int, tuple[Any, ...] | None]:
+    def _cause(self, exc: BaseException, depth: int, number: int) -> dict[str, Any]:
         relation, found = _behind(exc)
         if not self._chain or not isinstance(found, BaseException):
-            return 0, None
-        return 1 if relation == "cause" else 2, self.node(found, depth, number + 1)
+            return {}
+        return {"transformed": [{**self.error(found, depth, number + 1), "relation": relation}]}
 
 
 def _text_by_traceback(exc: BaseException, color: bool, chain: bool) -> str | None:
@@ -192,7 +209,9 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     info = _stacksplice.error_info(exc)
     text = _text_by_traceback(exc, color, chain)
     if text is None:
-        told = _Telling(color, chain).node(exc, 0, 0)
+        import json
+
+        told = json.dumps(_Telling(color, chain).error(exc, 0, 0))
         text = _stacksplice._format_told(told, True, False, color, False)
     if limit() == 0 or info is None or info.process is not None:
         return text

@@ -25,9 +25,8 @@ _MOST_MESSAGE = 8192
 _CUTS = (256, 64, 16, 4)
 _MOST_LISTED = 16  # nodes, causes, members, notes if it must be cut
 _NAMES = {"propagation": "further receptions", "notes": "further notes"}
-_MOST_DEPTH = 200  # of nested causes, members and processes
 
-_DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_DAMAGED = (RecursionError, TypeError, ValueError)
 
 
 def here() -> dict[str, Any]:
@@ -138,90 +137,7 @@ def _cut_stack(error: dict[str, Any], frames: int) -> None:
 def read(text: str) -> ErrorInfo | None:
     """The error that TEXT describes; None when it is no such text: it came from elsewhere."""
     try:
-        data = json.loads(text)
-        info = ErrorInfo._from_json_values(data)
-        _check(data, _ERROR)
-        _check_written(data)
+        _stacksplice._check_told(text)
+        return ErrorInfo._from_json_values(json.loads(text))
     except _DAMAGED:
         return None
-    return info
-
-
-def _check_written(data: dict[str, Any]) -> None:
-    """Raise unless what the report says of DATA, and of where it was before, can be written."""
-    _stacksplice._check_told(data)
-    if data.get("remote") is not None:
-        _check_written(data["remote"])
-
-
-# ---- What a report may hold: names and checks, which raise one of _DAMAGED ------------------------
-
-
-def _text(value: Any) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError("a text is none")
-
-
-def _number(value: Any) -> None:
-    int(value or 0)
-
-
-def _whole(value: Any) -> None:
-    if not isinstance(value, int):
-        raise TypeError("a number is none")
-
-
-def _truth(value: Any) -> None:
-    if not isinstance(value, bool):
-        raise TypeError("a truth value is none")
-
-
-def _address(value: Any) -> None:
-    int(value, 16)
-
-
-def _texts(names: str) -> dict[str, Any]:
-    return dict.fromkeys(names.split(), _text)
-
-
-# A dict describes an object, a list one of such items; an object has its _NEEDED members.
-_FRAME: dict[str, Any] = {
-    **_texts("kind language function file module build_id trust reason interpreter calls source"),
-    **dict.fromkeys("line end_line column end_column module_offset function_offset".split(), _whole),
-    **dict.fromkeys(("inlined", "asynchronous", "glue"), _truth),
-    "address": _address,
-}
-_NODE: dict[str, Any] = {"language": _text, "thread_id": int, "frames_left_out": _number, "stack": [_FRAME]}
-_PROCESS: dict[str, Any] = {"id": int, "interpreter": _number, **_texts("host name")}
-_ERROR: dict[str, Any] = {
-    **dict.fromkeys(("hresult_signed", "thread_id", "exceptions_left_out", "frames_left_out"), _number),
-    **_texts("message description type language reference fingerprint loose_fingerprint relation"),
-    "notes": [_text],
-    "stack": [_FRAME],
-    "propagation": [_NODE],
-    "process": _PROCESS,
-}
-_ERROR |= {"transformed": [_ERROR], "exceptions": [_ERROR], "remote": _ERROR}
-_NEEDED: dict[int, tuple[str, ...]] = {id(_FRAME): ("kind", "language"), id(_NODE): ("language", "thread_id")}
-_NEEDED |= {id(_PROCESS): ("id", "host"), id(_ERROR): ("hresult_signed", "message", "stack", "propagation")}
-
-
-def _check(value: Any, form: Any, depth: int = 0) -> None:
-    """Raise one of _DAMAGED unless VALUE is of that FORM."""
-    if isinstance(form, list):
-        if not isinstance(value, list):
-            raise TypeError("a list is none")
-        for item in value:
-            _check(item, form[0], depth)
-    elif not isinstance(form, dict):
-        form(value)
-    elif not isinstance(value, dict) or (form is _ERROR and depth > _MOST_DEPTH):
-        raise TypeError("an object is none, or too deep")
-    else:
-        needed = _NEEDED[id(form)]
-        for name in needed:
-            value[name]
-        for name in value.keys() & form.keys():
-            absent = value[name] is None and isinstance(form[name], (list, dict)) and name not in needed
-            if not absent:
-                _check(value[name], form[name], depth + (form is _ERROR))

@@ -130,6 +130,10 @@ def _add_symbols(
         mark_start_up(owner["stack"])
 
 
+def _line_of(frame: dict[str, Any]) -> str:
+    return _stacksplice._format_frame(json.dumps(frame))
+
+
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [f"{title(document['process'])}\n"]
@@ -139,7 +143,7 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
         name = heading(thread)
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
-        parts += [f"\nthread {name}\n", *lines_of(thread["stack"], all_frames, _stacksplice._format_frame)]
+        parts += [f"\nthread {name}\n", *lines_of(thread["stack"], all_frames, _line_of)]
         parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
     parts.append(text_of_failed(document, all_frames))
     return "".join(parts)

@@ -1,0 +1,869 @@
+/*
+ * Reads the JSON of an error back.  The text becomes a list of values in the order of the text,
+ * without recursion; then each object becomes what a table of its members says, one error after
+ * the other.
+ */
+#include "base/alloc.h"
+#include "base/utf.h"
+#include "report/visit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Values ----------------------------------------------------------------------------------*/
+
+typedef enum value_type { NOTHING, TRUTH, NUMBER, STRING, ARRAY, OBJECT } value_type;
+
+typedef struct value {
+    value_type type;
+    uint32_t at;     /* in the text; of a string, of its first character */
+    uint32_t length; /* of a string, which also ends with a NUL; of a container, its items */
+    uint32_t end;    /* the next value that is not inside; of one that is open, the one around it */
+} value;
+
+enum { NONE = UINT32_MAX, VALUES_NESTED_MAX = 400 };
+
+struct block {
+    struct block *next;
+    _Alignas(max_align_t) char bytes[];
+};
+
+/* An error that is to be read from the object VALUE. */
+typedef struct pending {
+    stacksplice_told told;
+    struct pending *next;
+    uint32_t value;
+    uint32_t causes_left_out; /* beyond the last cause of its list */
+    const char *above;        /* how that last one relates to an error above; or NULL */
+    const char *reference;    /* equal for equal errors; or NULL */
+    stacksplice_told *last;   /* of its list of causes; or itself */
+} pending;
+
+typedef struct saved {
+    pending error; /* the first member: stacksplice_told_free gets its TOLD */
+    struct block *blocks;
+    char *text;
+} saved;
+
+/* The reader of one text.  What fails sets RESULT, once, and returns false. */
+typedef struct reader {
+    saved *out;
+    char *text; /* strings are decoded in place */
+    uint32_t length, at;
+    value *values;
+    uint32_t count, room;
+    uint32_t nested;
+    pending *waiting;
+    pending *numbered; /* those with a reference, of which NUMBERED_COUNT are */
+    uint32_t numbered_count;
+    stacksplice_told_problem *problem; /* or NULL */
+    stacksplice_hresult result;
+} reader;
+
+static bool refuse_at(reader *r, uint32_t at, const char *member, const char *what)
+{
+    if (r->result != S_OK)
+        return false;
+    r->result = E_INVALIDARG;
+    if (!r->problem)
+        return false;
+    r->problem->position = at;
+    (void)snprintf(r->problem->text, sizeof r->problem->text, "%s%s%s", member ? member : "",
+                   member ? " " : "", what);
+    return false;
+}
+
+static bool refuse(reader *r, const char *what)
+{
+    return refuse_at(r, r->at, NULL, what);
+}
+
+static bool lack_memory(reader *r)
+{
+    if (r->result == S_OK)
+        r->result = E_OUTOFMEMORY;
+    return false;
+}
+
+/* COUNT zeroed items of SIZE bytes, freed with the error. */
+static void *take(reader *r, size_t count, size_t size)
+{
+    struct block *b = ss_alloc(1, sizeof *b + (count ? count : 1) * size);
+
+    if (!b) {
+        (void)lack_memory(r);
+        return NULL;
+    }
+    b->next = r->out->blocks;
+    r->out->blocks = b;
+    return b->bytes;
+}
+
+static value *add_value(reader *r, value_type type)
+{
+    if (r->count == r->room) {
+        uint32_t room = r->room ? 2 * r->room : 64;
+        value *moved = ss_realloc(r->values, room, sizeof *moved);
+
+        if (!moved) {
+            (void)lack_memory(r);
+            return NULL;
+        }
+        r->values = moved;
+        r->room = room;
+    }
+    r->values[r->count] = (value){type, r->at, 0, r->count + 1};
+    return &r->values[r->count++];
+}
+
+/* ---- Strings ---------------------------------------------------------------------------------*/
+
+/* Four hexadecimal digits at AT. */
+static bool read_unit(reader *r, uint32_t at, uint32_t *unit)
+{
+    *unit = 0;
+    for (uint32_t i = at; i < at + 4; i++) {
+        char c = r->text[i];
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+                                                : 16;
+
+        if (digit == 16)
+            return refuse(r, "an escape has other digits");
+        *unit = *unit << 4 | digit;
+    }
+    return true;
+}
+
+/* An unpaired surrogate stays one: reports show U+FFFD for it. */
+static bool read_code_point(reader *r, uint32_t *point)
+{
+    uint32_t low;
+
+    if (!read_unit(r, r->at + 2, point))
+        return false;
+    r->at += 6;
+    if (*point >> 10 == 0xD800 >> 10 && r->text[r->at] == '\\' && r->text[r->at + 1] == 'u') {
+        if (!read_unit(r, r->at + 2, &low))
+            return false;
+        if (low >> 10 == 0xDC00 >> 10) {
+            *point = 0x10000 + ((*point & 0x3FF) << 10) + (low & 0x3FF);
+            r->at += 6;
+        }
+    }
+    return true;
+}
+
+static bool read_escape(reader *r, uint32_t *end)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    char c = r->text[r->at + 1];
+    const char *letter = c ? strchr(letters, c) : NULL;
+    uint32_t point;
+    char bytes[4];
+    size_t length;
+
+    if (letter) {
+        r->text[(*end)++] = meant[letter - letters];
+        r->at += 2;
+        return true;
+    }
+    if (c != 'u')
+        return refuse(r, "an escape is none of JSON's");
+    if (!read_code_point(r, &point))
+        return false;
+    length = ss_utf8_put(point, bytes);
+    memcpy(r->text + *end, bytes, length);
+    *end += (uint32_t)length;
+    return true;
+}
+
+/* One character as it is. */
+static bool read_character(reader *r, uint32_t *end)
+{
+    size_t next = r->at;
+    uint32_t point, length;
+
+    if (r->at == r->length)
+        return refuse(r, "a string does not end");
+    point = ss_utf8_next(r->text, r->length, &next);
+    length = (uint32_t)next - r->at;
+    if (point < ' ')
+        return refuse(r, "a string has a control character");
+    if (point >> 11 == 0xD800 >> 11 ||
+        (point == SS_REPLACEMENT && memcmp(r->text + r->at, "\xEF\xBF\xBD", 3)))
+        return refuse(r, "a string is not UTF-8");
+    memmove(r->text + *end, r->text + r->at, length);
+    *end += length;
+    r->at += length;
+    return true;
+}
+
+static bool read_string(reader *r)
+{
+    value *string;
+    uint32_t begin = ++r->at, end = begin;
+
+    while (r->text[r->at] != '"') {
+        if (!(r->text[r->at] == '\\' ? read_escape(r, &end) : read_character(r, &end)))
+            return false;
+    }
+    r->at++;
+    r->text[end] = '\0';
+    string = add_value(r, STRING);
+    if (!string)
+        return false;
+    string->at = begin;
+    string->length = end - begin;
+    return true;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------*/
+
+static void skip_spaces(reader *r)
+{
+    while (r->text[r->at] && strchr(" \t\r\n", r->text[r->at]))
+        r->at++;
+}
+
+/* Also those that are no JSON, and that many programs write. */
+static bool read_word(reader *r)
+{
+    static const struct word {
+        const char *text;
+        value_type type;
+    } words[] = {{"null", NOTHING}, {"true", TRUTH},      {"false", TRUTH},
+                 {"NaN", NUMBER},   {"Infinity", NUMBER}, {"-Infinity", NUMBER}};
+
+    for (size_t i = 0; i < SS_COUNT_OF(words); i++) {
+        size_t length = strlen(words[i].text);
+
+        if (strncmp(r->text + r->at, words[i].text, length))
+            continue;
+        if (!add_value(r, words[i].type))
+            return false;
+        r->at += (uint32_t)length;
+        return true;
+    }
+    return refuse(r, "a value is expected");
+}
+
+static const char digits[] = "0123456789";
+
+/* Whether TEXT has at least one digit; moves it past them. */
+static bool pass_digits(const char **text)
+{
+    size_t count = strspn(*text, digits);
+
+    *text += count;
+    return count != 0;
+}
+
+static bool read_number(reader *r)
+{
+    const char *begin = r->text + r->at, *end = begin + (*begin == '-');
+    bool is_whole = end[0] != '0' || !end[1] || !strchr(digits, end[1]);
+
+    is_whole = pass_digits(&end) && is_whole;
+    if (*end == '.') {
+        end++;
+        is_whole = pass_digits(&end) && is_whole;
+    }
+    if (*end == 'e' || *end == 'E') {
+        end += end[1] == '+' || end[1] == '-' ? 2 : 1;
+        is_whole = pass_digits(&end) && is_whole;
+    }
+    if (!is_whole)
+        return refuse(r, "a number is damaged");
+    if (!add_value(r, NUMBER))
+        return false;
+    r->at += (uint32_t)(end - begin);
+    return true;
+}
+
+static bool begin_container(reader *r, uint32_t *open)
+{
+    value *container = add_value(r, r->text[r->at] == '{' ? OBJECT : ARRAY);
+
+    if (!container)
+        return false;
+    if (r->nested++ == VALUES_NESTED_MAX)
+        return refuse(r, "values are nested too deeply");
+    container->end = *open;
+    *open = r->count - 1;
+    r->at++;
+    return true;
+}
+
+/* Whether the innermost open container ends here; then it is closed. */
+static bool end_container(reader *r, uint32_t *open)
+{
+    value *container = &r->values[*open];
+
+    if (r->text[r->at] != (container->type == OBJECT ? '}' : ']'))
+        return false;
+    *open = container->end;
+    container->end = r->count;
+    r->nested--;
+    r->at++;
+    return true;
+}
+
+static bool read_key(reader *r)
+{
+    skip_spaces(r);
+    if (r->text[r->at] != '"')
+        return refuse(r, "the name of a member is expected");
+    if (!read_string(r))
+        return false;
+    skip_spaces(r);
+    if (r->text[r->at] != ':')
+        return refuse(r, "':' is expected");
+    r->at++;
+    return true;
+}
+
+static bool read_scalar(reader *r)
+{
+    char first = r->text[r->at];
+
+    if (first == '"')
+        return read_string(r);
+    return (first >= '0' && first <= '9') || (first == '-' && r->text[r->at + 1] != 'I')
+               ? read_number(r)
+               : read_word(r);
+}
+
+/* The next item of the container OPEN, or the one value of the text. */
+static bool read_item(reader *r, uint32_t *open)
+{
+    if (*open != NONE) {
+        r->values[*open].length++;
+        if (r->values[*open].type == OBJECT && !read_key(r))
+            return false;
+    }
+    skip_spaces(r);
+    if (r->text[r->at] != '{' && r->text[r->at] != '[')
+        return read_scalar(r);
+    return begin_container(r, open);
+}
+
+static bool read_values(reader *r)
+{
+    uint32_t open = NONE;
+
+    if (!read_item(r, &open))
+        return false;
+    while (open != NONE) {
+        skip_spaces(r);
+        if (end_container(r, &open))
+            continue;
+        if (r->values[open].length) {
+            if (r->text[r->at] != ',')
+                return refuse(r, "',' or the end of an object or a list is expected");
+            r->at++;
+        }
+        if (!read_item(r, &open))
+            return false;
+    }
+    skip_spaces(r);
+    return r->at == r->length || refuse(r, "more follows");
+}
+
+/* ---- Members ---------------------------------------------------------------------------------*/
+
+static bool check_type(reader *r, uint32_t at, value_type type, const char *key)
+{
+    static const char *const names[] = {[NUMBER] = "must be a number",
+                                        [TRUTH] = "must be true or false",
+                                        [STRING] = "must be a text",
+                                        [ARRAY] = "must be a list",
+                                        [OBJECT] = "must be an object"};
+
+    return r->values[at].type == type || refuse_at(r, r->values[at].at, key, names[type]);
+}
+
+static stacksplice_told_text text_at(const reader *r, uint32_t at)
+{
+    return (stacksplice_told_text){r->text + r->values[at].at, r->values[at].length};
+}
+
+/* The number from LEAST to MOST, or the text of one in hexadecimal. */
+static bool number_at(reader *r, uint32_t at, const char *key, uint64_t most, uint64_t *out)
+{
+    const value *v = &r->values[at];
+    const char *text = r->text + v->at;
+    bool is_text = v->type == STRING;
+    char *end;
+
+    if (!is_text && !check_type(r, at, NUMBER, key))
+        return false;
+    if (*text == '-')
+        return refuse_at(r, v->at, key, "must be 0 or more");
+    if (is_text && strspn(text, "0123456789abcdefABCDEFxX") != v->length)
+        return refuse_at(r, v->at, key, "must be a number");
+    errno = 0;
+    *out = strtoull(text, &end, is_text ? 16 : 10);
+    if (is_text ? !v->length || end != text + v->length : *end && strchr(".eEIN", *end))
+        return refuse_at(r, v->at, key, "must be a whole number");
+    return (!errno && *out <= most) || refuse_at(r, v->at, key, "must be smaller");
+}
+
+static bool hresult_at(reader *r, uint32_t at, const char *key, stacksplice_hresult *out)
+{
+    uint64_t number;
+    bool is_negative;
+
+    if (!check_type(r, at, NUMBER, key))
+        return false;
+    is_negative = r->text[r->values[at].at] == '-';
+    r->values[at].at += is_negative;
+    if (!number_at(r, at, key, is_negative ? UINT32_C(1) << 31 : UINT32_MAX, &number))
+        return false;
+    *out = (stacksplice_hresult)(uint32_t)(is_negative ? 0 - number : number);
+    return true;
+}
+
+static unsigned index_of(const char *name, const char *const names[3])
+{
+    for (unsigned i = 0; i < 3; i++) {
+        if (!strcmp(name, names[i]))
+            return i + 1;
+    }
+    return 0;
+}
+
+static bool read_object(reader *r, uint32_t at, const char *what, const ss_field *fields,
+                        size_t count, void *out);
+
+static pending *add_error(reader *r, uint32_t at)
+{
+    pending *p = take(r, 1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->value = at;
+    p->next = r->waiting;
+    r->waiting = p;
+    return p;
+}
+
+/* ---- Lists -----------------------------------------------------------------------------------*/
+
+static bool read_frames(reader *r, uint32_t list, const char *key, stacksplice_told_stack *out)
+{
+    stacksplice_told_frame *frames = take(r, r->values[list].length, sizeof *frames);
+
+    out->frames = frames;
+    out->count = 0;
+    if (!frames)
+        return false;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        stacksplice_told_frame *f = &frames[out->count++];
+
+        f->frame.size = sizeof f->frame;
+        f->frame.kind = STACKSPLICE_FRAME_SCRIPT;
+        f->frame.trust = STACKSPLICE_TRUST_EXACT;
+        if (!read_object(r, i, key, ss_frame_fields, SS_FRAME_FIELDS, f))
+            return false;
+    }
+    return true;
+}
+
+static bool read_notes(reader *r, uint32_t list, const char *key, stacksplice_told *out)
+{
+    stacksplice_told_text *notes = take(r, r->values[list].length, sizeof *notes);
+
+    out->notes = notes;
+    out->note_count = 0;
+    if (!notes)
+        return false;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        if (!check_type(r, i, STRING, key))
+            return false;
+        notes[out->note_count++] = text_at(r, i);
+    }
+    return true;
+}
+
+static bool read_locals(reader *r, uint32_t object, const char *key, stacksplice_told_locals *out)
+{
+    stacksplice_told_local *all = take(r, r->values[object].length, sizeof *all);
+
+    out->all = all;
+    out->count = 0;
+    if (!all)
+        return false;
+    for (uint32_t i = object + 1; i < r->values[object].end; i = r->values[i + 1].end) {
+        if (!check_type(r, i + 1, STRING, key))
+            return false;
+        all[out->count++] = (stacksplice_told_local){text_at(r, i).text, text_at(r, i + 1)};
+    }
+    return true;
+}
+
+static bool read_members(reader *r, uint32_t list, stacksplice_told *out)
+{
+    const stacksplice_told **members = take(r, r->values[list].length, sizeof *members);
+
+    out->is_group = 1;
+    out->members = members;
+    out->member_count = 0;
+    if (!members)
+        return false;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        pending *member = add_error(r, i);
+
+        if (!member)
+            return false;
+        members[out->member_count++] = &member->told;
+    }
+    return true;
+}
+
+static stacksplice_relation relation_of(const char *name)
+{
+    return name && !strcmp(name, "context") ? STACKSPLICE_RELATION_CONTEXT
+                                            : STACKSPLICE_RELATION_CAUSE;
+}
+
+/* How the error in that object relates to the one before it. */
+static stacksplice_relation relation_at(const reader *r, uint32_t object)
+{
+    const value *v = &r->values[object];
+    const char *name = NULL;
+
+    for (uint32_t i = object + 1; v->type == OBJECT && i < v->end; i = r->values[i + 1].end) {
+        if (!strcmp(text_at(r, i).text, "relation") && r->values[i + 1].type == STRING)
+            name = text_at(r, i + 1).text;
+    }
+    return relation_of(name);
+}
+
+/* Each error of the list is the cause of the one before.  The last may have a list of its own. */
+static bool read_causes(reader *r, uint32_t list, pending *of)
+{
+    if (of->told.cause) /* which is in a list itself, and has its cause there */
+        return true;
+    of->last = &of->told;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        pending *cause = add_error(r, i);
+
+        if (!cause)
+            return false;
+        of->last->relation = relation_at(r, i);
+        of->last->cause = &cause->told;
+        of->last = &cause->told;
+    }
+    return true;
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------*/
+
+typedef struct process {
+    uint64_t id, interpreter;
+    const char *host, *name;
+} process;
+
+static const ss_field process_fields[] = {
+    {"id", SS_FIELD_OFFSET, SS_RULE_NEEDED, offsetof(process, id)},
+    {"interpreter", SS_FIELD_OFFSET, SS_RULE_IF_SET, offsetof(process, interpreter)},
+    {"host", SS_FIELD_TEXT, SS_RULE_NEEDED, offsetof(process, host)},
+    {"name", SS_FIELD_TEXT, SS_RULE_IF_SET, offsetof(process, name)},
+};
+
+#define NODE(member) offsetof(stacksplice_told_node, member)
+
+static const ss_field node_fields[] = {
+    {"language", SS_FIELD_TEXT, SS_RULE_NEEDED, NODE(language)},
+    {"thread_id", SS_FIELD_OFFSET, SS_RULE_NEEDED, NODE(thread_id)},
+    {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, NODE(stack)},
+    {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, NODE(stack.left_out)},
+};
+
+#define ERROR(member) offsetof(pending, member)
+
+static const ss_field error_fields[] = {
+    {"hresult_signed", SS_FIELD_HRESULT, SS_RULE_NEEDED, ERROR(told.hresult)},
+    {"message", SS_FIELD_STRING, SS_RULE_NEEDED, ERROR(told.message)},
+    {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, ERROR(told.stack)},
+    {"propagation", SS_FIELD_NODES, SS_RULE_NEEDED, ERROR(told)},
+    {"description", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.description)},
+    {"type", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.type)},
+    {"language", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.language)},
+    {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(told)},
+    {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(told.thread_id)},
+    {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(reference)},
+    {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.fingerprint)},
+    {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(told.stack.left_out)},
+    {"process", SS_FIELD_PROCESS, SS_RULE_IF_SET, ERROR(told.place)},
+    {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(told)},
+    {"exceptions_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(told.members_left_out)},
+    {"transformed", SS_FIELD_CAUSES, SS_RULE_IF_SET, 0},
+    {"transformed_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(causes_left_out)},
+    {"transformed_above", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(above)},
+    {"remote", SS_FIELD_REMOTE, SS_RULE_IF_SET, 0},
+    {"as_text", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.text)},
+    {"passed", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.passed)},
+};
+
+static bool read_nodes(reader *r, uint32_t list, const char *key, stacksplice_told *out)
+{
+    stacksplice_told_node *nodes = take(r, r->values[list].length, sizeof *nodes);
+
+    out->nodes = nodes;
+    out->node_count = 0;
+    if (!nodes)
+        return false;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        if (!read_object(r, i, key, node_fields, SS_COUNT_OF(node_fields),
+                         &nodes[out->node_count++]))
+            return false;
+    }
+    return true;
+}
+
+/* "in interpreter 2 of process 4711 (ForkPoolWorker-1) on nodename" */
+static bool read_process(reader *r, uint32_t object, const char *key, const char **out)
+{
+    process p = {.host = ""};
+    char inside[48] = "";
+    size_t size;
+    char *text;
+
+    if (!read_object(r, object, key, process_fields, SS_COUNT_OF(process_fields), &p))
+        return false;
+    if (p.interpreter)
+        (void)snprintf(inside, sizeof inside, "in interpreter %" PRIu64 " ", p.interpreter);
+    size = strlen(p.host) + (p.name ? strlen(p.name) : 0) + 128;
+    *out = text = take(r, size, 1);
+    if (!text)
+        return false;
+    (void)snprintf(text, size, "%sof process %" PRIu64 "%s%s%s on %s", inside, p.id,
+                   p.name ? " (" : "", p.name ? p.name : "", p.name ? ")" : "", p.host);
+    return true;
+}
+
+static bool read_word_of(reader *r, uint32_t at, const ss_field *f, void *to)
+{
+    bool is_kind = f->type == SS_FIELD_KIND;
+    unsigned number;
+
+    if (!check_type(r, at, STRING, f->key))
+        return false;
+    number = index_of(text_at(r, at).text, is_kind ? ss_kinds : ss_trusts);
+    if (number && is_kind)
+        *(stacksplice_frame_kind *)to = (stacksplice_frame_kind)number;
+    else if (number)
+        *(stacksplice_trust *)to = (stacksplice_trust)number;
+    return true;
+}
+
+static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
+{
+    static const uint64_t most[] = {[SS_FIELD_COUNT] = UINT32_MAX,
+                                    [SS_FIELD_OFFSET] = UINT64_MAX,
+                                    [SS_FIELD_ADDRESS] = UINTPTR_MAX};
+    uint64_t number;
+
+    if ((f->type != SS_FIELD_ADDRESS && !check_type(r, at, NUMBER, f->key)) ||
+        !number_at(r, at, f->key, most[f->type], &number))
+        return false;
+    if (f->type == SS_FIELD_COUNT)
+        *(uint32_t *)to = (uint32_t)number;
+    else if (f->type == SS_FIELD_OFFSET)
+        *(uint64_t *)to = number;
+    else
+        *(uintptr_t *)to = (uintptr_t)number;
+    return true;
+}
+
+static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
+{
+    if (!check_type(r, at, ARRAY, f->key))
+        return false;
+    switch (f->type) {
+    case SS_FIELD_FRAMES:
+        return read_frames(r, at, f->key, to);
+    case SS_FIELD_NOTES:
+        return read_notes(r, at, f->key, to);
+    case SS_FIELD_NODES:
+        return read_nodes(r, at, f->key, to);
+    case SS_FIELD_MEMBERS:
+        return read_members(r, at, to);
+    default:
+        return read_causes(r, at, to);
+    }
+}
+
+static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
+{
+    switch (f->type) {
+    case SS_FIELD_KIND:
+    case SS_FIELD_TRUST:
+        return read_word_of(r, at, f, to);
+    case SS_FIELD_TEXT:
+        *(const char **)to = text_at(r, at).text;
+        return check_type(r, at, STRING, f->key);
+    case SS_FIELD_STRING:
+        *(stacksplice_told_text *)to = text_at(r, at);
+        return check_type(r, at, STRING, f->key);
+    case SS_FIELD_FLAG:
+        *(int *)to = r->text[r->values[at].at] == 't';
+        return check_type(r, at, TRUTH, f->key);
+    case SS_FIELD_COUNT:
+    case SS_FIELD_OFFSET:
+    case SS_FIELD_ADDRESS:
+        return read_number_of(r, at, f, to);
+    case SS_FIELD_HRESULT:
+        return hresult_at(r, at, f->key, to);
+    case SS_FIELD_LOCALS:
+        return check_type(r, at, OBJECT, f->key) && read_locals(r, at, f->key, to);
+    case SS_FIELD_PROCESS:
+        return check_type(r, at, OBJECT, f->key) && read_process(r, at, f->key, to);
+    case SS_FIELD_REMOTE: /* only checked: whoever shows it reads it for itself */
+        return add_error(r, at) != NULL;
+    default:
+        return read_list(r, at, f, to);
+    }
+}
+
+/* Whether a member that is null says what its absence does. */
+static bool is_absent(const reader *r, uint32_t at, const ss_field *f)
+{
+    return r->values[at].type == NOTHING && f->rule != SS_RULE_NEEDED;
+}
+
+static bool read_object(reader *r, uint32_t at, const char *what, const ss_field *fields,
+                        size_t count, void *out)
+{
+    uint32_t seen = 0, end = r->values[at].end;
+
+    if (!check_type(r, at, OBJECT, what))
+        return false;
+    for (uint32_t i = at + 1; i < end; i = r->values[i + 1].end) {
+        for (size_t f = 0; f < count; f++) {
+            if (strcmp(text_at(r, i).text, fields[f].key) || is_absent(r, i + 1, &fields[f]))
+                continue;
+            seen |= UINT32_C(1) << f;
+            if (!read_field(r, i + 1, &fields[f], (char *)out + fields[f].at))
+                return false;
+        }
+    }
+    for (size_t f = 0; f < count; f++) {
+        if (fields[f].rule == SS_RULE_NEEDED && !(seen >> f & 1))
+            return refuse_at(r, r->values[at].at, fields[f].key, "is missing");
+    }
+    return true;
+}
+
+/* ---- Errors ----------------------------------------------------------------------------------*/
+
+static bool read_error(reader *r, pending *p)
+{
+    p->told.size = sizeof p->told;
+    p->last = &p->told;
+    if (!read_object(r, p->value, "an error", error_fields, SS_COUNT_OF(error_fields), p))
+        return false;
+    if (p->causes_left_out)
+        p->last->causes_left_out = p->causes_left_out;
+    if (p->above) {
+        p->last->cause_above = 1;
+        p->last->relation = relation_of(p->above);
+    }
+    if (p->reference) {
+        p->told.identity = p->reference;
+        p->next = r->numbered;
+        r->numbered = p;
+        r->numbered_count++;
+    }
+    return true;
+}
+
+static int compare_references(const void *a, const void *b)
+{
+    return strcmp((*(pending *const *)a)->reference, (*(pending *const *)b)->reference);
+}
+
+/* Give errors with equal references one identity. */
+static bool identify(reader *r)
+{
+    pending **all = take(r, r->numbered_count, sizeof *all);
+    uint32_t count = 0;
+
+    if (!all)
+        return false;
+    for (pending *p = r->numbered; p; p = p->next)
+        all[count++] = p;
+    qsort(all, count, sizeof *all, compare_references);
+    for (uint32_t i = 1; i < count; i++) {
+        if (!compare_references(&all[i - 1], &all[i]))
+            all[i]->told.identity = all[i - 1]->told.identity;
+    }
+    return true;
+}
+
+static bool read_errors(reader *r)
+{
+    while (r->waiting) {
+        pending *next = r->waiting;
+
+        r->waiting = next->next;
+        if (!read_error(r, next))
+            return false;
+    }
+    return identify(r);
+}
+
+static bool take_text(reader *r, const char *json, size_t length)
+{
+    if (length >= INT32_MAX) /* so that a count of values or a place is no larger either */
+        return refuse(r, "the text is too large");
+    r->out = ss_alloc(1, sizeof *r->out);
+    r->text = r->out ? ss_alloc_dirty(length + 1) : NULL;
+    if (!r->text)
+        return lack_memory(r);
+    memcpy(r->text, json, length);
+    r->text[length] = '\0';
+    r->out->text = r->text;
+    r->length = (uint32_t)length;
+    r->waiting = &r->out->error;
+    return true;
+}
+
+stacksplice_hresult stacksplice_told_read(const char *json, size_t length,
+                                          const stacksplice_told **told,
+                                          stacksplice_told_problem *problem)
+{
+    reader r = {.problem = problem};
+
+    if (!json || !told)
+        return E_POINTER;
+    if (take_text(&r, json, length) && read_values(&r) && read_errors(&r))
+        *told = &r.out->error.told;
+    else if (r.out)
+        stacksplice_told_free(&r.out->error.told);
+    ss_free(r.values);
+    return r.result;
+}
+
+void stacksplice_told_free(const stacksplice_told *told)
+{
+    saved *s = (saved *)(uintptr_t)told;
+
+    if (!s)
+        return;
+    while (s->blocks) {
+        struct block *next = s->blocks->next;
+
+        ss_free(s->blocks);
+        s->blocks = next;
+    }
+    ss_free(s->text);
+    ss_free(s);
+}

@@ -1,0 +1,284 @@
+/* Reports that were saved are read back as they were written, or refused with the place. */
+#include "report_text.h"
+#include "support.h"
+
+#include <stacksplice/read.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BEGIN "{\"hresult_signed\":-2147024809,\"message\":\"m\",\"propagation\":[],\"stack\":"
+#define EMPTY BEGIN "[]"
+
+static const stacksplice_told *read_json(const char *json)
+{
+    const stacksplice_told *told = NULL;
+    stacksplice_told_problem problem = {0, ""};
+
+    if (stacksplice_told_read(json, strlen(json), &told, &problem) != S_OK)
+        fail_msg("%s at byte %zu of %s", problem.text, problem.position, json);
+    return told;
+}
+
+/* ---- What is read ----------------------------------------------------------------------------*/
+
+TEST(test_each_field_of_a_frame)
+{
+    const stacksplice_told *told = read_json(
+        BEGIN "[{\"kind\":\"script\",\"trust\":\"inferred\",\"language\":\"python\","
+              "\"function\":\"f\",\"file\":\"x.py\",\"line\":4294967295,\"end_line\":2,"
+              "\"column\":3,\"end_column\":4,\"interpreter\":\"i\",\"calls\":\"g\","
+              "\"source\":\"a\\u0000b\",\"source_column\":5,\"locals\":{\"x\":\"1\",\"y\":\"\"},"
+              "\"address\":\"0xffffffffffffffff\"},"
+              "{\"kind\":\"native\",\"language\":\"native\",\"function\":\"g\","
+              "\"function_offset\":5,\"module\":\"/m\",\"module_offset\":18446744073709551615,"
+              "\"build_id\":\"ab\",\"inlined\":true,\"glue\":true,\"reason\":null},"
+              "{\"kind\":\"gap\",\"trust\":\"traceback\",\"language\":\"lua\",\"reason\":\"why\","
+              "\"asynchronous\":true,\"address\":16}],\"frames_left_out\":7}");
+    const stacksplice_told_frame *f = told->stack.frames;
+
+    assert_int_equal(told->stack.count, 3);
+    assert_int_equal(told->stack.left_out, 7);
+    assert_int_equal(f[0].frame.size, sizeof f[0].frame);
+    assert_int_equal(f[0].frame.kind, STACKSPLICE_FRAME_SCRIPT);
+    assert_int_equal(f[0].frame.trust, STACKSPLICE_TRUST_INFERRED);
+    assert_string_equal(f[0].frame.language, "python");
+    assert_string_equal(f[0].frame.function, "f");
+    assert_string_equal(f[0].frame.file, "x.py");
+    assert_int_equal(f[0].frame.line, UINT32_MAX);
+    assert_int_equal(f[0].frame.end_line, 2);
+    assert_int_equal(f[0].frame.column, 3);
+    assert_int_equal(f[0].frame.end_column, 4);
+    assert_string_equal(f[0].frame.interpreter, "i");
+    assert_string_equal(f[0].frame.calls, "g");
+    assert_int_equal(f[0].source.length, 3);
+    assert_memory_equal(f[0].source.text, "a\0b", 4);
+    assert_int_equal(f[0].source_column, 5);
+    assert_int_equal(f[0].locals.count, 2);
+    assert_string_equal(f[0].locals.all[1].name, "y");
+    assert_string_equal(f[0].locals.all[0].value.text, "1");
+    assert_true(f[0].frame.address == UINTPTR_MAX);
+    assert_int_equal(f[1].frame.kind, STACKSPLICE_FRAME_NATIVE);
+    assert_int_equal(f[1].frame.trust, STACKSPLICE_TRUST_EXACT);
+    assert_int_equal(f[1].frame.function_offset, 5);
+    assert_string_equal(f[1].frame.module, "/m");
+    assert_true(f[1].frame.module_offset == UINT64_MAX);
+    assert_string_equal(f[1].frame.build_id, "ab");
+    assert_true(f[1].frame.inlined && f[1].glue && !f[1].frame.reason);
+    assert_int_equal(f[2].frame.kind, STACKSPLICE_FRAME_GAP);
+    assert_int_equal(f[2].frame.trust, STACKSPLICE_TRUST_TRACEBACK);
+    assert_string_equal(f[2].frame.reason, "why");
+    assert_true(f[2].frame.asynchronous && f[2].frame.address == 16);
+    stacksplice_told_free(told);
+}
+
+TEST(test_each_field_of_an_error)
+{
+    const stacksplice_told *told = read_json(
+        EMPTY ",\"type\":\"T\",\"language\":\"lua\",\"description\":\"d\",\"notes\":[\"n\",\"\"],"
+              "\"thread_id\":9,\"fingerprint\":\"0123\",\"unknown\":[{},[NaN,-1.5e+3,[]]],"
+              "\"process\":{\"id\":7,\"host\":\"h\",\"name\":\"w\",\"interpreter\":2},"
+              "\"exceptions\":[],\"exceptions_left_out\":3,\"transformed_above\":\"context\","
+              "\"transformed_left_out\":4,\"as_text\":\"t\",\"passed\":\"p\"}");
+
+    assert_true(told->hresult == (HRESULT)0x80070057);
+    assert_string_equal(told->message.text, "m");
+    assert_string_equal(told->type, "T");
+    assert_string_equal(told->language, "lua");
+    assert_string_equal(told->description.text, "d");
+    assert_int_equal(told->note_count, 2);
+    assert_string_equal(told->notes[0].text, "n");
+    assert_int_equal(told->thread_id, 9);
+    assert_string_equal(told->fingerprint, "0123");
+    assert_string_equal(told->place, "in interpreter 2 of process 7 (w) on h");
+    assert_true(told->is_group && !told->member_count);
+    assert_int_equal(told->members_left_out, 3);
+    assert_true(told->cause_above && !told->cause);
+    assert_int_equal(told->relation, STACKSPLICE_RELATION_CONTEXT);
+    assert_int_equal(told->causes_left_out, 4);
+    assert_string_equal(told->text.text, "t");
+    assert_string_equal(told->passed.text, "p");
+    stacksplice_told_free(told);
+    stacksplice_told_free(NULL);
+}
+
+#define NODE "{\"language\":\"lua\",\"thread_id\":8,\"stack\":[],\"frames_left_out\":1}"
+
+TEST(test_what_belongs_to_an_error)
+{
+    const stacksplice_told *told = read_json(
+        "{\"hresult_signed\":1,\"message\":\"m\",\"stack\":[],\"propagation\":[" NODE "],"
+        "\"reference\":\"r\",\"transformed_left_out\":2,"
+        "\"exceptions\":[" EMPTY ",\"reference\":\"s\"}," EMPTY ",\"reference\":\"r\"}],"
+        "\"transformed\":[" EMPTY ",\"relation\":\"cause\"}," EMPTY ",\"relation\":\"context\","
+        "\"transformed\":[" EMPTY ",\"reference\":\"s\",\"relation\":\"context\"}]}]}");
+    const stacksplice_told *second = told->cause->cause;
+
+    assert_int_equal(told->node_count, 1);
+    assert_string_equal(told->nodes[0].language, "lua");
+    assert_int_equal(told->nodes[0].thread_id, 8);
+    assert_int_equal(told->nodes[0].stack.left_out, 1);
+    assert_int_equal(told->member_count, 2);
+    assert_int_equal(told->relation, STACKSPLICE_RELATION_CAUSE);
+    assert_int_equal(told->cause->relation, STACKSPLICE_RELATION_CONTEXT);
+    assert_int_equal(second->causes_left_out, 2);
+    assert_int_equal(second->relation, STACKSPLICE_RELATION_CONTEXT);
+    assert_true(second->cause->identity == told->members[0]->identity);
+    assert_true(told->identity && told->identity == told->members[1]->identity);
+    assert_true(told->identity != told->members[0]->identity);
+    assert_null(told->cause->identity);
+    stacksplice_told_free(told);
+}
+
+TEST(test_strings)
+{
+    const stacksplice_told *told =
+        read_json(EMPTY ",\"type\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\ude00\\ud83dx\","
+                        "\"language\":\"\xC3\xA9\xEF\xBF\xBD\"}");
+
+    assert_string_equal(told->type, "\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x98\x80\xED\xA0\xBDx");
+    assert_string_equal(told->language, "\xC3\xA9\xEF\xBF\xBD");
+    stacksplice_told_free(told);
+}
+
+static int keep(const char *text, size_t length, void *data)
+{
+    char *all = data;
+
+    assert_true(strlen(all) + length < 4096);
+    (void)strncat(all, text, length);
+    return 0;
+}
+
+/* The text of a report that was read back is that of the error. */
+TEST(test_an_error_and_its_report_say_the_same)
+{
+    uintptr_t frames[] = {fixture_script("lua", "price", "/shop.lua", 7), fixture_gap("why"),
+                          fixture_script("python", "f", "x.py", 1)};
+    fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const stacksplice_told *told;
+    char text[4096] = "";
+
+    fixture_propagate(error, "lua", frames, 3);
+    told = read_json(json_of(error));
+    assert_int_equal(stacksplice_format_told(told, &all_frames, keep, text), S_OK);
+    assert_string_equal(text,
+                        fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames));
+    stacksplice_told_free(told);
+    release(error);
+}
+
+/* ---- What is refused --------------------------------------------------------------------------*/
+
+typedef struct refused {
+    const char *json, *why;
+    size_t position;
+} refused;
+
+static void assert_refused(const char *json, size_t length, const char *why, size_t position)
+{
+    const stacksplice_told *told = NULL;
+    stacksplice_told_problem problem = {0, ""};
+
+    assert_int_equal(stacksplice_told_read(json, length, &told, &problem), E_INVALIDARG);
+    assert_null(told);
+    assert_string_equal(problem.text, why);
+    assert_int_equal(problem.position, position);
+}
+
+TEST(test_what_is_no_json)
+{
+    static const refused all[] = {
+        {"", "a value is expected", 0},
+        {" nul", "a value is expected", 1},
+        {"[1,]", "a value is expected", 3},
+        {"[1 2]", "',' or the end of an object or a list is expected", 3},
+        {"[1}", "',' or the end of an object or a list is expected", 2},
+        {"[", "a value is expected", 1},
+        {"{\"a\"}", "':' is expected", 4},
+        {"{1:2}", "the name of a member is expected", 1},
+        {"{\"a\":1,}", "the name of a member is expected", 7},
+        {"null null", "more follows", 5},
+        {"\"a", "a string does not end", 2},
+        {"\"\\", "an escape is none of JSON's", 1},
+        {"\"\\x\"", "an escape is none of JSON's", 1},
+        {"\"\\u12g4\"", "an escape has other digits", 1},
+        {"\"\\ud800\\u12", "an escape has other digits", 7},
+        {"\"a\nb\"", "a string has a control character", 2},
+        {"\"\xFF\"", "a string is not UTF-8", 1},
+        {"\"\xC3\"", "a string is not UTF-8", 1},
+        {"\"\xED\xA0\x80\"", "a string is not UTF-8", 1},
+        {"01", "a number is damaged", 0},
+        {"-", "a number is damaged", 0},
+        {"1.", "a number is damaged", 0},
+        {"1e+", "a number is damaged", 0},
+        {"[] ", "an error must be an object", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        assert_refused(all[i].json, strlen(all[i].json), all[i].why, all[i].position);
+    assert_refused("1\0", 2, "more follows", 1);
+    assert_refused("\"\0\"", 3, "a string has a control character", 1);
+}
+
+/* Each stands behind the members that an error needs. */
+TEST(test_values_of_a_wrong_kind)
+{
+    static const char *const all[][2] = {
+        {"\"message\":null", "message must be a text"},
+        {"\"hresult_signed\":\"1\"", "hresult_signed must be a number"},
+        {"\"hresult_signed\":4294967296", "hresult_signed must be smaller"},
+        {"\"hresult_signed\":-2147483649", "hresult_signed must be smaller"},
+        {"\"hresult_signed\":1e9", "hresult_signed must be a whole number"},
+        {"\"type\":5", "type must be a text"},
+        {"\"stack\":{}", "stack must be a list"},
+        {"\"stack\":[5]", "stack must be an object"},
+        {"\"stack\":[{}]", "kind is missing"},
+        {"\"stack\":[{\"kind\":\"gap\"}]", "language is missing"},
+        {"\"stack\":[{\"line\":\"5\"}]", "line must be a number"},
+        {"\"stack\":[{\"line\":NaN}]", "line must be a whole number"},
+        {"\"stack\":[{\"line\":4294967296}]", "line must be smaller"},
+        {"\"stack\":[{\"module_offset\":18446744073709551616}]", "module_offset must be smaller"},
+        {"\"stack\":[{\"column\":-1}]", "column must be 0 or more"},
+        {"\"stack\":[{\"address\":\"0xg\"}]", "address must be a number"},
+        {"\"stack\":[{\"address\":\"\"}]", "address must be a whole number"},
+        {"\"stack\":[{\"glue\":1}]", "glue must be true or false"},
+        {"\"stack\":[{\"locals\":{\"x\":1}}]", "locals must be a text"},
+        {"\"notes\":[\"\",[]]", "notes must be a text"},
+        {"\"propagation\":[{\"language\":\"c\",\"thread_id\":1}]", "stack is missing"},
+        {"\"process\":{\"id\":1}", "host is missing"},
+        {"\"process\":[]", "process must be an object"},
+        {"\"exceptions\":[{}]", "hresult_signed is missing"},
+        {"\"transformed\":[5]", "an error must be an object"},
+        {"\"remote\":{}", "hresult_signed is missing"},
+    };
+    char json[256];
+
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        const stacksplice_told *told = NULL;
+        stacksplice_told_problem problem;
+
+        (void)snprintf(json, sizeof json, "%s,%s}", EMPTY, all[i][0]);
+        assert_int_equal(stacksplice_told_read(json, strlen(json), &told, &problem), E_INVALIDARG);
+        assert_string_equal(problem.text, all[i][1]);
+        assert_true(problem.position < strlen(json));
+        assert_int_equal(stacksplice_told_read(json, strlen(json), &told, NULL), E_INVALIDARG);
+    }
+    assert_refused(EMPTY ",\"type\":5}", strlen(EMPTY) + 10, "type must be a text",
+                   strlen(EMPTY) + 8);
+    assert_int_equal(stacksplice_told_read(NULL, 0, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_told_read("1", 1, NULL, NULL), E_POINTER);
+}
+
+TEST(test_depth_is_bounded)
+{
+    enum { LEVELS = 401 };
+    static char json[1024];
+
+    memset(json, '[', LEVELS);
+    assert_refused(json, LEVELS, "values are nested too deeply", 400);
+    memset(json + LEVELS - 1, ']', LEVELS - 1);
+    assert_refused(json, 2 * (size_t)(LEVELS - 1), "an error must be an object", 0);
+}
