@@ -106,6 +106,17 @@ def lldb(*commands: str) -> str:
     return done.stdout + done.stderr
 
 
+def in_gdb(process: int, *commands: str) -> str:
+    return part(gdb("echo BEGIN\\n", *commands, arguments=("-p", str(process))))
+
+
+def in_lldb(process: int, *commands: str) -> str:
+    return lldb(f"process attach --pid {process}", *commands)
+
+
+each_debugger = pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+
+
 @contextlib.contextmanager
 def begun() -> Iterator[int]:
     """Python calls Lua, which calls Python, which calls Lua, Python and C, and rests there."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from building import HERE, Resting, command, start
 from html_pages import Page
+from stacksplice._tools.dump.values import write_values
 from test_dump import PROGRAM, outside
 from test_dump import interpreters as all_interpreters
 
@@ -267,19 +268,25 @@ def test_segments_that_have_the_same_notes(tmp_path):
     assert document is not None and threads <= len(document["threads"]) < 20 * threads
 
 
-def damage(core: Path, tmp_path: Path, seed: int, *arguments: str) -> None:
-    """Read CORE again and again, each time with other bytes overwritten."""
+def damage(core: Path, tmp_path: Path, seed: int, *arguments: str, near: bytes = b"", reach: int = 0) -> None:
+    """Read CORE again and again, each time with other words, anywhere or within REACH of what NEAR finds."""
     data = core.read_bytes()
     chance = random.Random(seed)
+    around = [found.start() for found in re.finditer(near, data)] if near else []
+    assert len(around) > 4 or not near
     path = tmp_path / "damaged"
     path.write_bytes(data)
     for limit in (4096, 65536, len(data), len(data)) * 3:
-        places = [chance.randrange(limit - 8) for _ in range(chance.choice((1, 30, 1000)))]
+        places = [chance.randrange(limit - 8) for _ in range(chance.choice((1, 4, 30, 1000)))]
+        if near:
+            places = [chance.choice(around) + chance.randrange(-reach, reach) for _ in places]
+            places = [min(max(place, 64), len(data) - 8) & ~7 for place in places]
         with path.open("r+b") as file:
             for place in places:
                 file.seek(place)
-                file.write(chance.choice((bytes(8), b"\xff" * 8, bytes([chance.randrange(256)]))))
-        inspected(path, *arguments)
+                other = data[place - 64 : place - 56]  # a pointer that leads elsewhere
+                file.write(chance.choice((bytes(8), b"\xff" * 8, other, bytes([chance.randrange(256)]))))
+        write_values(inspected(path, *arguments) or {"threads": []})
         with path.open("r+b") as file:
             for place in places:
                 file.seek(place)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from building import PACKAGE, Resting, command, start
-from debugging import gdb, lldb
+from debugging import each_debugger, gdb, in_gdb, lldb
 from test_core import copy_of
 from test_dump import dumped
 from test_dump_errors import PROGRAM_WITH_ERRORS
@@ -27,16 +27,7 @@ def failing() -> Iterator[int]:
         yield child.pid
 
 
-def in_gdb(process: int, *commands: str) -> str:
-    return gdb(*commands, arguments=("-p", str(process)))
-
-
-def in_lldb(process: int, *commands: str) -> str:
-    return lldb(f"process attach --pid {process}", *commands)
-
-
 PATH = str(PACKAGE.parent)
-DEBUGGERS = [in_gdb, in_lldb]
 
 
 def errors_in(text: str) -> list[str]:
@@ -50,7 +41,7 @@ def errors_in(text: str) -> list[str]:
     return sorted(source.sub(r"\1\2", report) for report in without_glue)
 
 
-@pytest.mark.parametrize("debugger", DEBUGGERS)
+@each_debugger
 def test_errors_are_those_of_dump(failing, debugger: Callable[..., str]):
     told = errors_in(command("dump", str(failing)).stdout)
     assert len(told) == 3 and "ExceptionGroup: inner" in told[0]
@@ -74,7 +65,7 @@ def line_of(frame: dict) -> str:
     return f'(Python) File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}{trust}'
 
 
-@pytest.mark.parametrize("debugger", DEBUGGERS)
+@each_debugger
 def test_frames_of_elements(failing, debugger: Callable[..., str]):
     frames = [frame for thread in dumped(failing)["threads"] for frame in thread["error"]["stack"]]
     scripts = [frame for frame in frames if frame["kind"] == "script"]
@@ -82,7 +73,7 @@ def test_frames_of_elements(failing, debugger: Callable[..., str]):
     assert re.findall(r"^\(Python\) .*", seen, re.MULTILINE) == [line_of(frame) for frame in scripts]
 
 
-@pytest.mark.parametrize("debugger", DEBUGGERS)
+@each_debugger
 def test_a_process_that_knows_its_threads_by_other_numbers(debugger: Callable[..., str]):
     inside = ["unshare", "--fork", "--pid", "--kill-child"]
     if subprocess.run([*inside, "true"], capture_output=True).returncode:
@@ -93,7 +84,7 @@ def test_a_process_that_knows_its_threads_by_other_numbers(debugger: Callable[..
         assert len(errors_in(debugger(process, "stacksplice errors"))) == 3
 
 
-@pytest.mark.parametrize("debugger", DEBUGGERS)
+@each_debugger
 def test_an_element_that_is_missing_or_unknown(failing, debugger: Callable[..., str]):
     assert "frame does not belong to this process" in debugger(
         failing, "stacksplice frame 0x5353000012345678"

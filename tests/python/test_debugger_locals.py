@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from building import HERE, Resting, command
-from debugging import gdb, lldb, needs_known_program, part
+from debugging import each_debugger, gdb, in_gdb, needs_known_program
 from test_core import copy_of
 from test_dump_lua import luas
 
@@ -17,14 +17,6 @@ pytestmark = pytest.mark.any_python
 
 LUA = str(HERE / "dump_locals_program.lua")
 PYTHON = str(HERE / "dump_locals_program.py")
-
-
-def in_gdb(process: int, *commands: str) -> str:
-    return part(gdb("echo BEGIN\\n", *commands, arguments=("-p", str(process))))
-
-
-def in_lldb(process: int, *commands: str) -> str:
-    return lldb(f"process attach --pid {process}", *commands)
 
 
 def of_scripts(text: str) -> list[str]:
@@ -38,7 +30,7 @@ def of_scripts(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+@each_debugger
 def test_python(debugger: Callable[..., str]):
     with Resting(sys.executable, PYTHON) as child:
         told = of_scripts(command("dump", "--locals", str(child.pid)).stdout)
@@ -48,7 +40,7 @@ def test_python(debugger: Callable[..., str]):
         assert " half = " not in debugger(child.pid, "stacksplice bt")
 
 
-@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+@each_debugger
 def test_lua(debugger: Callable[..., str]):
     with Resting(*next(luas()), LUA) as child:
         told = of_scripts(command("dump", "--locals", str(child.pid)).stdout)
@@ -66,7 +58,7 @@ rest(9)
 """
 
 
-@pytest.mark.parametrize("debugger", [in_gdb, in_lldb])
+@each_debugger
 def test_long_tables_and_frames_that_repeat(debugger: Callable[..., str], tmp_path):
     program = tmp_path / "program.lua"
     program.write_text(RECURSION)

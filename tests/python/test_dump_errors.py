@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from building import HERE, PACKAGE, Resting, command, lua_with_stacksplice, ran, start
-from test_core import copy_of, core_of, inspected, read
+from test_core import copy_of, core_of, damage, read
 from test_dump import PROGRAM, dumped, rows_of
 
 PROGRAM_WITH_ERRORS = str(HERE / "dump_errors_program.py")
@@ -150,39 +149,8 @@ def test_lua(tmp_path):
 # ---- Damage --------------------------------------------------------------------------------------
 
 
-def places_of(data: bytes) -> list[int]:
-    """Where the core file DATA has the block, texts of errors, and what is near them."""
-    words = [b"stacksplice:data", b"password=hunter2", b"SSER", b"SSTA", b"while the order was"]
-    found = []
-    for word in words:
-        at = data.find(word)
-        while at >= 0:
-            found.append(at)
-            at = data.find(word, at + 1)
-    return found
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_damaged_errors(crashed, tmp_path, seed):
-    data = crashed.read_bytes()
-    path = tmp_path / "damaged"
-    path.write_bytes(data)
-    places = places_of(data)
-    assert data.find(b"stacksplice:data") > 0 and len(places) > 8
-    whole = inspected(path)
-    chance = random.Random(seed)
-    for _ in range(25):
-        near = [min(max(chance.choice(places) + chance.randrange(-400, 800), 0), len(data) - 8)]
-        near += [chance.choice(places) // 8 * 8 + 8 * chance.randrange(-40, 80) for _ in range(3)]
-        with path.open("r+b") as file:
-            for place in near:
-                file.seek(place)
-                other = data[chance.choice(places) // 8 * 8 :][:8]  # a pointer that leads elsewhere
-                file.write(chance.choice((bytes(8), b"\xff" * 8, other, bytes([chance.randrange(256)]))))
-        inspected(path)
-        with path.open("r+b") as file:
-            for place in near:
-                file.seek(place)
-                file.write(data[place : place + 8])
-    assert inspected(path) == whole
+    words = rb"stacksplice:data|password=hunter2|SSER|SSTA|while the order was"
+    damage(crashed, tmp_path, seed, near=words, reach=600)

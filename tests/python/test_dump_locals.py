@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import random
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from building import HERE, Resting, command
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.values import _value, write_values
-from test_core import copy_of
+from test_core import copy_of, damage
 from test_dump import PROGRAM, dumped, interpreters
 
 # docs/reports.md
@@ -238,28 +237,10 @@ def copied(tmp_path_factory) -> Path:
         return copy_of(child.pid, tmp_path_factory.mktemp("core"))
 
 
-def read_damaged(core: Path, values: bytes, reach: int, seed: int) -> None:
-    """Read copies of CORE with other words near VALUES."""
-    data = core.read_bytes()
-    chance = random.Random(seed)
-    near = [found.start() for found in re.finditer(values, data)]
-    path = core.with_name(f"damaged-{seed}")
-    for _ in range(12):
-        damaged = bytearray(data)
-        for _ in range(chance.choice((20, 200, 2000))):
-            place = max(1 << 16, chance.choice(near) + chance.randrange(-reach, reach)) & ~7
-            content = chance.choice((bytes(8), b"\xff" * 8, damaged[place - 64 : place - 56]))
-            damaged[place : place + 8] = content
-        path.write_bytes(damaged)
-        done = subprocess.run([PROGRAM, "--core", path, "--locals"], capture_output=True, timeout=60)
-        assert done.returncode in (0, 2), done.stderr  # 2: the list of threads was hit
-        if not done.returncode:
-            write_values(json.loads(done.stdout))
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_values_do_no_harm(copied, seed):
-    read_damaged(copied, rb"in a cell|attribute|NUMBER|parameter", 30000, seed)
+def test_damaged_values_do_no_harm(copied, tmp_path, seed):
+    names = rb"in a cell|attribute|NUMBER|parameter"
+    damage(copied, tmp_path, seed, "--locals", near=names, reach=30000)
 
 
 def test_keys_too_large_to_show_stay_different():

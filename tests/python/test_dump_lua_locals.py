@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 from building import HERE, Resting, command, lua_with_stacksplice
-from test_core import copy_of
+from test_core import copy_of, damage
 from test_dump import PROGRAM, dumped
-from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of, read_damaged
+from test_dump_locals import FRAMES, PAGE, VARIABLES, locals_of
 from test_dump_lua import luas, name_of
 
 pytestmark = pytest.mark.any_python
@@ -195,4 +195,5 @@ def test_large_values_are_bounded(resting):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_values_do_no_harm(resting, tmp_path, seed):
-    read_damaged(copy_of(resting, tmp_path), rb"not a name|shadowed|api_key", 12000, seed)
+    core = copy_of(resting, tmp_path)
+    damage(core, tmp_path, seed, "--locals", near=rb"not a name|shadowed|api_key", reach=12000)

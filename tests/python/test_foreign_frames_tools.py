@@ -87,31 +87,6 @@ def test_the_interpreter_itself(run):
     assert "Warning" not in output
 
 
-def test_a_hook_of_the_program(run):
-    source = """
-import app, sys, traceback
-def hook(kind, exc, tb):
-    print([frame.name for frame in traceback.extract_tb(tb)])
-sys.excepthook = hook
-app.lua_error()
-"""
-    output = run(source, "test_app.py", status=1)
-    assert_in_order(output, "'lua_error', 'run', 'run_in_lua', 'main chunk', ", "price'")
-
-
-def test_logging(run):
-    source = """
-import app, logging
-logging.basicConfig(format="%(levelname)s %(message)s")
-for function in app.price, app.lua_error:
-    try:
-        function()
-    except Exception:
-        logging.exception("it failed")
-"""
-    assert_in_order(run(source, "test_app.py"), "ERROR it failed", *flat(CALLS_BACK), *flat(FAILS_IN_LUA))
-
-
 def test_unittest(run):
     source = """
 import app, unittest

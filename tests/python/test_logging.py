@@ -188,6 +188,9 @@ def test_queues(log, crossing, by_filter):
         log_it(log, crossing)
         record = pickle.loads(pickle.dumps(records.get()))
         assert record.stacksplice["message"] == "logged"
+        line = json.loads(stacksplice.logging.JsonFormatter().format(record))
+        assert COMBINED in line["error.stack_trace"] and line["stacksplice"]["message"] == "logged"
+        assert (line["error.type"], line["error.code"]) == ("ValueError", "0x80070057")
 
 
 def test_configured_by_a_dictionary(child):
@@ -299,15 +302,3 @@ def test_whatever_a_program_adds_is_json(log, value):
     log.error("x", extra={"value": value, "error.type": "forged", "log.level": "forged"})
     (line,) = lines(stream)
     assert line["message"] == "x" and line["log.level"] == "error" and "value" in line
-
-
-def test_json_of_what_came_through_a_queue(log, crossing):
-    waiting: queue.Queue = queue.Queue()
-    handler = logging.handlers.QueueHandler(waiting)
-    handler.addFilter(stacksplice.logging.Filter())
-    log.addHandler(handler)
-    log_it(log, crossing)
-    record = pickle.loads(pickle.dumps(waiting.get()))
-    line = json.loads(stacksplice.logging.JsonFormatter().format(record))
-    assert COMBINED in line["error.stack_trace"] and line["stacksplice"]["message"] == "logged"
-    assert (line["error.type"], line["error.code"]) == ("ValueError", "0x80070057")

@@ -85,7 +85,7 @@ print(told(runtime.globals().price, "XXX"))
     assert done.stderr.endswith("KeyError: 'in the child'\n") and "(Lua)" in done.stderr
 
 
-@each_lua
+@pytest.mark.parametrize("name", lupa_runtimes.each_lua()[:1])
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing(run, name: str, method: str) -> None:
     """The text that comes back with an exception has Lua's lines."""

@@ -79,7 +79,7 @@ def run(tmp_path, request: pytest.FixtureRequest):
     return run
 
 
-each_lua = pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
+of_one_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua()[:1])  # tools know no version
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="NoColor")
@@ -88,7 +88,7 @@ for cell in ["import stacksplice; stacksplice.install()", "from shop import *", 
 """
 
 
-@each_lua
+@of_one_lua
 def test_ipython(run, name: str) -> None:
     """The shell's own traceback has Lua's line with its source; the report follows it."""
     pytest.importorskip("IPython", reason="IPython is not installed")
@@ -108,7 +108,7 @@ PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdi
 REPORT = '  (Lua) File "rules.lua", line 3, in price\n    local found = rate(currency)\n'
 
 
-@each_lua
+@of_one_lua
 def test_pytest_with_the_plugin(run, name: str, tmp_path) -> None:
     """No line of code is needed: the traceback has Lua's lines, and the combined stack follows."""
     (tmp_path / "test_shop.py").write_text(TESTS.format(install=""))
@@ -118,7 +118,7 @@ def test_pytest_with_the_plugin(run, name: str, tmp_path) -> None:
     assert shown.count("- combined stack -") == 2 and REPORT in shown
 
 
-@each_lua
+@of_one_lua
 def test_pytest_without_the_plugin(run, name: str, tmp_path) -> None:
     (tmp_path / "test_shop.py").write_text(TESTS.format(install="import stacksplice; stacksplice.install()"))
     shown = run(name, 1, *PYTEST, "-p", "no:stacksplice.pytest_plugin")

@@ -138,9 +138,8 @@ def test_no_section_without_tracebacks(run, style):
     assert sections(run(SUITE, f"--tb={style}")) == []
 
 
-@pytest.mark.parametrize("option", ["--show-capture=no", "--capture=no", "-q"])
-def test_it_is_no_captured_output(run, option):
-    assert len(sections(run(SUITE, option))) == 5
+def test_it_is_no_captured_output(run):
+    assert len(sections(run(SUITE, "--show-capture=no", "--capture=no", "-q"))) == 5
 
 
 RELATED = """

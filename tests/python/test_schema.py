@@ -8,9 +8,8 @@ import pickle
 import pytest
 import stacksplice
 from building import HERE, PACKAGE, ROOT, built, lua_with_stacksplice, ran
-from raising import boom, caught, with_cause
+from raising import caught, with_cause
 from stacksplice import ErrorInfo
-from test_saved_reports import CROSSING
 
 pytestmark = pytest.mark.any_python
 
@@ -43,17 +42,6 @@ def test_the_schemas_are_valid_and_say_their_version(validating):
         assert (ROOT / "core" / "schema" / f"{name}.schema.json").read_bytes() == (
             PACKAGE / f"{name}.schema.json"
         ).read_bytes()
-
-
-@pytest.mark.parametrize("name", CROSSING)
-def test_live_pickled_and_moved_errors(validating, border, name):
-    exc = caught(border.call, CROSSING[name])
-    info = stacksplice.error_info(exc)
-    report = validating.validate(info.to_json())
-    assert report == info.to_dict()
-    validating.validate(pickle.loads(pickle.dumps(info)).to_json())
-    moved = caught(border.call, boom, pickle.loads(pickle.dumps(exc)))
-    validating.validate(stacksplice.error_info(moved).to_json())
 
 
 def test_errors_of_lua(validating, tmp_path):
