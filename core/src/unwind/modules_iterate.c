@@ -6,104 +6,67 @@
  */
 #include "unwind/modules.h"
 
+#include "base/keep.h"
 #include "base/loader.h"
 #include "unwind/stack.h"
 #include "unwind/unloads.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
-/* A module as it was at one generation of the set of modules. */
+/* A module that was met.  Never freed: readers take no lock. */
 typedef struct known {
-    uintptr_t low, high;
-    ss_module module;
-    uint64_t print; /* hash of the bytes that we read of it */
-    uint64_t generation;
+    uintptr_t low, high;         /* (RO) */
+    ss_module module;            /* (RO) */
+    uint64_t print;              /* (RO) hash of the bytes that we read of it */
+    _Atomic uint64_t generation; /* (ATOMIC) of the set of modules, at which it was there last */
 } known;
 
-enum { WORDS = sizeof(known) / sizeof(uintptr_t), MAX_KNOWN = 512, PRINTED = 1024, TRIES = 100 };
+enum { MAX_KNOWN = 4096, PRINTED = 1024 };
 
-/* A sequence lock without waiting: SEQUENCE is odd while a thread writes WORDS. */
-typedef struct entry {
-    atomic_uint sequence;           /* (ATOMIC) 0: never used */
-    _Atomic uintptr_t words[WORDS]; /* (ATOMIC) a known */
-} entry;
+static _Atomic(known *) all[MAX_KNOWN]; /* (ATOMIC) set once, in order */
 
-static entry entries[MAX_KNOWN];
-
-static bool try_to_read(const entry *e, known *k)
+static void set_generation(known *k, uint64_t generation)
 {
-    unsigned sequence = atomic_load_explicit(&e->sequence, memory_order_acquire);
-    uintptr_t words[WORDS];
-
-    if (sequence % 2)
-        return false;
-    for (size_t i = 0; i < WORDS; i++)
-        words[i] = atomic_load_explicit(&e->words[i], memory_order_acquire);
-    memcpy(k, words, sizeof *k);
-    return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence;
+    atomic_store_explicit(&k->generation, generation, memory_order_release);
 }
 
-/*
- * A write takes a few instructions; if its thread stops in the middle, the entry counts as unknown.
- */
-static bool read_entry(const entry *e, known *k)
+/* Keep a copy of NEW, unless it is kept already.  Without room, it has to be asked for again. */
+static void keep_known(const known *new, uint64_t generation)
 {
-    for (int i = 0; i < TRIES; i++)
-        if (try_to_read(e, k))
-            return true;
-    return false;
-}
-
-static void write_entry(entry *e, const known *k)
-{
-    unsigned sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
-    uintptr_t words[WORDS];
-
-    if (sequence % 2 || !atomic_compare_exchange_strong(&e->sequence, &sequence, sequence + 1))
-        return;
-    memcpy(words, k, sizeof words);
-    for (size_t i = 0; i < WORDS; i++)
-        atomic_store_explicit(&e->words[i], words[i], memory_order_release);
-    atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
-}
-
-/* The entry of the same module, else a free or outdated one; NULL when there is none. */
-static entry *entry_for(const known *k)
-{
-    entry *spare = NULL;
+    known *made = NULL;
 
     for (size_t i = 0; i < MAX_KNOWN; i++) {
-        known other;
+        known *k = atomic_load_explicit(&all[i], memory_order_acquire);
 
-        if (!atomic_load_explicit(&entries[i].sequence, memory_order_relaxed))
-            return spare ? spare : &entries[i];
-        if (!read_entry(&entries[i], &other))
-            continue;
-        if (other.low == k->low)
-            return &entries[i];
-        if (!spare && other.generation != k->generation)
-            spare = &entries[i];
+        if (!k && !made && (made = ss_keep(sizeof *made)) == NULL)
+            return;
+        if (!k) {
+            made->low = new->low;
+            made->high = new->high;
+            made->module = new->module;
+            made->print = new->print;
+            set_generation(made, generation);
+            if (atomic_compare_exchange_strong(&all[i], &k, made))
+                return;
+        }
+        if (k->low == new->low && k->high == new->high && k->print == new->print &&
+            k->module.headers == new->module.headers) {
+            set_generation(k, generation);
+            return;
+        }
     }
-    return spare;
 }
 
-/* The newest record of the module at ADDRESS, or of a module that was there before. */
-static bool recall(uintptr_t address, known *k)
+/* The newest record of the module at ADDRESS, or of a module that was there before; or NULL. */
+static known *recall(uintptr_t address)
 {
-    bool found = false;
+    known *found = NULL, *k;
 
-    for (size_t i = 0; i < MAX_KNOWN; i++) {
-        known other;
-
-        if (!atomic_load_explicit(&entries[i].sequence, memory_order_relaxed))
-            break;
-        if (!read_entry(&entries[i], &other) || address - other.low >= other.high - other.low ||
-            (found && other.generation < k->generation))
-            continue;
-        *k = other;
-        found = true;
-    }
+    for (size_t i = 0;
+         i < MAX_KNOWN && (k = atomic_load_explicit(&all[i], memory_order_acquire)) != NULL; i++)
+        if (address - k->low < k->high - k->low &&
+            (!found || atomic_load(&k->generation) >= atomic_load(&found->generation)))
+            found = k;
     return found;
 }
 
@@ -158,16 +121,6 @@ typedef struct search {
     bool found;
 } search;
 
-static void keep_known(known *k, uint64_t generation)
-{
-    entry *e;
-
-    k->generation = generation;
-    e = entry_for(k);
-    if (e)
-        write_entry(e, k);
-}
-
 static void keep_module(const struct dl_phdr_info *info, known *k, uint64_t generation)
 {
     k->low = UINTPTR_MAX;
@@ -211,19 +164,19 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
 static bool find_known(uintptr_t address, uint64_t generation, ss_module *module)
 {
     struct dl_phdr_info info = {0};
-    known k;
+    known *k = recall(address);
 
-    if (!recall(address, &k))
+    if (!k)
         return false;
-    if (k.generation != generation) {
-        if (print_module(&k.module) != k.print)
+    if (atomic_load(&k->generation) != generation) {
+        if (print_module(&k->module) != k->print)
             return false;
         if (ss_generation_is_certain(generation))
-            keep_known(&k, generation);
+            set_generation(k, generation);
     }
-    info.dlpi_addr = k.module.bias;
-    info.dlpi_phdr = k.module.headers;
-    info.dlpi_phnum = (ElfW(Half))k.module.header_count;
+    info.dlpi_addr = k->module.bias;
+    info.dlpi_phdr = k->module.headers;
+    info.dlpi_phnum = (ElfW(Half))k->module.header_count;
     return ss_module_from_info(module, &info, address);
 }
 
