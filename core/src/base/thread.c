@@ -121,6 +121,30 @@ bool ss_lock_is_mine(const ss_lock *lock)
     return *place_of(lock) == lock;
 }
 
+static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+
+void ss_signals_block(sigset_t *before)
+{
+    sigset_t signals;
+
+    sigfillset(&signals);
+    sigdelset(&signals, SIGTRAP);
+    sigdelset(&signals, SIGABRT);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigdelset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+void ss_faults_unblock(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigaddset(&signals, faults[i]);
+    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
 void ss_fork_child(ss_fork_hook *hook)
 {
     hook->next = atomic_load(&hooks);

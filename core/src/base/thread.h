@@ -5,6 +5,7 @@
 #include "base/platform.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 /*
  * The cached result of gettid().  A child of fork asks again, unless no fork handler ran in it
@@ -55,6 +56,15 @@ bool ss_lock_is_mine(const ss_lock *lock);
 
 /* The same without waiting: also false while another thread holds it. */
 bool ss_lock_try(ss_lock *lock);
+
+/*
+ * Block all signals of this thread but those that the processor raises: the kernel ends a process
+ * that raises one while it is blocked, and no handler hears of it.  Signal safe, as the next one.
+ */
+void ss_signals_block(sigset_t *before);
+
+/* Unblock those that the processor raises. */
+void ss_faults_unblock(void);
 
 /* A repair in the child after a fork; static, registered once. */
 typedef struct ss_fork_hook {

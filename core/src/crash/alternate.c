@@ -1,5 +1,6 @@
 /* The alternate signal stacks of threads, on which they report that their own is used up. */
 
+#include "base/thread.h"
 #include "splice/scratch.h"
 #include "splice/splice.h"
 #include "splice/token.h"
@@ -60,18 +61,6 @@ static bool map_stack(void)
     return false;
 }
 
-/* The kernel ends a process that faults while it blocks the signal; no handler hears of it. */
-static void unblock_faults(void)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
-    sigset_t signals;
-
-    sigemptyset(&signals);
-    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigaddset(&signals, faults[i]);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
-}
-
 stacksplice_hresult stacksplice_crash_thread(void)
 {
     stack_t now;
@@ -83,7 +72,7 @@ stacksplice_hresult stacksplice_crash_thread(void)
     (void)ss_capture(SS_HERE(), 0, 1, &frame, &captured, NULL);
     ss_scratch_prepare();
     ss_token_prepare();
-    unblock_faults();
+    ss_faults_unblock();
     if (sigaltstack(NULL, &now) == 0 && !(now.ss_flags & SS_DISABLE))
         return S_FALSE;
     return map_stack() ? S_OK : E_OUTOFMEMORY;

@@ -6,7 +6,6 @@
 #include "crash/threads.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -393,21 +392,6 @@ static __attribute__((destructor)) void finish_report(void)
 
 /* ---- Its start -------------------------------------------------------------------------------*/
 
-/*
- * The host's signals are for its own threads.  A fault stays one: the kernel kills a process that
- * faults while it blocks the signal, without a report.
- */
-static void block_signals(sigset_t *before)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
-    sigset_t signals;
-
-    sigfillset(&signals);
-    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigdelset(&signals, faults[i]);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, before);
-}
-
 static bool start(void)
 {
     pthread_attr_t attributes;
@@ -418,7 +402,7 @@ static bool start(void)
     if (pthread_attr_init(&attributes) != 0)
         return false;
     ss_deadline_report_prepare();
-    block_signals(&before);
+    ss_signals_block(&before); /* the host's signals are for its own threads */
     is_started = pthread_attr_setstacksize(&attributes, STACK_SIZE) == 0 &&
                  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
                  pthread_create(&thread, &attributes, watch, NULL) == 0;

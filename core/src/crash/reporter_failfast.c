@@ -79,7 +79,6 @@ void ss_reporter_is_done(void)
 
 void ss_reporter_set_signals(void)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
     sigset_t signals;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
@@ -87,10 +86,7 @@ void ss_reporter_set_signals(void)
     sigaddset(&signals, SIGPIPE);
     sigaddset(&signals, SIGXFSZ);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    sigemptyset(&signals);
-    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigaddset(&signals, faults[i]);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    ss_faults_unblock();
 }
 
 void ss_reporter_drop_signal(int number)

@@ -105,11 +105,23 @@ IUnknown *ss_error_previous(IUnknown *error)
 
 /* ---- The public accessors --------------------------------------------------------------------*/
 
-static HRESULT copy_frames(const uintptr_t *from, uint32_t count, uint32_t max_frames,
-                           uintptr_t *frames, uint32_t *captured)
+/* Copy the stack that STACK_OF tells of OBJECT. */
+static HRESULT copy_stack(IUnknown *object,
+                          const uintptr_t *(*stack_of)(ss_record *record, uint32_t *count),
+                          uint32_t max_frames, uintptr_t *frames, uint32_t *captured)
 {
-    uint32_t stored = count < max_frames ? count : max_frames;
+    ss_record *record;
+    HRESULT hr = ss_record_asked(object, captured, &record);
+    const uintptr_t *from;
+    uint32_t count, stored;
 
+    if (!frames && max_frames)
+        return E_POINTER;
+    if (FAILED(hr))
+        return hr;
+    (void)ss_code_epoch();
+    from = stack_of(record, &count);
+    stored = count < max_frames ? count : max_frames;
     if (stored)
         memcpy(frames, from, stored * sizeof *frames);
     *captured = max_frames ? stored : count;
@@ -119,35 +131,13 @@ static HRESULT copy_frames(const uintptr_t *from, uint32_t count, uint32_t max_f
 stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames, uintptr_t *frames,
                                             uint32_t *captured)
 {
-    ss_record *record;
-    HRESULT hr = ss_record_asked(error, captured, &record);
-    const uintptr_t *from;
-    uint32_t count;
-
-    if (!frames && max_frames)
-        return E_POINTER;
-    if (FAILED(hr))
-        return hr;
-    (void)ss_code_epoch();
-    from = frames_of(record, &count);
-    return copy_frames(from, count, max_frames, frames, captured);
+    return copy_stack(error, frames_of, max_frames, frames, captured);
 }
 
 stacksplice_hresult stacksplice_error_captured(IUnknown *error, uint32_t max_frames,
                                                uintptr_t *frames, uint32_t *captured)
 {
-    ss_record *record;
-    HRESULT hr = ss_record_asked(error, captured, &record);
-    const uintptr_t *from;
-    uint32_t count;
-
-    if (!frames && max_frames)
-        return E_POINTER;
-    if (FAILED(hr))
-        return hr;
-    (void)ss_code_epoch();
-    from = captured_of(record, &count);
-    return copy_frames(from, count, max_frames, frames, captured);
+    return copy_stack(error, captured_of, max_frames, frames, captured);
 }
 
 stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)

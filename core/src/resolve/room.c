@@ -1,10 +1,9 @@
 #include "resolve/room.h"
 
 #include "base/stack_call.h"
+#include "base/thread.h"
 #include "unwind/stack.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -125,18 +124,6 @@ static bool enter(call *c)
 }
 #endif
 
-/* Leave processor-raised signals unblocked: blocked, they would kill the process. */
-static void block_signals(sigset_t *before)
-{
-    static const int raised[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
-    sigset_t signals;
-
-    sigfillset(&signals);
-    for (size_t i = 0; i < SS_COUNT_OF(raised); i++)
-        sigdelset(&signals, raised[i]);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, before);
-}
-
 static bool call_on_mapped(call *c)
 {
     const size_t size = APART + MAPPED + APART;
@@ -148,7 +135,7 @@ static bool call_on_mapped(call *c)
         return false;
     c->low = memory + APART;
     if (!mprotect(c->low, MAPPED, PROT_READ | PROT_WRITE)) {
-        block_signals(&before);
+        ss_signals_block(&before);
         called = enter(c);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }

@@ -66,23 +66,6 @@ static void find_build_id(const ss_module *m, char *out)
     }
 }
 
-static void find_bounds(const ss_module *m, ss_binary *binary)
-{
-    binary->start = UINTPTR_MAX;
-    binary->end = 0;
-    for (uint32_t i = 0; i < m->header_count; i++) {
-        const ElfW(Phdr) *h = &m->headers[i];
-        uintptr_t low = m->bias + h->p_vaddr, high = low + h->p_memsz;
-
-        if (h->p_type != PT_LOAD)
-            continue;
-        binary->start = low < binary->start ? low : binary->start;
-        binary->end = high > binary->end ? high : binary->end;
-    }
-    /* Tools count from the file's first page, even when its segment starts later in that page. */
-    binary->start &= ~(uintptr_t)4095;
-}
-
 static char *put_number(char *at, uintptr_t number)
 {
     int shift = 8 * (int)sizeof number - 4;
@@ -133,7 +116,9 @@ static void find_path(const ss_module *m, char *path)
 static void describe(const ss_module *m, ss_binary *binary)
 {
     binary->bias = m->bias;
-    find_bounds(m, binary);
+    ss_module_bounds(m, &binary->start, &binary->end);
+    /* Tools count from the file's first page, even when its segment starts later in that page. */
+    binary->start &= ~(uintptr_t)4095;
     find_build_id(m, binary->build_id);
     find_path(m, binary->path);
 }

@@ -40,6 +40,21 @@ bool ss_module_from_info(ss_module *module, const struct dl_phdr_info *info, uin
     return holds;
 }
 
+void ss_module_bounds(const ss_module *module, uintptr_t *low, uintptr_t *high)
+{
+    *low = UINTPTR_MAX;
+    *high = 0;
+    for (uint32_t i = 0; i < module->header_count; i++) {
+        const ElfW(Phdr) *header = &module->headers[i];
+        uintptr_t start = module->bias + header->p_vaddr;
+
+        if (header->p_type != PT_LOAD)
+            continue;
+        *low = start < *low ? start : *low;
+        *high = start + header->p_memsz > *high ? start + header->p_memsz : *high;
+    }
+}
+
 typedef struct search {
     uintptr_t address;
     ss_module *module;

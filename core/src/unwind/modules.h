@@ -38,6 +38,9 @@ ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *modul
 /* Fill MODULE from INFO; false if none of its loaded segments holds ADDRESS. */
 bool ss_module_from_info(ss_module *module, const struct dl_phdr_info *info, uintptr_t address);
 
+/* What MODULE's loaded segments take: from *LOW up to *HIGH. */
+void ss_module_bounds(const ss_module *module, uintptr_t *low, uintptr_t *high);
+
 /* The loaded, readable bytes of the segment around ADDRESS; it must have FLAGS (PF_X) too. */
 bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flags,
                        const uint8_t **low, const uint8_t **high);

@@ -121,24 +121,6 @@ typedef struct search {
     bool found;
 } search;
 
-static void keep_module(const struct dl_phdr_info *info, known *k, uint64_t generation)
-{
-    k->low = UINTPTR_MAX;
-    k->high = 0;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + header->p_vaddr;
-
-        if (header->p_type != PT_LOAD)
-            continue;
-        k->low = start < k->low ? start : k->low;
-        k->high = start + header->p_memsz > k->high ? start + header->p_memsz : k->high;
-    }
-    k->print = print_module(&k->module);
-    if (k->print)
-        keep_known(k, generation);
-}
-
 static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
 {
     search *s = data;
@@ -152,8 +134,9 @@ static int look_and_keep(struct dl_phdr_info *info, size_t size, void *data)
         *s->module = k.module;
         s->found = true;
     }
-    if (ss_generation_is_certain(s->generation))
-        keep_module(info, &k, s->generation);
+    ss_module_bounds(&k.module, &k.low, &k.high);
+    if (ss_generation_is_certain(s->generation) && (k.print = print_module(&k.module)) != 0)
+        keep_known(&k, s->generation);
     return 0;
 }
 
