@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 atomic_long memory_live;
+atomic_long memory_asked;
 atomic_long memory_attempted;
 atomic_int memory_failed;
 atomic_int memory_all_after;
@@ -13,10 +14,11 @@ void (*_Atomic memory_before_next)(void);
 
 static atomic_long countdown; /* allocations until one fails; 0: none does */
 
-static bool fails(void)
+static bool fails(size_t bytes)
 {
     long left = atomic_load(&countdown);
 
+    atomic_fetch_add(&memory_asked, (long)bytes);
     atomic_fetch_add(&memory_attempted, 1);
     if (left == 0)
         return false;
@@ -37,7 +39,7 @@ static void *counted_alloc(size_t bytes, void *data)
 
     if (before)
         before();
-    block = fails() ? NULL : malloc(bytes ? bytes : 1);
+    block = fails(bytes) ? NULL : malloc(bytes ? bytes : 1);
     if (block)
         atomic_fetch_add(&memory_live, 1);
     return block;
@@ -47,7 +49,7 @@ static void *counted_realloc(void *block, size_t bytes, void *data)
 {
     if (!block)
         return counted_alloc(bytes, data);
-    return fails() ? NULL : realloc(block, bytes ? bytes : 1);
+    return fails(bytes) ? NULL : realloc(block, bytes ? bytes : 1);
 }
 
 static void counted_free(void *block, void *data)

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 extern atomic_long memory_live;                  /* blocks */
+extern atomic_long memory_asked;                 /* bytes, in all */
 extern atomic_long memory_attempted;             /* allocations since memory_arm() */
 extern atomic_int memory_failed;                 /* one has failed since memory_arm() */
 extern atomic_int memory_all_after;              /* those after one that fails fail, too */

@@ -1,46 +1,13 @@
 /* What an error keeps of its language exception's stack: nothing twice. */
-#include <stdlib.h>
-
+#include "failing_allocator.h"
 #include "script_language.h"
 
 enum { FRAMES = 400 };
 
-/* Bytes that the library asked for, and blocks that it has. */
-static size_t asked;
-static long live;
-
-static void *counted_alloc(size_t bytes, void *data)
-{
-    (void)data;
-    asked += bytes;
-    live++;
-    return malloc(bytes);
-}
-
-static void *counted_realloc(void *block, size_t bytes, void *data)
-{
-    (void)data;
-    asked += bytes;
-    live += !block;
-    return realloc(block, bytes);
-}
-
-static void counted_free(void *block, void *data)
-{
-    (void)data;
-    live -= block != NULL;
-    free(block);
-}
-
-static const stacksplice_allocator counted = {.size = sizeof counted,
-                                              .alloc = counted_alloc,
-                                              .realloc = counted_realloc,
-                                              .free = counted_free};
-
 static int count_from_now(void **state)
 {
     (void)state;
-    return stacksplice_set_allocator(&counted);
+    return memory_use();
 }
 
 GROUP(count_from_now, NULL)
@@ -87,12 +54,12 @@ FRESH_TEST(test_an_error_and_its_nodes_share_the_frames_of_their_exception)
     stacksplice_exception *x = new_deep_exception(owner, frames);
     IUnknown *unknown = stacksplice_exception_unknown(x);
     IRestrictedErrorInfo *error = NULL;
-    size_t before = asked;
+    long before = atomic_load(&memory_asked);
 
     check_frames(unknown, frames);
     assert_int_equal(stacksplice_originate(E_FAIL, "m", 1, unknown, &error), S_OK);
     assert_int_equal(stacksplice_propagate(E_FAIL, unknown), S_OK);
-    assert_in_range(asked - before, 1, FRAMES * sizeof *frames);
+    assert_in_range(atomic_load(&memory_asked) - before, 1, FRAMES * sizeof *frames);
     stacksplice_exception_unref(x);
     check_stack((IUnknown *)(void *)error, frames);
     release(take());
@@ -126,8 +93,8 @@ FRESH_TEST(test_an_error_with_fewer_frames_has_its_own)
 
 FRESH_TEST(test_nothing_is_left)
 {
-    long before = live;
+    long before = atomic_load(&memory_live);
 
     test_an_error_and_its_nodes_share_the_frames_of_their_exception(state);
-    assert_int_equal(live, before);
+    assert_int_equal(atomic_load(&memory_live), before);
 }
