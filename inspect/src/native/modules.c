@@ -37,35 +37,17 @@ const ssi_libdw *ssi_libdw_load(const char **why)
 
 /* ---- Binaries ---------------------------------------------------------------------------------*/
 
-/* Whether the file of MAPPING can be read and is no binary: debuggers do not say what was
- * executable. */
-static bool is_data(const ssi_target *target, const ssi_mapping *mapping)
-{
-    int fd = ssi_target_open(target, mapping);
-    Elf64_Ehdr header;
-    bool data = fd >= 0 && !ssi_elf_header(fd, &header);
-
-    if (fd >= 0)
-        close(fd);
-    return data;
-}
-
-/* Opens the file of the binary at MAPPING, and sets its build-id; -1 if it is not the file that was
-   mapped.  Without a build-id in memory nobody can say. */
-static int open_binary(const ssi_target *target, const ssi_mapping *mapping, const char **build_id)
+/* Sets the build-id of the binary at MAPPING, whose file is FD or, at -1, cannot be read.  False if
+   that is not the file that was mapped; without a build-id in memory nobody can say. */
+static bool find_build_id(const ssi_mapping *mapping, int fd, const char **build_id)
 {
     char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
     bool said = ssi_build_id(-1, mapping->start, there);
-    int fd = ssi_target_open(target, mapping);
     bool found = fd >= 0 && ssi_build_id(fd, 0, here);
 
-    if (fd >= 0 && said && (!found || strcmp(there, here) != 0)) {
-        close(fd);
-        fd = -1;
-    }
     if (said || found)
         *build_id = ssi_text(said ? there : here, strlen(said ? there : here));
-    return fd;
+    return fd >= 0 && (!said || (found && !strcmp(there, here)));
 }
 
 static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, size_t first,
@@ -74,13 +56,17 @@ static void report(const ssi_libdw *dw, Dwfl *dwfl, const ssi_target *target, si
     const ssi_mapping *mapping = &target->mappings[first];
     ssi_module module = {mapping->start, ssi_target_binary_end(target, first),
                          ssi_text(mapping->path, strlen(mapping->path)), NULL};
+    int fd = ssi_target_open(target, mapping);
     Dwfl_Module *reported = NULL;
-    int fd;
+    Elf64_Ehdr header;
 
-    if (!module.path || is_data(target, mapping))
+    /* Debuggers do not say what was executable: it may be no binary. */
+    if (!module.path || (fd >= 0 && !ssi_elf_header(fd, &header))) {
+        if (fd >= 0)
+            close(fd);
         return;
-    fd = open_binary(target, mapping, &module.build_id);
-    if (fd >= 0)
+    }
+    if (find_build_id(mapping, fd, &module.build_id))
         /* A name, for libdw does not learn the machine from one that ends in " (deleted)". */
         reported = dw->dwfl_report_elf(dwfl, "binary", module.path, fd, mapping->start, false);
     if (!reported && fd >= 0)

@@ -48,24 +48,6 @@ static void activity_read(ssi_python_activity *activity, const sspy_layout *layo
         (void)ssi_read_word(at + layout->interpreter_collector, &activity->frame);
 }
 
-/* Add its thread whose state is at ADDRESS, and in which that frame is if it BEGAN
-   the collection. */
-static void attach(ssi_python_activity *activity, ssi_scripts *scripts, uint64_t address,
-                   int thread, const char *name, bool began)
-{
-    if (activity->collects && (began || !activity->frame)) {
-        activity->collectors++;
-        activity->collector = scripts->attached_count;
-    }
-    (void)ssi_append(&scripts->attached, &scripts->attached_count, &scripts->attached_room,
-                     &(ssi_attached){.thread = thread,
-                                     .interpreter = activity->number,
-                                     .name = name,
-                                     .lock = activity->lock,
-                                     .holds = activity->holder == address},
-                     sizeof(ssi_attached));
-}
-
 /* After all of its threads: mark the one that collects garbage, if that is certain. */
 static void mark_collector(ssi_scripts *scripts, const ssi_python_activity *activity)
 {
@@ -215,9 +197,21 @@ static void add_attached(reader *r, uint64_t thread, uint64_t id)
 {
     uint64_t ident = ssi_word(thread + r->layout.thread_ident);
     bool is_oldest = !ssi_word(thread + r->layout.thread_next);
-    const char *name = ssi_python_name_of(r->names, r->activity.interpreter, ident, id, is_oldest);
+    ssi_python_activity *activity = &r->activity;
+    ssi_scripts *scripts = r->scripts;
+    const char *name = ssi_python_name_of(r->names, activity->interpreter, ident, id, is_oldest);
 
-    attach(&r->activity, r->scripts, thread, (int)id, name, r->began_collection);
+    if (activity->collects && (r->began_collection || !activity->frame)) {
+        activity->collectors++;
+        activity->collector = scripts->attached_count;
+    }
+    (void)ssi_append(&scripts->attached, &scripts->attached_count, &scripts->attached_room,
+                     &(ssi_attached){.thread = (int)id,
+                                     .interpreter = activity->number,
+                                     .name = name,
+                                     .lock = activity->lock,
+                                     .holds = activity->holder == thread},
+                     sizeof(ssi_attached));
 }
 
 static void read_thread(reader *r, uint64_t thread)
