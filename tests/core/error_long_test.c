@@ -1,6 +1,7 @@
 /* Stacks that are longer than the limit keep both ends, and say how much is missing between. */
 #include "error_test.h"
 #include "frames.h"
+#include "text.h"
 #include "threads.h"
 
 #include <stdlib.h>
@@ -324,12 +325,6 @@ FRESH_TEST(test_givers_of_long_stacks)
 }
 
 /* ---- Reports ---------------------------------------------------------------------------------*/
-
-static int append(const char *bytes, size_t length, void *data)
-{
-    strncat(data, bytes, length);
-    return 0;
-}
 
 static uintptr_t script(const char *function)
 {

@@ -160,12 +160,6 @@ TEST(test_tasks_that_wait_outside_of_what_runs_the_code_are_shown)
         }                                      \
     }
 
-static int keep(const char *text, size_t length, void *data)
-{
-    strncat(data, text, length);
-    return 0;
-}
-
 static const char *told_text(const stacksplice_told_frame *frames, uint32_t count)
 {
     static char text[4096];
@@ -177,7 +171,7 @@ static const char *told_text(const stacksplice_told_frame *frames, uint32_t coun
                                              .order = STACKSPLICE_ORDER_NEWEST_LAST};
 
     text[0] = '\0';
-    assert_int_equal(stacksplice_format_told(&told, &last, keep, text), S_OK);
+    assert_int_equal(stacksplice_format_told(&told, &last, append, text), S_OK);
     return text;
 }
 

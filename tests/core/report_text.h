@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "report_fixture.h"
 #include "support.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,15 +56,6 @@ static inline void assert_report(IRestrictedErrorInfo *error,
 {
     assert_string_equal(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, options),
                         with_thread(want));
-}
-
-static inline unsigned count_of(const char *text, const char *part)
-{
-    unsigned count = 0;
-
-    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
-        count++;
-    return count;
 }
 
 static inline void release(IRestrictedErrorInfo *error)

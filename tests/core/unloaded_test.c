@@ -3,6 +3,7 @@
 #include "frames.h"
 #include "instruments.h"
 #include "libraries.h"
+#include "text.h"
 
 #include <stacksplice/source.h>
 
@@ -41,21 +42,12 @@ static void *load_another(const char *path)
     return load(path, &entry);
 }
 
-static int put(const char *text, size_t length, void *data)
-{
-    char *at = data;
-
-    assert_true(strlen(at) + length < TEXT);
-    strncat(at, text, length);
-    return 0;
-}
-
 static const char *report(IRestrictedErrorInfo *error, stacksplice_format_kind kind)
 {
     static char text[TEXT];
 
     *text = 0;
-    assert_int_equal(stacksplice_format(UNKNOWN(error), kind, NULL, put, text), S_OK);
+    assert_int_equal(stacksplice_format(UNKNOWN(error), kind, NULL, append, text), S_OK);
     return text;
 }
 

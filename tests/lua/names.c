@@ -2,6 +2,7 @@
 #include "frames.h"
 #include "host.h"
 #include "lua_state.h"
+#include "text.h"
 
 static void collect(lua_State *L)
 {
@@ -126,12 +127,6 @@ static int fail_in_c(lua_State *L)
     return results;
 }
 
-static int keep_text(const char *bytes, size_t length, void *data)
-{
-    strncat(data, bytes, length);
-    return 0;
-}
-
 STATE_TEST(test_a_report_shows_both_names)
 {
     lua_State *L = *state;
@@ -144,14 +139,13 @@ STATE_TEST(test_a_report_shows_both_names)
     assert_int_equal(luaL_loadstring(L, "pcall(fail_in_c) ; local x = logic() ; return x"), LUA_OK);
     assert_true(FAILED(stacksplice_lua_pcall(L, 0, 0)));
     assert_int_equal(
-        stacksplice_format((IUnknown *)peek(), STACKSPLICE_FORMAT_TEXT, NULL, keep_text, report),
+        stacksplice_format((IUnknown *)peek(), STACKSPLICE_FORMAT_TEXT, NULL, append, report),
         S_OK);
     called = strstr(report, " (Lua: logic) (");
     assert_non_null(called);
     *called = '\0';
     assert_non_null(strstr(report, "fail_in_c"));
     assert_int_equal(
-        stacksplice_format((IUnknown *)peek(), STACKSPLICE_FORMAT_JSON, NULL, keep_text, json),
-        S_OK);
+        stacksplice_format((IUnknown *)peek(), STACKSPLICE_FORMAT_JSON, NULL, append, json), S_OK);
     assert_non_null(strstr(json, "\"calls\":\"logic\""));
 }

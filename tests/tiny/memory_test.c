@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "failing_allocator.h"
-
-static int add_text(const char *text, size_t length, void *data)
-{
-    char *out = data;
-
-    strncat(out, text, length);
-    return 0;
-}
+#include "text.h"
 
 static const char throws[] =
     "function throws\n e = error \"access\" \"no entry\"\n made e\n throw e\n"
@@ -62,7 +55,7 @@ TEST(test_an_error_outlives_its_interpreter)
     error = take_error();
     close_host(h);
     assert_int_equal(
-        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, add_text, text), S_OK);
+        stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL, append, text), S_OK);
     assert_non_null(strstr(text, "access: no entry"));
     error->lpVtbl->Release(error);
 }
