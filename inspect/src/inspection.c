@@ -68,11 +68,28 @@ static void write_token(ssi_inspection *i, const ssi_target *target)
     ssi_native_free(native);
 }
 
+/* The text of ERROR for a debugger, which the caller frees; or NULL. */
+static char *text_of(ssi_inspection *i, const ssi_error *error)
+{
+    char *json = NULL, *text;
+    size_t size;
+    FILE *file = error && i->served.target ? open_memstream(&json, &size) : NULL;
+
+    if (!file)
+        return NULL;
+    ssi_served_describe_error(&i->served, &i->errors, error);
+    ssi_write_error(file, &i->errors, error);
+    fclose(file);
+    text = json ? ssi_served_text_of(json, size) : NULL;
+    free(json);
+    return text;
+}
+
 /* The error of THREAD, or of the fail fast: 0.  A debugger gets its text, as "error_text". */
-static void write_error(const ssi_inspection *i, const char *name, int thread)
+static void write_error(ssi_inspection *i, const char *name, int thread)
 {
     const ssi_error *error = ssi_errors_of(&i->errors, thread);
-    char *text = ssi_served_error_text(&i->served, &i->errors, error);
+    char *text = text_of(i, error);
     char text_name[16];
 
     snprintf(text_name, sizeof text_name, "%s_text", name);

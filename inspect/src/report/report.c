@@ -3,6 +3,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static FILE *elsewhere; /* what is written now goes there; NULL: to standard output */
+
+static FILE *out(void)
+{
+    return elsewhere ? elsewhere : stdout;
+}
+
 /* ---- Parts of JSON ----------------------------------------------------------------------------*/
 
 /* The length of the UTF-8 character at TEXT, which ends in a NUL; 0 if it is damaged. */
@@ -29,35 +36,35 @@ static void put_text(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
 
-    putchar('"');
+    putc('"', out());
     while (*at) {
         unsigned length = character(at);
 
         if (*at == '"' || *at == '\\')
-            printf("\\%c", *at);
+            fprintf(out(), "\\%c", *at);
         else if (*at < 0x20 || *at == 0x7F)
-            printf("\\u%04x", *at);
+            fprintf(out(), "\\u%04x", *at);
         else if (!length)
-            fputs("\\ufffd", stdout);
+            fputs("\\ufffd", out());
         else
-            fwrite(at, 1, length, stdout);
+            fwrite(at, 1, length, out());
         at += length ? length : 1;
     }
-    putchar('"');
+    putc('"', out());
 }
 
 void ssi_put_member(const char *name, const char *text)
 {
     if (!text)
         return;
-    printf(",\"%s\":", name);
+    fprintf(out(), ",\"%s\":", name);
     put_text(text);
 }
 
 static void put_number(const char *name, uint64_t number)
 {
     if (number)
-        printf(",\"%s\":%" PRIu64, name, number);
+        fprintf(out(), ",\"%s\":%" PRIu64, name, number);
 }
 
 /*
@@ -74,13 +81,13 @@ static void put_pythons(const ssi_scripts *scripts)
     for (size_t i = 0; i < scripts->interpreter_count; i++) {
         const ssi_script_interpreter *of = &scripts->interpreters[i];
 
-        printf("%s{\"interpreter\":%" PRId64, i ? "," : ",\"pythons\":[", of->number);
+        fprintf(out(), "%s{\"interpreter\":%" PRId64, i ? "," : ",\"pythons\":[", of->number);
         ssi_put_member("version", of->version);
         ssi_put_member("file", of->path);
-        fputs(of->collects ? ",\"collecting\":true}" : "}", stdout);
+        fputs(of->collects ? ",\"collecting\":true}" : "}", out());
     }
     if (scripts->interpreter_count)
-        fputs("]", stdout);
+        fputs("]", out());
 }
 
 static bool is_inside(uint64_t place, uint64_t condition)
@@ -106,16 +113,17 @@ void ssi_put_attached(const ssi_scripts *scripts, const ssi_machine *machine,
 
         if (of->thread != thread->own_id)
             continue;
-        printf("%s{\"interpreter\":%" PRId64, any ? "," : ",\n\"python\":[", of->interpreter);
+        fprintf(out(), "%s{\"interpreter\":%" PRId64, any ? "," : ",\n\"python\":[",
+                of->interpreter);
         ssi_put_member("name", of->name);
         ssi_put_member("gil", of->holds                          ? "held"
                               : waits(of->lock, machine, thread) ? "waiting"
                                                                  : NULL);
-        fputs(of->collects ? ",\"collecting\":true}" : "}", stdout);
+        fputs(of->collects ? ",\"collecting\":true}" : "}", out());
         any = true;
     }
     if (any)
-        fputs("]", stdout);
+        fputs("]", out());
 }
 
 /* What only debuggers ask for. */
@@ -124,20 +132,21 @@ static void put_for_debugger(const ssi_frame *frame)
     put_number("stack_address", frame->stack_address);
     ssi_put_member("text", frame->text);
     if (frame->glue)
-        fputs(",\"glue\":true", stdout);
+        fputs(",\"glue\":true", out());
 }
 
 void ssi_write_frame(const ssi_frame *frame)
 {
     static const char *const kinds[] = {"native", "script", "gap"};
 
-    printf("{\"kind\":\"%s\",\"trust\":\"%s\"", kinds[frame->kind],
-           frame->inferred    ? "inferred"
-           : frame->traceback ? "traceback"
-                              : "exact");
-    ssi_put_member("language", frame->language);
+    fprintf(out(), "{\"kind\":\"%s\",\"trust\":\"%s\"", kinds[frame->kind],
+            frame->inferred    ? "inferred"
+            : frame->traceback ? "traceback"
+                               : "exact");
+    ssi_put_member("language", frame->language ? frame->language : "native");
     ssi_put_member("function", frame->function);
     ssi_put_member("file", frame->file);
+    put_number("function_offset", frame->function_offset);
     put_number("line", frame->line);
     put_number("end_line", frame->end_line);
     put_number("column", frame->column);
@@ -149,24 +158,24 @@ void ssi_write_frame(const ssi_frame *frame)
     ssi_put_member("calls", frame->calls);
     ssi_put_member("reason", frame->reason);
     if (frame->asynchronous)
-        fputs(",\"asynchronous\":true", stdout);
+        fputs(",\"asynchronous\":true", out());
     if (frame->locals)
-        printf(",\"locals\":%s", frame->locals);
+        fprintf(out(), ",\"locals\":%s", frame->locals);
     if (frame->kind == SSI_NATIVE)
-        printf(",\"inlined\":%s", frame->inlined ? "true" : "false");
+        fprintf(out(), ",\"inlined\":%s", frame->inlined ? "true" : "false");
     if (frame->text)
         put_for_debugger(frame);
-    printf(",\"address\":\"0x%" PRIx64 "\"}", frame->address);
+    fprintf(out(), ",\"address\":\"0x%" PRIx64 "\"}", frame->address);
 }
 
 void ssi_write_frames(const ssi_frame *frames, size_t count)
 {
-    fputs("[", stdout);
+    fputs("[", out());
     for (size_t i = 0; i < count; i++) {
-        fputs(i ? ",\n" : "", stdout);
+        fputs(i ? ",\n" : "", out());
         ssi_write_frame(&frames[i]);
     }
-    fputs("]", stdout);
+    fputs("]", out());
 }
 
 /* For the reader of source lines, who takes it out. */
@@ -174,57 +183,58 @@ static void put_user(const ssi_user *user)
 {
     if (!user->is_known)
         return;
-    printf(",\"user\":{\"id\":%u", user->id);
+    fprintf(out(), ",\"user\":{\"id\":%u", user->id);
     ssi_put_member("groups", user->groups);
     if (user->enters_all)
-        fputs(",\"enters_all\":true", stdout);
+        fputs(",\"enters_all\":true", out());
     if (user->reads_all)
-        fputs(",\"reads_all\":true", stdout);
-    fputs("}", stdout);
+        fputs(",\"reads_all\":true", out());
+    fputs("}", out());
 }
 
 void ssi_write_begin(const ssi_target *target, const ssi_scripts *scripts)
 {
-    printf("{\"schema\":\"stacksplice-dump/1\",\"process\":{\"id\":%d", target->process);
+    fprintf(out(), "{\"schema\":\"stacksplice-dump/1\",\"process\":{\"id\":%d", target->process);
     ssi_put_member("executable", target->executable);
     if (target->is_live)
-        printf(",\"stopped_microseconds\":%" PRIu64, (target->stopped_ns + 999) / 1000);
+        fprintf(out(), ",\"stopped_microseconds\":%" PRIu64, (target->stopped_ns + 999) / 1000);
     put_number("signal", (uint64_t)target->signal);
     if (target->has_fault)
-        printf(",\"fault_address\":\"0x%" PRIx64 "\"", target->fault);
+        fprintf(out(), ",\"fault_address\":\"0x%" PRIx64 "\"", target->fault);
     if (target->has_sender)
-        printf(",\"sender\":{\"process\":%d,\"user\":%d}", target->sender, target->sender_user);
+        fprintf(out(), ",\"sender\":{\"process\":%d,\"user\":%d}", target->sender,
+                target->sender_user);
     ssi_put_member("command_line", target->command);
     put_pythons(scripts);
     put_user(&target->user);
-    fputs("},\"notes\":[", stdout);
+    fputs("},\"notes\":[", out());
     for (size_t i = 0; i < scripts->note_count; i++) {
-        fputs(i ? "," : "", stdout);
+        fputs(i ? "," : "", out());
         put_text(scripts->notes[i]);
     }
-    fputs("],\"threads\":[", stdout);
+    fputs("],\"threads\":[", out());
 }
 
 void ssi_write_thread(const ssi_thread *thread, const ssi_frames *stack, bool is_first)
 {
-    printf("%s\n{\"thread_id\":%d", is_first ? "" : ",", thread->id);
+    fprintf(out(), "%s\n{\"thread_id\":%d", is_first ? "" : ",", thread->id);
     if (thread->name[0])
         ssi_put_member("name", thread->name);
     ssi_put_member("state", thread->state);
-    fputs(",\"stack\":", stdout);
+    fputs(",\"stack\":", out());
     ssi_write_frames(stack->items, stack->count);
 }
 
 static void put_exception(const ssi_scripts *scripts, const ssi_exception *e)
 {
-    fputs("{\"language\":", stdout);
+    fputs("{\"language\":", out());
     put_text(e->language);
     ssi_put_member("state", e->state);
     ssi_put_member("relation", e->relation);
     ssi_put_member("type", e->type);
-    printf(",\"arguments\":%s,\"stack\":", e->arguments ? e->arguments : "null");
+    fprintf(out(), ",\"arguments\":%s,\"stack\":", e->arguments ? e->arguments : "null");
     ssi_write_frames(scripts->frames.items + e->first, e->count);
-    fputs("}", stdout);
+    fputs("}", out());
 }
 
 void ssi_put_exceptions(const ssi_scripts *scripts, int thread)
@@ -234,12 +244,12 @@ void ssi_put_exceptions(const ssi_scripts *scripts, int thread)
     for (size_t i = 0; i < scripts->exception_count; i++) {
         if (scripts->exceptions[i].thread != thread)
             continue;
-        fputs(any ? ",\n" : ",\n\"exceptions\":[", stdout);
+        fputs(any ? ",\n" : ",\n\"exceptions\":[", out());
         put_exception(scripts, &scripts->exceptions[i]);
         any = true;
     }
     if (any)
-        fputs("]", stdout);
+        fputs("]", out());
 }
 
 static void put_errors(const char *name, const ssi_errors *errors, size_t first);
@@ -249,82 +259,89 @@ static void put_text_or_null(const char *name, const char *text)
     if (text)
         ssi_put_member(name, text);
     else
-        printf(",\"%s\":null", name);
+        fprintf(out(), ",\"%s\":null", name);
 }
 
 static void put_stack(const ssi_errors *errors, const ssi_error_stack *stack)
 {
-    fputs(",\"stack\":", stdout);
+    fputs(",\"stack\":", out());
     ssi_write_frames(errors->frames.items + stack->frames.first, stack->frames.count);
-    printf(",\"frames_left_out\":%" PRIu64, stack->left_out);
+    fprintf(out(), ",\"frames_left_out\":%" PRIu32, (uint32_t)stack->left_out);
 }
 
 static void put_notes(const ssi_errors *errors, const ssi_part *part)
 {
-    fputs(",\"notes\":[", stdout);
+    fputs(",\"notes\":[", out());
     for (size_t i = 0; i < part->count; i++) {
-        fputs(i ? "," : "", stdout);
+        fputs(i ? "," : "", out());
         put_text(errors->notes[part->first + i]);
     }
-    fputs("]", stdout);
+    fputs("]", out());
 }
 
 static void put_nodes(const ssi_errors *errors, const ssi_part *part)
 {
-    fputs(",\"propagation\":[", stdout);
+    fputs(",\"propagation\":[", out());
     for (size_t i = 0; i < part->count; i++) {
         const ssi_node *node = &errors->nodes[part->first + i];
 
-        printf("%s{\"thread_id\":%" PRIu64, i ? ",\n" : "", node->thread_id);
-        ssi_put_member("language", node->language);
+        fprintf(out(), "%s{\"thread_id\":%" PRIu64, i ? ",\n" : "", node->thread_id);
+        ssi_put_member("language", node->language ? node->language : "native");
         put_stack(errors, &node->stack);
-        fputs("}", stdout);
+        fputs("}", out());
     }
-    fputs("]", stdout);
+    fputs("]", out());
 }
 
 static void put_error(const ssi_errors *errors, const ssi_error *error)
 {
-    printf("{\"hresult\":\"0x%08" PRIx32 "\",\"hresult_signed\":%" PRId32, (uint32_t)error->hresult,
-           error->hresult);
+    fprintf(out(), "{\"hresult\":\"0x%08" PRIx32 "\",\"hresult_signed\":%" PRId32,
+            (uint32_t)error->hresult, error->hresult);
     ssi_put_member("relation", error->relation);
     ssi_put_member("message", error->message ? error->message : "");
     put_text_or_null("type", error->type);
     ssi_put_member("language", error->language);
     put_notes(errors, &error->notes);
-    printf(",\"thread_id\":%" PRIu64, error->thread_id);
+    fprintf(out(), ",\"thread_id\":%" PRIu64, error->thread_id);
     put_text_or_null("reference", error->reference);
     put_stack(errors, &error->stack);
     put_nodes(errors, &error->nodes);
     if (error->group)
         put_errors("exceptions", errors, error->members);
     else
-        fputs(",\"exceptions\":null", stdout);
-    printf(",\"exceptions_left_out\":%" PRIu32, error->members_left_out);
+        fputs(",\"exceptions\":null", out());
+    fprintf(out(), ",\"exceptions_left_out\":%" PRIu32, error->members_left_out);
     if (!error->relation) {
         put_errors("transformed", errors, error->causes);
-        printf(",\"transformed_left_out\":%" PRIu32, error->causes_left_out);
+        fprintf(out(), ",\"transformed_left_out\":%" PRIu32, error->causes_left_out);
         put_text_or_null("transformed_above", error->above);
     }
-    fputs("}", stdout);
+    fputs("}", out());
 }
 
 /* The list that begins with the error FIRST. */
 static void put_errors(const char *name, const ssi_errors *errors, size_t first)
 {
-    printf(",\"%s\":[", name);
+    fprintf(out(), ",\"%s\":[", name);
     for (size_t i = first; i; i = errors->items[i].next) {
-        fputs(i != first ? ",\n" : "", stdout);
+        fputs(i != first ? ",\n" : "", out());
         put_error(errors, &errors->items[i]);
     }
-    fputs("]", stdout);
+    fputs("]", out());
+}
+
+void ssi_write_error(FILE *file, const ssi_errors *errors, const ssi_error *error)
+{
+    elsewhere = file;
+    put_error(errors, error);
+    elsewhere = NULL;
 }
 
 void ssi_put_error(const char *name, const ssi_errors *errors, const ssi_error *error)
 {
     if (!error)
         return;
-    printf(",\n\"%s\":", name);
+    fprintf(out(), ",\n\"%s\":", name);
     put_error(errors, error);
 }
 
@@ -333,11 +350,11 @@ void ssi_put_interpreters(const ssi_errors *errors)
     for (size_t i = 0; i < errors->interpreter_count; i++) {
         const ssi_interpreter *known = &errors->interpreters[i];
 
-        fputs(i ? ",\n{\"language\":" : ",\n\"interpreters\":[{\"language\":", stdout);
+        fputs(i ? ",\n{\"language\":" : ",\n\"interpreters\":[{\"language\":", out());
         put_text(known->language);
         ssi_put_member("version", known->version);
-        printf(",\"address\":\"0x%" PRIx64 "\"}", known->address);
+        fprintf(out(), ",\"address\":\"0x%" PRIx64 "\"}", known->address);
     }
     if (errors->interpreter_count)
-        fputs("]", stdout);
+        fputs("]", out());
 }

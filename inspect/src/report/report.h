@@ -7,6 +7,8 @@
 #include "target/frame.h"
 #include "target/target.h"
 
+#include <stdio.h>
+
 /* A comma, NAME and the value; nothing if TEXT is NULL. */
 void ssi_put_member(const char *name, const char *text);
 
@@ -28,6 +30,8 @@ void ssi_put_attached(const ssi_scripts *scripts, const ssi_machine *machine,
 
 /* A comma, NAME and ERROR; nothing if that is NULL. */
 void ssi_put_error(const char *name, const ssi_errors *errors, const ssi_error *error);
+/* ERROR alone, into FILE. */
+void ssi_write_error(FILE *file, const ssi_errors *errors, const ssi_error *error);
 /* A comma and the member "interpreters"; nothing if no binding knows one. */
 void ssi_put_interpreters(const ssi_errors *errors);
 

@@ -21,6 +21,8 @@ static __typeof__(&stacksplice_format_frame) format_frame;
 static __typeof__(&stacksplice_format_told) format_told;
 static __typeof__(&stacksplice_frame_role) frame_role;
 static __typeof__(&stacksplice_resolve_file) resolve_file;
+static __typeof__(&stacksplice_told_read) told_read;
+static __typeof__(&stacksplice_told_free) told_free;
 
 const char *ssi_served_load(void)
 {
@@ -31,8 +33,10 @@ const char *ssi_served_load(void)
         *(void **)&format_told = dlsym(library, "stacksplice_format_told");
         *(void **)&frame_role = dlsym(library, "stacksplice_frame_role");
         *(void **)&resolve_file = dlsym(library, "stacksplice_resolve_file");
+        *(void **)&told_read = dlsym(library, "stacksplice_told_read");
+        *(void **)&told_free = dlsym(library, "stacksplice_told_free");
     }
-    return format_frame && format_told && frame_role && resolve_file
+    return format_frame && format_told && frame_role && resolve_file && told_read && told_free
                ? NULL
                : "libstacksplice.so.0 is not beside stacksplice-inspect: "
                  "install stacksplice anew";
@@ -235,177 +239,58 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
 
 /* ---- Errors -----------------------------------------------------------------------------------*/
 
+static void describe_stack(const ssi_served *served, ssi_errors *errors, ssi_error_stack *stack)
+{
+    const ssi_frame *first = &errors->frames.items[stack->frames.first];
+    ssi_frames frames = {0};
+
+    if (!stack->frames.count || first->text) /* it was described before */
+        return;
+    for (size_t i = 0; i < stack->frames.count; i++)
+        (void)ssi_frames_add(&frames, &errors->frames.items[stack->frames.first + i]);
+    ssi_served_describe(served, &frames);
+    stack->frames = (ssi_part){errors->frames.count, 0};
+    for (size_t i = 0; i < frames.count; i++)
+        stack->frames.count += ssi_frames_add(&errors->frames, &frames.items[i]);
+    free(frames.items);
+}
+
+static void describe_error(const ssi_served *served, ssi_errors *errors, size_t number)
+{
+    const ssi_error *error = &errors->items[number];
+
+    describe_stack(served, errors, &errors->items[number].stack);
+    for (size_t i = 0; i < error->nodes.count; i++)
+        describe_stack(served, errors, &errors->nodes[error->nodes.first + i].stack);
+    for (size_t i = error->members; i; i = errors->items[i].next)
+        describe_error(served, errors, i);
+    for (size_t i = error->relation ? 0 : error->causes; i; i = errors->items[i].next)
+        describe_error(served, errors, i);
+}
+
+void ssi_served_describe_error(const ssi_served *served, ssi_errors *errors, const ssi_error *error)
+{
+    describe_error(served, errors, (size_t)(error - errors->items));
+}
+
 static int append_to_file(const char *bytes, size_t length, void *file)
 {
     return fwrite(bytes, 1, length, file) != length;
 }
 
-/* The text report of TOLD, in memory that the caller frees; NULL without memory. */
-static char *format(const stacksplice_told *told)
+char *ssi_served_text_of(const char *json, size_t size)
 {
     const stacksplice_format_options options = {
         .size = sizeof options, .order = STACKSPLICE_ORDER_NEWEST_LAST, .without_source = 1};
+    const stacksplice_told *told = NULL;
     char *text = NULL;
     size_t length;
-    FILE *file = open_memstream(&text, &length);
+    FILE *file = told_read(json, size, &told, NULL) == S_OK ? open_memstream(&text, &length) : NULL;
 
-    if (!file)
-        return NULL;
-    (void)format_told(told, &options, append_to_file, file);
-    fclose(file);
-    return text;
-}
-
-/*
- * The report of an error as text.  The core's library writes it, as it writes those of saved
- * reports; here an error of another process becomes what it takes.
- */
-
-typedef struct telling {
-    const ssi_served *served;
-    const ssi_errors *errors;
-    void **kept; /* all that was allocated for it */
-    size_t count, room;
-} telling;
-
-static const stacksplice_told *tell(telling *t, size_t number);
-
-/* COUNT zeroed elements of SIZE bytes until the text is written; NULL without memory. */
-static void *keep(telling *t, size_t count, size_t size)
-{
-    void *memory = NULL;
-
-    if (ssi_grow(&t->kept, t->count, &t->room, sizeof *t->kept)) {
-        memory = calloc(count ? count : 1, size);
-        t->kept[t->count++] = memory;
+    if (file) {
+        (void)format_told(told, &options, append_to_file, file);
+        fclose(file);
     }
-    return memory;
-}
-
-static stacksplice_told_text told_text(const char *text)
-{
-    return (stacksplice_told_text){text, text ? strlen(text) : 0};
-}
-
-static stacksplice_relation relation_of(const char *name)
-{
-    return strcmp(name, "context") ? STACKSPLICE_RELATION_CAUSE : STACKSPLICE_RELATION_CONTEXT;
-}
-
-static stacksplice_told_stack told_stack(telling *t, const ssi_error_stack *stack)
-{
-    stacksplice_told_stack told = {.left_out = (uint32_t)stack->left_out};
-    stacksplice_told_frame *all;
-    ssi_frames frames = {0};
-
-    for (size_t i = 0; i < stack->frames.count; i++)
-        (void)ssi_frames_add(&frames, &t->errors->frames.items[stack->frames.first + i]);
-    ssi_served_describe(t->served, &frames);
-    all = keep(t, frames.count, sizeof *all);
-    for (size_t i = 0; all && i < frames.count; i++) {
-        all[i].frame = frame_for_library(&frames.items[i]);
-        all[i].glue = frames.items[i].glue;
-        told.count++;
-    }
-    told.frames = all;
-    free(frames.items);
-    return told;
-}
-
-static void tell_notes(telling *t, const ssi_part *notes, stacksplice_told *told)
-{
-    stacksplice_told_text *all = keep(t, notes->count, sizeof *all);
-
-    for (size_t i = 0; all && i < notes->count; i++)
-        all[told->note_count++] = told_text(t->errors->notes[notes->first + i]);
-    told->notes = all;
-}
-
-static void tell_nodes(telling *t, const ssi_part *nodes, stacksplice_told *told)
-{
-    stacksplice_told_node *all = keep(t, nodes->count, sizeof *all);
-
-    for (size_t i = 0; all && i < nodes->count; i++) {
-        const ssi_node *node = &t->errors->nodes[nodes->first + i];
-
-        all[told->node_count++] =
-            (stacksplice_told_node){node->language ? node->language : "native", node->thread_id,
-                                    told_stack(t, &node->stack)};
-    }
-    told->nodes = all;
-}
-
-static void tell_members(telling *t, size_t first, stacksplice_told *told)
-{
-    const stacksplice_told **all;
-    size_t count = 0;
-
-    for (size_t i = first; i; i = t->errors->items[i].next)
-        count++;
-    all = keep(t, count, sizeof *all);
-    for (size_t i = first; all && i; i = t->errors->items[i].next) {
-        all[told->member_count] = tell(t, i);
-        if (!all[told->member_count])
-            break;
-        told->member_count++;
-    }
-    told->members = all;
-}
-
-/* Each error of the list is the cause of the one before it. */
-static void tell_causes(telling *t, const ssi_error *error, stacksplice_told *told)
-{
-    for (size_t i = error->causes; i; i = t->errors->items[i].next) {
-        stacksplice_told *cause = (stacksplice_told *)tell(t, i);
-
-        if (!cause)
-            return;
-        told->cause = cause;
-        told->relation = relation_of(t->errors->items[i].relation);
-        told = cause;
-    }
-    told->causes_left_out = error->causes_left_out;
-    if (error->above) {
-        told->cause_above = 1;
-        told->relation = relation_of(error->above);
-    }
-}
-
-static const stacksplice_told *tell(telling *t, size_t number)
-{
-    const ssi_error *error = &t->errors->items[number];
-    stacksplice_told *told = keep(t, 1, sizeof *told);
-
-    if (!told)
-        return NULL;
-    *told = (stacksplice_told){.size = sizeof *told,
-                               .hresult = error->hresult,
-                               .type = error->type,
-                               .language = error->language,
-                               .message = told_text(error->message),
-                               .thread_id = error->thread_id,
-                               .stack = told_stack(t, &error->stack),
-                               .identity = error,
-                               .is_group = error->group,
-                               .members_left_out = error->members_left_out};
-    tell_notes(t, &error->notes, told);
-    tell_nodes(t, &error->nodes, told);
-    tell_members(t, error->members, told);
-    if (!error->relation)
-        tell_causes(t, error, told);
-    return told;
-}
-
-char *ssi_served_error_text(const ssi_served *served, const ssi_errors *errors,
-                            const ssi_error *error)
-{
-    telling t = {.served = served, .errors = errors};
-    const stacksplice_told *told =
-        error && served->target ? tell(&t, (size_t)(error - errors->items)) : NULL;
-    char *text = told ? format(told) : NULL;
-
-    for (size_t i = 0; i < t.count; i++)
-        free(t.kept[i]);
-    free(t.kept);
+    told_free(told);
     return text;
 }
