@@ -267,36 +267,6 @@ TOKEN_TEST(test_code_made_again_with_a_restless_collector)
     run_rounds(L);
 }
 
-/* The finalizers that plant new sentinels get lost: the tables with a mode and a finalizer are
-   those of sentinels. */
-static void lose_finalizers(lua_State *L)
-{
-    lua_pushnil(L);
-    while (lua_next(L, LUA_REGISTRYINDEX)) {
-        if (luaL_getmetafield(L, -1, "__mode") != LUA_TNIL) {
-            lua_pop(L, 1);
-            (void)lua_getmetatable(L, -1);
-            lua_pushnil(L);
-            lua_setfield(L, -2, "__gc");
-            lua_pop(L, 1);
-        }
-        lua_pop(L, 1);
-    }
-}
-
-/* Captures come without a sentinel; what they know has witnesses, or was known in the same
-   capture. */
-TOKEN_TEST(test_code_made_again_without_finalizers)
-{
-    lua_State *L = *state;
-
-    run_rounds(L);
-    lose_finalizers(L);
-    run_rounds(L);
-    make_generational(L);
-    run_rounds(L);
-}
-
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
     unsigned *count = data;

@@ -108,8 +108,7 @@ bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *ent
     if (!entry->witnessed || entry->token_epoch != interpreter->cache->token_epoch ||
         !ss_lua_witnesses_live(interpreter->rest, place, entry->caller_pc ? 2 : 1))
         return false;
-    if (interpreter->keyed)
-        entry->epoch = interpreter->cache->epoch;
+    entry->epoch = interpreter->cache->epoch;
     return true;
 }
 
@@ -138,7 +137,7 @@ static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_l
 
     key.witnessed = ss_lua_put_witness(L, at->ci, place) &&
                     (!caller->pc || ss_lua_put_witness(L, caller->ci, place + 1));
-    key.epoch = interpreter->keyed ? interpreter->cache->epoch : 0;
+    key.epoch = interpreter->cache->epoch;
     key.token_epoch = interpreter->cache->token_epoch;
     key.number = ++interpreter->cache->last_number;
     *entry = key;

@@ -17,7 +17,6 @@ typedef struct ss_lua_interpreter {
     ss_lua_cache *cache;
     lua_State *rest; /* its stack may be used above its top for a moment; or NULL */
     bool cached;     /* activations have keys, and the cache may be used */
-    bool keyed;      /* all keys of the cache's epoch are valid */
 } ss_lua_interpreter;
 
 /* The words of an activation that form its key. */
@@ -100,8 +99,7 @@ static inline bool ss_lua_entry_holds(const ss_lua_interpreter *interpreter,
                                       ss_lua_keyed_token *entry)
 {
     return entry->uses_left > 0 &&
-           ((interpreter->keyed && entry->epoch == interpreter->cache->epoch) ||
-            ss_lua_renew(interpreter, entry));
+           (entry->epoch == interpreter->cache->epoch || ss_lua_renew(interpreter, entry));
 }
 
 /* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key

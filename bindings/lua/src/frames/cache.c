@@ -13,18 +13,14 @@ static void begin_epoch(ss_lua_cache *cache)
     memset(cache->names, 0, sizeof cache->names);
 }
 
-bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state)
+void ss_lua_cache_begin(lua_State *L, ss_lua_state *state)
 {
     ss_lua_cache *cache = ss_lua_cache_of(state);
     uint32_t epoch = stacksplice_token_epoch();
-    bool lives = ss_lua_sentinel_lives(L, state);
 
-    if (cache->token_epoch != epoch)
+    if (!ss_lua_sentinel_lives(L, state) || cache->token_epoch != epoch)
         begin_epoch(cache);
     cache->token_epoch = epoch;
-    cache->lives = lives;
-    state->unused_sentinels = 0;
-    return lives;
 }
 
 /* The table of witnesses is made once a capture has shown that the state needs it. */

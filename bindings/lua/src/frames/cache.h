@@ -1,7 +1,7 @@
 /*
  * What the frame source caches for a state: tokens by key, and names of functions.  Both use
- * addresses as keys.  These are valid while the sentinel of their epoch lives; those of tokens after
- * that, too, while their witnesses do.
+ * addresses as keys.  These are valid in one epoch: while its sentinel lives, or for one capture that
+ * found none.  Those of tokens are valid after that, too, while their witnesses live.
  */
 #ifndef SS_LUA_CACHE_H
 #define SS_LUA_CACHE_H
@@ -47,7 +47,6 @@ typedef struct ss_lua_cache {
     uint32_t epoch;       /* how often all of it was invalidated */
     uint32_t last_number; /* of an entry */
     uint32_t token_epoch; /* the core's, when the sentinel was last checked */
-    bool lives;           /* whether the sentinel did then */
     bool captured;        /* a capture has looked at the state */
     uint32_t next_victim;
     ss_lua_activation_log *log; /* of the capture that runs, or NULL */
@@ -60,8 +59,9 @@ static inline ss_lua_cache *ss_lua_cache_of(const ss_lua_state *state)
     return (ss_lua_cache *)(uintptr_t)state->cache;
 }
 
-/* Whether the keys of this epoch are valid.  L is suspended. [-0, +0, -], 2 slots */
-bool ss_lua_cache_is_true(lua_State *L, ss_lua_state *state);
+/* A capture begins, with L suspended: another epoch unless the sentinel lives. [-0, +0, -], 2
+   slots */
+void ss_lua_cache_begin(lua_State *L, ss_lua_state *state);
 
 /* The member "planted" of ss_lua_frame_source. */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state);

@@ -77,14 +77,6 @@ bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_S
 
 /* ---- Known name ------------------------------------------------------------------------------*/
 
-/* A function keeps its address while the sentinel of the epoch lives. */
-static bool is_known(const ss_lua_interpreter *interpreter, const ss_lua_known_name *known,
-                     const void *function)
-{
-    return interpreter->keyed && known->function == function &&
-           known->epoch == interpreter->cache->epoch && known->uses_left > 0;
-}
-
 const char *ss_lua_loaded_name(ss_lua_interpreter *interpreter, const lua_Debug *activation)
 {
     const void *function = (const void *)ss_lua_function_of((uintptr_t)activation->i_ci);
@@ -94,9 +86,11 @@ const char *ss_lua_loaded_name(ss_lua_interpreter *interpreter, const lua_Debug 
     if (!interpreter->record || !interpreter->rest)
         return NULL;
     known = &cache->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (!is_known(interpreter, known, function)) {
-        *known = (ss_lua_known_name){
-            .function = function, .epoch = cache->epoch, .uses_left = SS_LUA_NAME_USES};
+    if (!interpreter->cached || known->function != function || known->epoch != cache->epoch ||
+        !known->uses_left) {
+        *known = (ss_lua_known_name){.function = function,
+                                     .epoch = interpreter->cached ? cache->epoch : 0,
+                                     .uses_left = SS_LUA_NAME_USES};
         (void)ss_lua_global_name(interpreter->rest, function, known->name);
     }
     known->uses_left--;

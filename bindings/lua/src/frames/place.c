@@ -101,7 +101,7 @@ static void open_interpreters(ss_lua_collection *c)
             interpreter->rest = c->sites[i].L;
         interpreter->cached = interpreter->rest && interpreter->record;
         if (interpreter->cached)
-            interpreter->keyed = ss_lua_cache_is_true(interpreter->rest, interpreter->record);
+            ss_lua_cache_begin(interpreter->rest, interpreter->record);
     }
 }
 

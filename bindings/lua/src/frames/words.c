@@ -16,7 +16,7 @@ static void report(const ss_lua_collection *c, uintptr_t address)
 enum { THREAD, RECORD, SUSPENDED_AT };
 
 /*
- * Whether tokens may be checked as then; finds out whether the sentinel lives.  A record is never
+ * Whether tokens may be checked as then; begins a capture, as far as those are concerned.  A record is never
  * freed; the coroutine that captures may be, so the record is asked first.  The other one was found
  * on the stack.
  */
@@ -30,7 +30,7 @@ static int interpreter_holds(const uintptr_t *data)
         atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX) ||
         (ci && !ss_lua_rests(L, ci)))
         return 0;
-    (void)ss_lua_cache_is_true(L, state);
+    ss_lua_cache_begin(L, state);
     return 1;
 }
 
@@ -54,8 +54,7 @@ enum { ENTRY = RECORD + 1, NUMBER };
 static int token_holds(const uintptr_t *data)
 {
     ss_lua_cache *cache = ss_lua_cache_of((ss_lua_state *)data[RECORD]);
-    const ss_lua_interpreter interpreter = {
-        .cache = cache, .rest = (lua_State *)data[THREAD], .keyed = cache->lives};
+    const ss_lua_interpreter interpreter = {.cache = cache, .rest = (lua_State *)data[THREAD]};
     ss_lua_keyed_token *entry = (ss_lua_keyed_token *)data[ENTRY];
 
     if (entry->number != data[NUMBER] || entry->uses_left < 2 ||

@@ -75,7 +75,6 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
-    state->unused_sentinels = 0;
     state->closing = (ss_lua_closing){NULL, NULL};
     state->displaced_count = 0;
     /* Its first word counts on: what was found in an earlier state never looks valid again. */

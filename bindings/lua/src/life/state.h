@@ -62,7 +62,6 @@ struct ss_lua_state {
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
     bool wants_tending;               /* a collection has passed: sentinel.c */
-    uint32_t unused_sentinels;        /* planted since a capture looked for one */
     void *deadlines;                  /* calls that have one, the innermost first: api/deadline.h */
     ss_lua_hold *holds;               /* of the state's objects: hold.c */
     ss_lua_hold *kept_holds;          /* empty holds: Lua forgot their objects when it closed */

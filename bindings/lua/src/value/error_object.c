@@ -66,10 +66,8 @@ static int error_kib(IUnknown *error)
     return bytes < 1024 ? 1 : (int)((bytes + 512) / 1024);
 }
 
-/*
- * After a collection the next capture must look up names again.  So plant a new sentinel at once if
- * we caused the collection. [-0, +0, m]
- */
+/* After a collection captures must ask for the witnesses of tokens.  So plant a new sentinel at once
+   if we caused the collection. [-0, +0, m] */
 static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
     if (!lua_gc(L, LUA_GCISRUNNING, 0))
