@@ -30,12 +30,12 @@ enum { SS_LUA_CALLBACKS = 32 };
 
 /* Immutable once it is visible. */
 typedef struct ss_lua_layout {
-    const char *failure;             /* NULL, or why nothing is usable: a gap's reason */
-    ss_lua_site sites[SS_LUA_SITES]; /* by ip */
+    const char *failure; /* NULL, or why nothing is usable: a gap's reason */
+    ss_lua_site sites[SS_LUA_SITES];
     uint32_t site_count;
-    uintptr_t internals[SS_LUA_INTERNALS]; /* function starts, ascending */
+    uintptr_t internals[SS_LUA_INTERNALS]; /* function starts */
     uint32_t internal_count;
-    uintptr_t apis[SS_LUA_APIS]; /* lua_callk and the like, ascending: never hidden */
+    uintptr_t apis[SS_LUA_APIS]; /* lua_callk and the like: never hidden */
     uint32_t api_count;
     /* Return addresses of the allocator's callers, which are no call sites of C functions. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];

@@ -1,37 +1,21 @@
 /* Questions about a layout. */
 #include "calibrate/calibrate.h"
 
+/* The core keeps the answers for each address, so the tables are searched from their start. */
+
 const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip)
 {
-    uint32_t low = 0, high = layout->site_count;
-
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-
-        if (layout->sites[middle].ip == ip)
-            return &layout->sites[middle];
-        if (layout->sites[middle].ip < ip)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    for (uint32_t i = 0; i < layout->site_count; i++)
+        if (layout->sites[i].ip == ip)
+            return &layout->sites[i];
     return NULL;
 }
 
 static bool contains(const uintptr_t *table, uint32_t count, uintptr_t value)
 {
-    uint32_t low = 0, high = count;
-
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-
-        if (table[middle] == value)
+    for (uint32_t i = 0; i < count; i++)
+        if (table[i] == value)
             return true;
-        if (table[middle] < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
     return false;
 }
 
@@ -48,14 +32,17 @@ bool ss_lua_is_internal(const ss_lua_layout *layout, uintptr_t function)
 
 bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function)
 {
-    return layout->internal_count > 0 && function >= layout->internals[0] &&
-           function <= layout->internals[layout->internal_count - 1];
+    bool above = false, below = false;
+
+    for (uint32_t i = 0; i < layout->internal_count; i++) {
+        above |= function >= layout->internals[i];
+        below |= function <= layout->internals[i];
+    }
+    return above && below;
 }
 
 bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip)
 {
-    for (uint32_t i = 0; i < layout->callback_count; i++)
-        if (layout->callbacks[i] == ip)
-            return true;
-    return layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
+    return contains(layout->callbacks, layout->callback_count, ip) ||
+           layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
 }

@@ -10,16 +10,6 @@
 
 #include "calibrate/sample.h"
 
-/* In the order of addresses. */
-static void add_api(ss_lua_layout *layout, uintptr_t function)
-{
-    uint32_t at = layout->api_count++;
-
-    for (; at > 0 && layout->apis[at - 1] > function; at--)
-        layout->apis[at] = layout->apis[at - 1];
-    layout->apis[at] = function;
-}
-
 /* API functions that can call back into Lua or out of it. */
 static void add_known_apis(ss_lua_layout *layout)
 {
@@ -73,7 +63,7 @@ static void add_known_apis(ss_lua_layout *layout)
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i]) /* else this copy is older than the function */
-            add_api(layout, known[i]);
+            layout->apis[layout->api_count++] = known[i];
 }
 
 /* If memory runs out midway, keep nothing: a place could be wrong, or a site missing. */

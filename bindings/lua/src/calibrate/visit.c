@@ -16,19 +16,14 @@ static const uint8_t callee_saved[SS_LUA_REGISTERS] = {19, 20, 21, 22, 23, 24};
 #error "the callee-saved registers of this architecture are not known here"
 #endif
 
-static bool insert_sorted(uintptr_t *table, uint32_t *count, uint32_t capacity, uintptr_t value)
+static bool add_once(uintptr_t *table, uint32_t *count, uint32_t capacity, uintptr_t value)
 {
-    uint32_t at = *count;
-
     for (uint32_t i = 0; i < *count; i++)
         if (table[i] == value)
             return true;
     if (*count == capacity)
         return false;
-    for (; at > 0 && table[at - 1] > value; at--)
-        table[at] = table[at - 1];
-    table[at] = value;
-    ++*count;
+    table[(*count)++] = value;
     return true;
 }
 
@@ -247,11 +242,11 @@ static void learn_internals(ss_lua_sample *sample)
 
         remember_step(sample, i, is_last);
         if (!is_api && is_last &&
-            !insert_sorted(layout->apis, &layout->api_count, SS_LUA_APIS, function))
+            !add_once(layout->apis, &layout->api_count, SS_LUA_APIS, function))
             sample->overflow = true;
         if (is_last)
             return;
-        if (!insert_sorted(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
+        if (!add_once(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function))
             sample->overflow = true;
     }
 }
@@ -310,17 +305,13 @@ void ss_lua_sample_finish(ss_lua_sample *sample)
 
     for (uint32_t i = 0; i < layout->site_count; i++) {
         ss_lua_site site = layout->sites[i];
-        uint32_t at;
 
         site.state = place_of(&sample->state[i]);
         site.ci = place_of(&sample->ci[i]);
         if (sample->visits[i] < 2 || site.state.kind == SS_LUA_NOWHERE ||
             site.ci.kind == SS_LUA_NOWHERE)
             continue;
-        for (at = kept; at > 0 && layout->sites[at - 1].ip > site.ip; at--)
-            layout->sites[at] = layout->sites[at - 1];
-        layout->sites[at] = site;
-        kept++;
+        layout->sites[kept++] = site;
     }
     layout->site_count = kept;
     if (sample->overflow)
