@@ -10,6 +10,9 @@
 void ss_lua_push_capture(lua_State *L);
 /* Set how many elements a stack may have, for the whole process; returns the former number. */
 int ss_lua_set_max_frames_function(lua_State *L);
+/* The truth of field KEY of the table of options at 1; USUAL when it is nil. [-0, +0, e] */
+bool ss_lua_option(lua_State *L, const char *key, bool usual);
+
 int ss_lua_redaction_function(lua_State *L);
 int ss_lua_redact_function(lua_State *L);
 int ss_lua_install_function(lua_State *L);

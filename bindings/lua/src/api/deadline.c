@@ -249,11 +249,7 @@ static int push_option(lua_State *L, const char *field)
 
 static bool is_set(lua_State *L, const char *field, bool otherwise)
 {
-    int type = push_option(L, field);
-    bool result = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
-
-    lua_pop(L, 1);
-    return result;
+    return lua_istable(L, 1) ? ss_lua_option(L, field, otherwise) : otherwise;
 }
 
 static lua_Number check_seconds(lua_State *L)

@@ -87,23 +87,13 @@ static void push_replacement(lua_State *L, const struct replacement *what)
     lua_pushcclosure(L, what->function, 1);
 }
 
-/* The truth of FIELD of the table at 1. [-0, +0, e] */
-static bool is_wanted(lua_State *L, const char *field)
-{
-    bool wanted;
-
-    lua_getfield(L, 1, field);
-    wanted = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return wanted;
-}
-
 /* Report crashes, as the table of options at 1 wants it. [-0, +0, e] */
 static void report_crashes(lua_State *L)
 {
     const stacksplice_crash_options options = {.size = sizeof options, .others_first = 1};
 
-    if (FAILED(stacksplice_install_crash_handler(is_wanted(L, "others_first") ? &options : NULL)))
+    if (FAILED(stacksplice_install_crash_handler(ss_lua_option(L, "others_first", false) ? &options
+                                                                                         : NULL)))
         luaL_error(L, "not enough memory");
 }
 
@@ -114,9 +104,9 @@ static bool take_options(lua_State *L, ss_lua_state *state)
     if (lua_isnoneornil(L, 1))
         return false;
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (is_wanted(L, "crash"))
+    if (ss_lua_option(L, "crash", false))
         report_crashes(L);
-    if (!is_wanted(L, "locals"))
+    if (!ss_lua_option(L, "locals", false))
         return false;
     state->shows_locals = true;
     return true;

@@ -5,8 +5,7 @@
 
 #include "value/redact.h"
 
-/* The truth of OPTIONS[KEY] at 1; USUAL when it is nil. */
-static bool truth(lua_State *L, const char *key, bool usual)
+bool ss_lua_option(lua_State *L, const char *key, bool usual)
 {
     bool found = usual;
 
@@ -47,8 +46,8 @@ int ss_lua_redaction_function(lua_State *L)
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    redaction.rules = (truth(L, "on", true) ? STACKSPLICE_REDACT_DEFAULT : 0) |
-                      (truth(L, "emails", false) ? STACKSPLICE_REDACT_EMAILS : 0);
+    redaction.rules = (ss_lua_option(L, "on", true) ? STACKSPLICE_REDACT_DEFAULT : 0) |
+                      (ss_lua_option(L, "emails", false) ? STACKSPLICE_REDACT_EMAILS : 0);
     redaction.name_count = read_names(L, names);
     if (lua_getfield(L, 1, "hook") != LUA_TNIL) {
         luaL_argcheck(L, lua_isfunction(L, -1), 1, "hook must be a function");
