@@ -61,6 +61,9 @@ void ss_fault_report(const ss_fault *fault, const ss_crash_choice *choice, const
  */
 bool ss_fault_report_is_cut(void);
 
+/* Whether INFO is of the watchdog, which interrupts a step that takes too long. */
+bool ss_watchdog_sent(const siginfo_t *info);
+
 /* Then: go on behind the step that faulted, or (LATE) that the watchdog interrupted. */
 void ss_fault_report_go_on(bool late);
 
@@ -84,21 +87,5 @@ const char *ss_handler_directory(void);
 void ss_handle_fault(int number, siginfo_t *info, void *context);
 
 bool ss_handler_is_ours(const struct sigaction *action);
-
-/* ---- The watchdog ----------------------------------------------------------------------------*/
-
-/* Interrupts a step of the report that takes too long, such as a wait for a lock of the C
-   library. Signal safe. */
-
-/* Send SIGNAL to this thread if the watchdog is not restarted in time.  It may be unavailable. */
-void ss_watchdog_begin(int number);
-
-/* Whether it is there: else nothing may wait for a lock. */
-bool ss_watchdog_is_on(void);
-void ss_watchdog_restart(uint32_t seconds);
-void ss_watchdog_end(void);
-
-/* Whether INFO is of its signal. */
-bool ss_watchdog_sent(const siginfo_t *info);
 
 #endif

@@ -8,6 +8,13 @@
 #include "splice/scratch.h"
 
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 enum { FRAMES_MAX = 512, STACK_SIZE = 64 << 10, SECONDS_PER_STEP = 10 };
 
@@ -24,6 +31,50 @@ static bool is_short;
 static ss_binary scratch;
 static ss_writer out;
 static ss_report text = {.w = &out, .failfast = &scratch};
+
+/* ---- The watchdog ---------------------------------------------------------------------------*/
+
+/* Interrupts a step that takes too long, such as a wait for a lock of the C library. */
+
+/* (THREAD reporter) */
+static int timer;               /* the kernel's number */
+static volatile bool has_timer; /* a filter of system calls may interrupt one of them */
+
+/* Send signal NUMBER to this thread if the watchdog is not restarted in time.  It may be unavailable.
+   The system calls themselves: the C library's functions may allocate. */
+static void begin_watchdog(int number)
+{
+    struct sigevent event;
+
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = number;
+    event.sigev_value.sival_ptr = &timer;
+    event.sigev_notify_thread_id = (pid_t)ss_thread_id();
+    has_timer = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0;
+}
+
+static void restart_watchdog(uint32_t seconds)
+{
+    const struct itimerspec once = {.it_value = {.tv_sec = (time_t)seconds}};
+
+    if (has_timer) {
+        has_timer = false;
+        has_timer = syscall(SYS_timer_settime, timer, 0, &once, NULL) == 0;
+    }
+}
+
+static void end_watchdog(void)
+{
+    if (has_timer)
+        (void)syscall(SYS_timer_delete, timer);
+    has_timer = false;
+}
+
+bool ss_watchdog_sent(const siginfo_t *info)
+{
+    return info->si_code == SI_TIMER && info->si_value.sival_ptr == &timer;
+}
 
 /* ---- Steps on the stack of the handler -------------------------------------------------------*/
 
@@ -126,7 +177,7 @@ static void put_members(const ss_report *r, ss_emit *e)
 static void write_file(void)
 {
     const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, text.struck,
-                                is_short || !ss_watchdog_is_on(), put_header, put_members};
+                                is_short || !has_timer, put_header, put_members};
 
     begin_text();
     ss_writer_text(&out, "\n");
@@ -162,7 +213,7 @@ static _Alignas(16) char stacks[2][STACK_SIZE];
 static void run_steps_until(unsigned end)
 {
     while (next_step < end) {
-        ss_watchdog_restart(SECONDS_PER_STEP + choice->thread_timeout / 1000);
+        restart_watchdog(SECONDS_PER_STEP + choice->thread_timeout / 1000);
         steps[next_step++]();
     }
 }
@@ -195,9 +246,9 @@ void ss_fault_report(const ss_fault *what, const ss_crash_choice *chosen, const 
     faults = 0;
     next_step = 0;
     is_running = true;
-    ss_watchdog_begin(what->kind->number);
+    begin_watchdog(what->kind->number);
     run();
-    ss_watchdog_end();
+    end_watchdog();
 }
 
 bool ss_fault_report_is_cut(void)
@@ -219,5 +270,5 @@ void ss_fault_report_go_on(bool late)
     ss_writer_text(&out, "; continuing without it\n");
     (void)ss_writer_finish(&out);
     run();
-    ss_watchdog_end();
+    end_watchdog();
 }

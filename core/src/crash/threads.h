@@ -34,16 +34,6 @@ void ss_threads_forget(void);
 /* The answer of thread ID, or NULL. */
 const ss_other_thread *ss_threads_find(uint64_t id);
 
-/* Whether they could be asked: else it is unknown which there are. */
-bool ss_threads_are_known(void);
-
-/* How many threads were met, and how many more the table had no room for. */
-uint32_t ss_threads_count(void);
-uint32_t ss_threads_left_out(void);
-
-/* Thread INDEX; false if it has not answered: then only id and name are known.  Id 0: no thread. */
-bool ss_threads_get(uint32_t index, const ss_other_thread **thread);
-
 /*
  * Capture into FRAMES, with room for MAX, the stack of the code that a signal interrupted at PC.
  * HANDLER is the frame address of the handler, RETURN_ADDRESS its return address.  Returns the

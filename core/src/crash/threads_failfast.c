@@ -4,6 +4,7 @@
 #include "base/valgrind.h"
 #include "crash/context.h"
 #include "crash/crash.h"
+#include "report/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -383,24 +384,8 @@ void ss_threads_ask(uint32_t milliseconds)
     }
 }
 
-bool ss_threads_are_known(void)
+static bool has_answered(uint32_t index)
 {
-    return are_known;
-}
-
-uint32_t ss_threads_count(void)
-{
-    return place_count;
-}
-
-uint32_t ss_threads_left_out(void)
-{
-    return left_out;
-}
-
-bool ss_threads_get(uint32_t index, const ss_other_thread **thread)
-{
-    *thread = &places[index].thread;
     return atomic_load(&places[index].state) == ANSWERED;
 }
 
@@ -426,11 +411,72 @@ void ss_threads_forget(void)
 
 const ss_other_thread *ss_threads_find(uint64_t id)
 {
-    const ss_other_thread *thread;
-
     for (uint32_t i = 0; i < place_count; i++) {
-        if (ss_threads_get(i, &thread) && thread->id == id)
-            return thread;
+        if (has_answered(i) && places[i].thread.id == id)
+            return &places[i].thread;
     }
     return NULL;
+}
+
+/* ---- In reports -----------------------------------------------------------------------------*/
+
+static void tell_thread(const ss_report *r, uint32_t index, uint64_t except)
+{
+    const ss_other_thread *thread = &places[index].thread;
+    bool answered = has_answered(index);
+
+    if (!thread->id || thread->id == except)
+        return;
+    ss_writer_text(r->w, answered ? "\nStack of thread " : "\nThread ");
+    ss_writer_decimal(r->w, thread->id);
+    ss_writer_text(r->w, " (");
+    ss_writer_utf8(r->w, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
+    if (answered) {
+        ss_writer_text(r->w, ", most recent call first):\n");
+        ss_report_stack(r, (ss_shown_stack){thread->frames, NULL, thread->count, NULL, 0}, 4);
+    } else {
+        ss_writer_text(r->w, ") has not answered in time\n");
+    }
+}
+
+void ss_threads_tell(const ss_report *r, uint64_t except)
+{
+    for (uint32_t i = 0; i < place_count; i++)
+        tell_thread(r, i, except);
+    if (!are_known)
+        ss_writer_text(r->w, "\nThe other threads are unknown.\n");
+    if (left_out) {
+        ss_writer_text(r->w, "\n... ");
+        ss_writer_decimal(r->w, left_out);
+        ss_writer_text(r->w, " more threads\n");
+    }
+}
+
+static void put_thread(const ss_report *r, ss_emit *e, uint32_t index, uint64_t except)
+{
+    const ss_other_thread *thread = &places[index].thread;
+    bool answered = has_answered(index);
+
+    if (!thread->id || thread->id == except)
+        return;
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_integer(e, "thread_id", (int64_t)thread->id);
+    ss_emit_text(e, "name", thread->name);
+    ss_emit_boolean(e, "answered", answered);
+    ss_visit_stack(r, e,
+                   (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL, 0},
+                   answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
+void ss_threads_put(const ss_report *r, ss_emit *e, uint64_t except)
+{
+    ss_emit_begin(e, "threads", STACKSPLICE_ARRAY);
+    for (uint32_t i = 0; i < place_count; i++)
+        put_thread(r, e, i, except);
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    if (are_known)
+        ss_emit_integer(e, "threads_left_out", left_out);
+    else
+        ss_emit_text(e, "threads_left_out", NULL);
 }
