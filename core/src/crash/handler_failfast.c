@@ -83,7 +83,7 @@ static bool is_fault(int number, const siginfo_t *info)
  * Let the signal strike again where it struck, with all that the kernel said about it: when the
  * handler has returned, until when it is blocked.
  */
-static void strike_again(int number, siginfo_t *info)
+static void raise_again(int number, siginfo_t *info)
 {
     sigset_t signals;
 
@@ -107,7 +107,7 @@ static void end_by_default(int number, siginfo_t *info)
 
     if (atomic_exchange(&ended_in, me) == me || sigaction(number, &plain, NULL) != 0)
         _exit(128 + number);
-    strike_again(number, info);
+    raise_again(number, info);
 }
 
 /*
@@ -125,7 +125,7 @@ static void hand_over(int number, siginfo_t *info)
     }
     if (sigaction(number, &ss_handler_former[kind], NULL) != 0)
         _exit(128 + number);
-    strike_again(number, info);
+    raise_again(number, info);
     if (is_handler(&ss_handler_former[kind]) || is_fault(number, info)) {
         is_ending = false; /* the process may go on: that handler, or the memory is there now */
         ss_reporter_is_done();

@@ -53,7 +53,7 @@ static inline unsigned ss_plan_set_of(uintptr_t entry)
 
 _Static_assert(SS_PLAN_SETS == 1 << 6, "a set is found by six bits");
 
-struct ss_plan_room;
+struct ss_plan_memory;
 
 /* Whether plans of a kind have paid off. */
 typedef struct ss_plan_payoff {
@@ -70,7 +70,7 @@ typedef struct ss_plan_recent {
 
 /* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
 typedef struct ss_plans {
-    struct ss_plan_room *room; /* owned: a mapping; NULL before the first recording */
+    struct ss_plan_memory *memory; /* owned: a mapping; NULL before the first recording */
     ss_plan_payoff payoff[SS_PLAN_KINDS];
     ss_plan_recent recent[SS_PLAN_RECENT];
     uint16_t
@@ -141,7 +141,7 @@ void ss_record_native(ss_recording *recording, const ss_unwind *walk, uint32_t f
                       uint32_t limit);
 
 /* Room for the elements, or NULL if the recording was refused. */
-uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *room);
+uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *max);
 
 /* Make the plan from COUNT elements stored there. */
 void ss_record_done(ss_plans *plans, ss_recording *recording, uint32_t count);

@@ -57,7 +57,7 @@ enum { SS_PLAN_COST = 64, SS_PLAN_PAID_BY_HIT = 8 };
 
 enum { SS_PLAN_RING = 256 << 10 };
 
-struct ss_plan_room {
+struct ss_plan_memory {
     ss_plan_world world; /* of all plans */
     uint64_t end;        /* of the newest plan, as a place */
     uint32_t next_victim;
@@ -72,22 +72,22 @@ struct ss_plan_room {
 bool ss_plan_is_blind; /* (RO) */
 
 /* Forget all plans if the world is no longer the one in which they were made. */
-static void ss_plan_renew(struct ss_plan_room *room, const ss_plan_world *world)
+static void ss_plan_renew(struct ss_plan_memory *memory, const ss_plan_world *world)
 {
-    const ss_plan_world *made = &room->world;
+    const ss_plan_world *made = &memory->world;
 
     if (SS_LIKELY(made->modules == world->modules && made->marks == world->marks &&
                   made->tokens == world->tokens && made->sources == world->sources))
         return;
-    memset(room->sets, 0, sizeof room->sets);
-    room->world = *world;
+    memset(memory->sets, 0, sizeof memory->sets);
+    memory->world = *world;
 }
 
 /* ---- Finding ---------------------------------------------------------------------------------*/
 
-static inline ss_plan_way *set_of(struct ss_plan_room *room, uintptr_t entry)
+static inline ss_plan_way *set_of(struct ss_plan_memory *memory, uintptr_t entry)
 {
-    return room->sets[ss_plan_set_of(entry)];
+    return memory->sets[ss_plan_set_of(entry)];
 }
 
 /* With the same end of the stack, all words of the plan that lie there can be read. */
@@ -167,11 +167,11 @@ static inline bool fits(const ss_stored_plan *plan, ss_plan_way *way)
 }
 
 /* The plan at WAY; NULL when a newer one has overwritten it. */
-static const ss_stored_plan *plan_at(const struct ss_plan_room *room, const ss_plan_way *way)
+static const ss_stored_plan *plan_at(const struct ss_plan_memory *memory, const ss_plan_way *way)
 {
-    if (room->end - way->place > SS_PLAN_RING)
+    if (memory->end - way->place > SS_PLAN_RING)
         return NULL;
-    return (const ss_stored_plan *)(const void *)&room->ring[way->place % SS_PLAN_RING];
+    return (const ss_stored_plan *)(const void *)&memory->ring[way->place % SS_PLAN_RING];
 }
 
 static inline void hit(ss_plan_payoff *payoff)
@@ -183,17 +183,17 @@ static inline void hit(ss_plan_payoff *payoff)
 
 bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world, ss_plan *found)
 {
-    struct ss_plan_room *room = plans->room;
+    struct ss_plan_memory *memory = plans->memory;
     ss_plan_way *set;
 
-    if (!room || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
+    if (!memory || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
         return false;
-    ss_plan_renew(room, world);
-    set = set_of(room, here->entry);
+    ss_plan_renew(memory, world);
+    set = set_of(memory, here->entry);
     for (ss_plan_way *way = set; way < set + SS_PLAN_WAYS; way++) {
         const ss_stored_plan *plan;
 
-        if (way->entry != here->entry || !(plan = plan_at(room, way)) ||
+        if (way->entry != here->entry || !(plan = plan_at(memory, way)) ||
             !is_same_case(&plan->here, here) || word_at(way->probe.address) != way->probe.value ||
             !fits(plan, way))
             continue;
@@ -208,28 +208,28 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *worl
 /* ---- Storing ---------------------------------------------------------------------------------*/
 
 /* SIZE contiguous bytes of the ring, as a place. */
-static uint64_t take_place(struct ss_plan_room *room, size_t size)
+static uint64_t take_place(struct ss_plan_memory *memory, size_t size)
 {
-    uint64_t place = room->end;
+    uint64_t place = memory->end;
 
     if (place % SS_PLAN_RING + size > SS_PLAN_RING)
         place += SS_PLAN_RING - place % SS_PLAN_RING;
-    room->end = place + size;
+    memory->end = place + size;
     return place;
 }
 
-static ss_plan_way *choose_way(struct ss_plan_room *room, uintptr_t entry)
+static ss_plan_way *choose_way(struct ss_plan_memory *memory, uintptr_t entry)
 {
-    ss_plan_way *set = set_of(room, entry);
+    ss_plan_way *set = set_of(memory, entry);
 
     for (uint32_t i = 0; i < SS_PLAN_WAYS; i++)
-        if (!set[i].entry || !plan_at(room, &set[i]))
+        if (!set[i].entry || !plan_at(memory, &set[i]))
             return &set[i];
-    return &set[room->next_victim++ % SS_PLAN_WAYS];
+    return &set[memory->next_victim++ % SS_PLAN_WAYS];
 }
 
 /* Store what was recorded; the words are padded to a multiple of four. */
-static void ss_plan_store(struct ss_plan_room *room, const ss_recording *recording,
+static void ss_plan_store(struct ss_plan_memory *memory, const ss_recording *recording,
                           uint32_t elements)
 {
     size_t words = recording->word_count * sizeof *recording->words;
@@ -239,9 +239,9 @@ static void ss_plan_store(struct ss_plan_room *room, const ss_recording *recordi
                            .word_count = recording->word_count,
                            .guard_count = recording->guard_count,
                            .element_count = elements};
-    uint64_t place = take_place(room, sizeof plan + words + guards + stack);
-    unsigned char *to = &room->ring[place % SS_PLAN_RING];
-    ss_plan_way *way = choose_way(room, recording->here.entry);
+    uint64_t place = take_place(memory, sizeof plan + words + guards + stack);
+    unsigned char *to = &memory->ring[place % SS_PLAN_RING];
+    ss_plan_way *way = choose_way(memory, recording->here.entry);
 
     memcpy(to, &plan, sizeof plan);
     memcpy(to + sizeof plan, recording->words, words);
@@ -285,22 +285,22 @@ bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
 }
 
 /* Signal safe, as the memory of a walk. */
-static SS_COLD struct ss_plan_room *new_room(void)
+static SS_COLD struct ss_plan_memory *new_memory(void)
 {
     int before = errno;
-    struct ss_plan_room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct ss_plan_memory *memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     errno = before;
-    return room == MAP_FAILED ? NULL : room;
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 void ss_plans_clear(ss_plans *plans)
 {
     int before = errno;
 
-    if (plans->room)
-        (void)munmap(plans->room, sizeof *plans->room);
+    if (plans->memory)
+        (void)munmap(plans->memory, sizeof *plans->memory);
     errno = before;
     memset(plans, 0, sizeof *plans);
 }
@@ -309,12 +309,12 @@ ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_
 {
     ss_recording *recording;
 
-    if (!plans->room)
-        plans->room = new_room();
-    if (!plans->room || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
+    if (!plans->memory)
+        plans->memory = new_memory();
+    if (!plans->memory || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
         return NULL;
-    ss_plan_renew(plans->room, world);
-    recording = &plans->room->recording;
+    ss_plan_renew(plans->memory, world);
+    recording = &plans->memory->recording;
     recording->here = *here;
     recording->refused = false;
     recording->word_count = recording->guard_count = 0;
@@ -405,12 +405,12 @@ uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max)
 {
     if (*max > SS_PLAN_ELEMENTS)
         *max = SS_PLAN_ELEMENTS;
-    return plans->room->recording.elements;
+    return plans->memory->recording.elements;
 }
 
-uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *room)
+uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *max)
 {
-    *room = SS_PLAN_ELEMENTS;
+    *max = SS_PLAN_ELEMENTS;
     return recording->refused ? NULL : recording->elements;
 }
 
@@ -421,5 +421,5 @@ void ss_record_done(ss_plans *plans, ss_recording *recording, uint32_t count)
     /* The first word is one of the stack, which can be read at any time. */
     while (recording->word_count % 4)
         recording->words[recording->word_count++] = recording->words[0];
-    ss_plan_store(plans->room, recording, count);
+    ss_plan_store(plans->memory, recording, count);
 }

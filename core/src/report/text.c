@@ -4,7 +4,7 @@
  */
 #include "report/report.h"
 #include "resolve/glue.h"
-#include "resolve/room.h"
+#include "resolve/large_stack.h"
 #include "splice/hash.h"
 #include "splice/sink.h"
 #include "splice/token.h"
@@ -1273,7 +1273,7 @@ static void put_members(report_text *s, const ss_facts *group, uint32_t members,
     uint32_t rest = members - shown + left_out;
     ss_writer *w = s->r->w;
 
-    if (s->depth > SS_REPORT_DEPTH_MAX || !ss_room_for_error()) {
+    if (s->depth > SS_REPORT_DEPTH_MAX || !ss_stack_suffices_for_error()) {
         put_rest(s, members + left_out);
         return;
     }

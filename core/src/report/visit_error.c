@@ -1,7 +1,7 @@
 /* The walk over one error, schema "stacksplice-error/1"; docs/reports.md describes it. */
 #include "report/visit.h"
 #include "resolve/glue.h"
-#include "resolve/room.h"
+#include "resolve/large_stack.h"
 #include "splice/source.h"
 #include "splice/unloaded.h"
 
@@ -204,7 +204,8 @@ static bool emit_fields_of_member(walk *w, IUnknown *member)
     bool emitted = false;
     ss_facts facts;
 
-    if (w->level > SS_REPORT_LEVELS_MAX || !ss_room_for_error() || !ss_facts_get(member, &facts))
+    if (w->level > SS_REPORT_LEVELS_MAX || !ss_stack_suffices_for_error() ||
+        !ss_facts_get(member, &facts))
         return false;
     if (may_emit(w, &facts)) {
         emit_error(w, NULL, &facts, NULL);

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "resolve/debuginfo.h"
 #include "resolve/libdw.h"
-#include "resolve/room.h"
+#include "resolve/large_stack.h"
 #include "splice/unloaded.h"
 
 #include <dlfcn.h>
@@ -166,7 +166,7 @@ bool ss_debug_load(void)
     functions = ss_alloc(1, sizeof *functions);
     if (!functions)
         return false;
-    if (!ss_room_call(open_libdw, &library)) {
+    if (!ss_large_stack_call(open_libdw, &library)) {
         ss_free(functions);
         return false;
     }

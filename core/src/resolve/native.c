@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "resolve/debuginfo.h"
 #include "resolve/glue.h"
-#include "resolve/room.h"
+#include "resolve/large_stack.h"
 #include "splice/token.h"
 #include "unwind/unwind.h"
 
@@ -170,7 +170,7 @@ static ss_demangler ss_demangler_load(void)
     ss_demangler demangler = ss_demangler_find();
     void *library = NULL;
 
-    if (demangler || !ss_room_call(open_library, &library) || !library)
+    if (demangler || !ss_large_stack_call(open_library, &library) || !library)
         return demangler;
     return ss_demangler_find();
 }
@@ -414,7 +414,7 @@ static ss_native_answer *look_up(const native_facts *facts, uint64_t generation)
     memset(found, 0, sizeof *found);
     found->facts = facts;
     use_generation(generation);
-    asked = ss_room_call(ask_libraries, found);
+    asked = ss_large_stack_call(ask_libraries, found);
     if (!asked)
         draft(found);
     last = &found->frames[found->count - 1];
@@ -473,7 +473,7 @@ static ss_native_answer *look_up_file(const native_facts *facts, ss_file_status 
     memset(found, 0, sizeof *found);
     found->facts = facts;
     found->status = SS_FILE_NO_MEMORY;
-    if (ss_room_call(ask_libraries, found) && found->status == SS_FILE_READ)
+    if (ss_large_stack_call(ask_libraries, found) && found->status == SS_FILE_READ)
         a = ss_native_pack(found->frames, found->count);
     *status = a || found->status != SS_FILE_READ ? found->status : SS_FILE_NO_MEMORY;
     for (uint32_t i = 0; i < found->count; i++)

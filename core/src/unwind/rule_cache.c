@@ -29,7 +29,7 @@ static _Alignas(4096) entry entries[ENTRIES];
  * Rules for the code of one page share one page of the cache (except for overflow into the next),
  * so a starting process touches few pages.
  */
-static uint32_t home(uintptr_t pc)
+static uint32_t first_place(uintptr_t pc)
 {
     uint32_t page = (uint32_t)((pc >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PAGES_LOG2));
     uint32_t place = (uint32_t)pc * UINT32_C(0x9e3779b1) >> (32 - (ENTRIES_LOG2 - PAGES_LOG2));
@@ -44,7 +44,7 @@ static bool is_odd(uint64_t state)
 
 bool ss_rule_cache_get(uintptr_t pc, uint64_t generation, ss_rule *rule)
 {
-    for (uint32_t i = 0, at = home(pc); i < PROBES; i++) {
+    for (uint32_t i = 0, at = first_place(pc); i < PROBES; i++) {
         entry *e = &entries[(at + i) & (ENTRIES - 1)];
         uint64_t state = atomic_load_explicit(&e->state, memory_order_acquire);
         uint64_t start_cfa;
@@ -65,10 +65,10 @@ bool ss_rule_cache_get(uintptr_t pc, uint64_t generation, ss_rule *rule)
     return false;
 }
 
-/* The entry of PC itself or of an older generation, else the home entry. */
+/* The entry of PC itself or of an older generation, else the first one. */
 static entry *choose(uintptr_t pc, uint64_t generation)
 {
-    uint32_t at = home(pc);
+    uint32_t at = first_place(pc);
 
     for (uint32_t i = 0; i < PROBES; i++) {
         entry *e = &entries[(at + i) & (ENTRIES - 1)];

@@ -135,7 +135,7 @@ void ss_table_forget(ss_table *table)
 
 static void put(ss_table *table, const ss_known *known, const ss_frame_facts *facts)
 {
-    uintptr_t at = ss_table_home(table->mask, known->ip);
+    uintptr_t at = ss_table_first_place(table->mask, known->ip);
     ss_known *to = ss_table_at(table->known, at);
 
     while (to->ip) {

@@ -117,7 +117,7 @@ static inline ss_frame_facts *ss_table_facts(const ss_table *table, const ss_kno
  * frame waits for this and for the load of the entry, so that mixing the bits better costs a walk
  * more time than the collisions do.
  */
-static inline uintptr_t ss_table_home(uintptr_t mask, uintptr_t ip)
+static inline uintptr_t ss_table_first_place(uintptr_t mask, uintptr_t ip)
 {
     return ip & mask;
 }
@@ -125,7 +125,7 @@ static inline uintptr_t ss_table_home(uintptr_t mask, uintptr_t ip)
 /* The entry of IP in the table KNOWN with that MASK; NULL when it is not known, as 0 never is. */
 static inline const ss_known *ss_table_find(ss_known *known, uintptr_t mask, uintptr_t ip)
 {
-    uintptr_t at = ss_table_home(mask, ip);
+    uintptr_t at = ss_table_first_place(mask, ip);
     const ss_known *found = ss_table_at(known, at);
 
     if (SS_LIKELY(found->ip == ip))

@@ -2,8 +2,8 @@
  * Provides stack for libdw and demanglers, which use hundreds of kilobytes without checking.
  * Threads can have 16 KB, and deep recursions have little left.
  */
-#ifndef SS_ROOM_H
-#define SS_ROOM_H
+#ifndef SS_LARGE_STACK_H
+#define SS_LARGE_STACK_H
 
 #include "base/platform.h"
 
@@ -15,12 +15,12 @@
  * of the host could not see its frames.  F must not call the host, whose allocator may inspect the
  * stack it runs on.
  */
-bool ss_room_call(void (*f)(void *), void *data);
+bool ss_large_stack_call(void (*f)(void *), void *data);
 
 /*
  * Whether a report may descend one more group here.  It calls back into the host, so it stays on
  * this stack and takes up to 6 KB per error.  True when the room is unknown.
  */
-bool ss_room_for_error(void);
+bool ss_stack_suffices_for_error(void);
 
 #endif

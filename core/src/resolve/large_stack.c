@@ -1,4 +1,4 @@
-#include "resolve/room.h"
+#include "resolve/large_stack.h"
 
 #include "base/stack_call.h"
 #include "base/thread.h"
@@ -56,7 +56,7 @@ static bool has_room(size_t needed, bool unless_known)
     return here - stack.low >= needed && is_within_limit(stack.high - here + needed);
 }
 
-bool ss_room_for_error(void)
+bool ss_stack_suffices_for_error(void)
 {
     return has_room(FOR_ERROR, true);
 }
@@ -143,7 +143,7 @@ static bool call_on_mapped(call *c)
     return called;
 }
 
-bool ss_room_call(void (*f)(void *), void *data)
+bool ss_large_stack_call(void (*f)(void *), void *data)
 {
     call c = {.f = f, .data = data};
     bool called = true;
