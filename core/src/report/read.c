@@ -41,6 +41,8 @@ typedef struct pending {
     const char *above;        /* how that last one relates to an error above; or NULL */
     const char *reference;    /* equal for equal errors; or NULL */
     stacksplice_told *last;   /* of its list of causes; or itself */
+    stacksplice_told *before; /* of which it is the cause; or NULL */
+    const char *relation;     /* to that one */
 } pending;
 
 typedef struct saved {
@@ -453,116 +455,6 @@ static pending *add_error(reader *r, uint32_t at)
     return p;
 }
 
-/* ---- Lists -----------------------------------------------------------------------------------*/
-
-static bool read_frames(reader *r, uint32_t list, const char *key, stacksplice_told_stack *out)
-{
-    stacksplice_told_frame *frames = take(r, r->values[list].length, sizeof *frames);
-
-    out->frames = frames;
-    out->count = 0;
-    if (!frames)
-        return false;
-    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
-        stacksplice_told_frame *f = &frames[out->count++];
-
-        f->frame.size = sizeof f->frame;
-        f->frame.kind = STACKSPLICE_FRAME_SCRIPT;
-        f->frame.trust = STACKSPLICE_TRUST_EXACT;
-        if (!read_object(r, i, key, ss_frame_fields, SS_FRAME_FIELDS, f))
-            return false;
-    }
-    return true;
-}
-
-static bool read_notes(reader *r, uint32_t list, const char *key, stacksplice_told *out)
-{
-    stacksplice_told_text *notes = take(r, r->values[list].length, sizeof *notes);
-
-    out->notes = notes;
-    out->note_count = 0;
-    if (!notes)
-        return false;
-    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
-        if (!check_type(r, i, STRING, key))
-            return false;
-        notes[out->note_count++] = text_at(r, i);
-    }
-    return true;
-}
-
-static bool read_locals(reader *r, uint32_t object, const char *key, stacksplice_told_locals *out)
-{
-    stacksplice_told_local *all = take(r, r->values[object].length, sizeof *all);
-
-    out->all = all;
-    out->count = 0;
-    if (!all)
-        return false;
-    for (uint32_t i = object + 1; i < r->values[object].end; i = r->values[i + 1].end) {
-        if (!check_type(r, i + 1, STRING, key))
-            return false;
-        all[out->count++] = (stacksplice_told_local){text_at(r, i).text, text_at(r, i + 1)};
-    }
-    return true;
-}
-
-static bool read_members(reader *r, uint32_t list, stacksplice_told *out)
-{
-    const stacksplice_told **members = take(r, r->values[list].length, sizeof *members);
-
-    out->is_group = 1;
-    out->members = members;
-    out->member_count = 0;
-    if (!members)
-        return false;
-    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
-        pending *member = add_error(r, i);
-
-        if (!member)
-            return false;
-        members[out->member_count++] = &member->told;
-    }
-    return true;
-}
-
-static stacksplice_relation relation_of(const char *name)
-{
-    return name && !strcmp(name, "context") ? STACKSPLICE_RELATION_CONTEXT
-                                            : STACKSPLICE_RELATION_CAUSE;
-}
-
-/* How the error in that object relates to the one before it. */
-static stacksplice_relation relation_at(const reader *r, uint32_t object)
-{
-    const value *v = &r->values[object];
-    const char *name = NULL;
-
-    for (uint32_t i = object + 1; v->type == OBJECT && i < v->end; i = r->values[i + 1].end) {
-        if (!strcmp(text_at(r, i).text, "relation") && r->values[i + 1].type == STRING)
-            name = text_at(r, i + 1).text;
-    }
-    return relation_of(name);
-}
-
-/* Each error of the list is the cause of the one before.  The last may have a list of its own. */
-static bool read_causes(reader *r, uint32_t list, pending *of)
-{
-    if (of->told.cause) /* which is in a list itself, and has its cause there */
-        return true;
-    of->last = &of->told;
-    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
-        pending *cause = add_error(r, i);
-
-        if (!cause)
-            return false;
-        of->last->relation = relation_at(r, i);
-        of->last->cause = &cause->told;
-        of->last = &cause->told;
-    }
-    return true;
-}
-
 /* ---- Tables ----------------------------------------------------------------------------------*/
 
 typedef struct process {
@@ -598,6 +490,7 @@ static const ss_field error_fields[] = {
     {"language", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.language)},
     {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(told)},
     {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(told.thread_id)},
+    {"relation", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(relation)},
     {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(reference)},
     {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.fingerprint)},
     {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(told.stack.left_out)},
@@ -612,21 +505,95 @@ static const ss_field error_fields[] = {
     {"passed", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.passed)},
 };
 
-static bool read_nodes(reader *r, uint32_t list, const char *key, stacksplice_told *out)
-{
-    stacksplice_told_node *nodes = take(r, r->values[list].length, sizeof *nodes);
+/* ---- Lists -----------------------------------------------------------------------------------*/
 
-    out->nodes = nodes;
-    out->node_count = 0;
-    if (!nodes)
+typedef bool (*item_reader)(reader *r, uint32_t at, const char *key, void *item);
+
+/* The items of the list KEY, each of SIZE bytes as READ makes it, and in *COUNT their number. */
+static void *read_items(reader *r, uint32_t list, const char *key, size_t size, item_reader read,
+                        uint32_t *count)
+{
+    char *items = take(r, r->values[list].length, size);
+
+    *count = 0;
+    for (uint32_t i = list + 1; items && i < r->values[list].end; i = r->values[i].end) {
+        if (!read(r, i, key, items + size * (*count)++))
+            return NULL;
+    }
+    return items;
+}
+
+static bool read_frame(reader *r, uint32_t at, const char *key, void *item)
+{
+    stacksplice_told_frame *f = item;
+
+    f->frame.size = sizeof f->frame;
+    f->frame.kind = STACKSPLICE_FRAME_SCRIPT;
+    f->frame.trust = STACKSPLICE_TRUST_EXACT;
+    return read_object(r, at, key, ss_frame_fields, SS_FRAME_FIELDS, f);
+}
+
+static bool read_note(reader *r, uint32_t at, const char *key, void *item)
+{
+    *(stacksplice_told_text *)item = text_at(r, at);
+    return check_type(r, at, STRING, key);
+}
+
+static bool read_node(reader *r, uint32_t at, const char *key, void *item)
+{
+    return read_object(r, at, key, node_fields, SS_COUNT_OF(node_fields), item);
+}
+
+static bool read_member(reader *r, uint32_t at, const char *key, void *item)
+{
+    pending *member = add_error(r, at);
+
+    (void)key;
+    *(const stacksplice_told **)item = member ? &member->told : NULL;
+    return member != NULL;
+}
+
+static bool read_locals(reader *r, uint32_t object, const char *key, stacksplice_told_locals *out)
+{
+    stacksplice_told_local *all = take(r, r->values[object].length, sizeof *all);
+
+    out->all = all;
+    out->count = 0;
+    if (!all)
         return false;
-    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
-        if (!read_object(r, i, key, node_fields, SS_COUNT_OF(node_fields),
-                         &nodes[out->node_count++]))
+    for (uint32_t i = object + 1; i < r->values[object].end; i = r->values[i + 1].end) {
+        if (!check_type(r, i + 1, STRING, key))
             return false;
+        all[out->count++] = (stacksplice_told_local){text_at(r, i).text, text_at(r, i + 1)};
     }
     return true;
 }
+
+static stacksplice_relation relation_of(const char *name)
+{
+    return name && !strcmp(name, "context") ? STACKSPLICE_RELATION_CONTEXT
+                                            : STACKSPLICE_RELATION_CAUSE;
+}
+
+/* Each error of the list is the cause of the one before.  The last may have a list of its own. */
+static bool read_causes(reader *r, uint32_t list, pending *of)
+{
+    if (of->told.cause) /* which is in a list itself, and has its cause there */
+        return true;
+    of->last = &of->told;
+    for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
+        pending *cause = add_error(r, i);
+
+        if (!cause)
+            return false;
+        cause->before = of->last;
+        of->last->cause = &cause->told;
+        of->last = &cause->told;
+    }
+    return true;
+}
+
+/* ---- Values of members ------------------------------------------------------------------------*/
 
 /* "in interpreter 2 of process 4711 (ForkPoolWorker-1) on nodename" */
 static bool read_process(reader *r, uint32_t object, const char *key, const char **out)
@@ -685,17 +652,26 @@ static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
 
 static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
 {
+    stacksplice_told_stack *stack = to;
+    stacksplice_told *told = to;
+
     if (!check_type(r, at, ARRAY, f->key))
         return false;
     switch (f->type) {
     case SS_FIELD_FRAMES:
-        return read_frames(r, at, f->key, to);
+        stack->frames = read_items(r, at, f->key, sizeof *stack->frames, read_frame, &stack->count);
+        return stack->frames != NULL;
     case SS_FIELD_NOTES:
-        return read_notes(r, at, f->key, to);
+        told->notes = read_items(r, at, f->key, sizeof *told->notes, read_note, &told->note_count);
+        return told->notes != NULL;
     case SS_FIELD_NODES:
-        return read_nodes(r, at, f->key, to);
+        told->nodes = read_items(r, at, f->key, sizeof *told->nodes, read_node, &told->node_count);
+        return told->nodes != NULL;
     case SS_FIELD_MEMBERS:
-        return read_members(r, at, to);
+        told->is_group = 1;
+        told->members =
+            read_items(r, at, f->key, sizeof *told->members, read_member, &told->member_count);
+        return told->members != NULL;
     default:
         return read_causes(r, at, to);
     }
@@ -770,6 +746,8 @@ static bool read_error(reader *r, pending *p)
     p->last = &p->told;
     if (!read_object(r, p->value, "an error", error_fields, SS_COUNT_OF(error_fields), p))
         return false;
+    if (p->before)
+        p->before->relation = relation_of(p->relation);
     if (p->causes_left_out)
         p->last->causes_left_out = p->causes_left_out;
     if (p->above) {
