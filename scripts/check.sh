@@ -35,7 +35,7 @@ command_check() {
     check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/inspect/src"
+    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/inspect/src" "$root/bindings/shared"
     check luacheck luacheck bindings tests bench
     check ruff "$venv/bin/ruff" check bindings inspect tests bench
     check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench

@@ -237,7 +237,7 @@ static size_t read_failed(ssi_error_reader *r)
         !ssi_read(address, &stowed, sizeof stowed) ||
         stowed.Header.Signature != STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE)
         return 0;
-    (void)ssi_read_word(b->stowed_thread_ids, &record.thread_id);
+    record.thread_id = ssi_word(b->stowed_thread_ids);
     record.hresult = stowed.ResultCode;
     record.frame_count = stowed.StackTraceWords;
     record.frame_size = stowed.StackTraceWordSize;

@@ -32,9 +32,7 @@ uint64_t ssi_object_pointer(const ssi_error_reader *r, uint64_t object, stackspl
 
 uint64_t ssi_object_error(const ssi_error_reader *r, uint64_t interface)
 {
-    uint64_t methods = 0;
-
-    if (!ssi_read_word(interface, &methods) || methods != r->block->error_methods)
+    if (!interface || ssi_word(interface) != r->block->error_methods)
         return 0;
     return interface - (uint64_t)(int64_t)r->block->numbers[STACKSPLICE_NUMBER_ERROR_INTERFACE];
 }
@@ -42,10 +40,8 @@ uint64_t ssi_object_error(const ssi_error_reader *r, uint64_t interface)
 uint64_t ssi_object_exception(const ssi_error_reader *r, uint64_t record)
 {
     uint64_t exception = ssi_object_pointer(r, record, STACKSPLICE_NUMBER_RECORD_EXCEPTION);
-    uint64_t methods = 0;
 
-    return ssi_read_word(exception, &methods) && methods == r->block->exception_methods ? exception
-                                                                                        : 0;
+    return exception && ssi_word(exception) == r->block->exception_methods ? exception : 0;
 }
 
 /* ---- Stacks -----------------------------------------------------------------------------------*/
@@ -171,11 +167,9 @@ static void read_notes(ssi_error_reader *r, uint64_t error, uint64_t exception, 
 
 const char *ssi_object_language(const ssi_error_reader *r, uint64_t owner)
 {
-    uint64_t language = ssi_object_pointer(r, owner, STACKSPLICE_NUMBER_OWNER_LANGUAGE), name = 0;
+    uint64_t language = ssi_object_pointer(r, owner, STACKSPLICE_NUMBER_OWNER_LANGUAGE);
 
-    if (!language || !ssi_read_word(language + offsetof(stacksplice_language, name), &name))
-        return NULL;
-    return ssi_text_at(name);
+    return language ? ssi_text_at(ssi_word(language + offsetof(stacksplice_language, name))) : NULL;
 }
 
 void ssi_object_of_record(ssi_error_reader *r, const stacksplice_record *record, ssi_error *error)

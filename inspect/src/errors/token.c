@@ -38,7 +38,6 @@ static uint64_t cell_at(const ssi_block *block, uint64_t index)
 
 static uint64_t next_word(row *r)
 {
-    uint64_t word = 0;
     uint32_t next = 0;
 
     if (r->cell && r->at == number(r->block, STACKSPLICE_NUMBER_CELL_WORDS)) {
@@ -47,11 +46,10 @@ static uint64_t next_word(row *r)
         r->cell = cell_at(r->block, next);
         r->at = 0;
     }
-    if (r->cell)
-        (void)ssi_read_word(r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_ROW) +
-                                (uint64_t)r->at++ * sizeof word,
-                            &word);
-    return word;
+    if (!r->cell)
+        return 0;
+    return ssi_word(r->cell + (uint64_t)number(r->block, STACKSPLICE_NUMBER_CELL_ROW) +
+                    (uint64_t)r->at++ * sizeof(uint64_t));
 }
 
 static const char *next_string(row *r, size_t length, bool cut)
