@@ -3,20 +3,25 @@
  * location tables alone; and differences(), where the offsets are other ones than those of Python's
  * own headers.
  */
-#include "frames/positions.h"
+#include "life/compat.h" /* first: Python.h chooses what the system's headers declare */
+
+#include "shared/python.h"
 
 #include <stddef.h>
 #include <string.h>
 
 static PyObject *position(PyObject *self, PyObject *arguments)
 {
-    PyObject *code;
+    PyObject *code, *table;
     int lasti;
     sspy_position found;
 
     if (!PyArg_ParseTuple(arguments, "O!i", &PyCode_Type, &code, &lasti))
         return NULL;
-    found = sspy_position_of((PyCodeObject *)code, lasti);
+    table = ((PyCodeObject *)code)->co_linetable;
+    found = sspy_position_in((const unsigned char *)PyBytes_AS_STRING(table),
+                             (size_t)PyBytes_GET_SIZE(table),
+                             ((PyCodeObject *)code)->co_firstlineno, lasti);
     return Py_BuildValue("(IIII)", found.line, found.end_line, found.column, found.end_column);
 }
 

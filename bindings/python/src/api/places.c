@@ -1,6 +1,6 @@
 /* The entries of a traceback as the traceback module of Python describes them. */
 #include "api/api.h"
-#include "frames/positions.h"
+#include "frames/frames.h"
 #include "stack/variables.h"
 
 static PyObject *number_or_none(int64_t number)

@@ -1,13 +1,17 @@
 /*
- * What a token follows from whose code nobody watches: the words of the code object and of its
- * names, where the place of the instruction is found, and what tokens.c compares.
+ * What Python's part of a capture depends on, so that the core can repeat it (source.h), besides the
+ * words of the chains that source.c reads.
+ *
+ * A token follows, if nobody watches its code, from the words of the code object and of its names,
+ * where the place of the instruction is found, and what tokens.c compares.
  */
 #include "frames/layout.h"
-#include "frames/positions.h"
 #include "frames/token_cache.h"
-#include "frames/words.h"
+#include "frames/live.h"
 
 #include <string.h>
+
+enum { MOST_REPLACED = 16 /* a capture with more replaced frames is not repeated */ };
 
 enum { BYTES, LENGTH, VALUE };
 
@@ -94,13 +98,6 @@ void sspy_report_code(stacksplice_walk *walk, uintptr_t frame, PyInterpreterStat
             [INTERP] = (uintptr_t)interp, [ID] = (uintptr_t)PyInterpreterState_GetID(interp)});
 }
 
-/* ---- Words -----------------------------------------------------------------------------------*/
-
-/*
- * What Python's part of a capture depends on, so that the core can repeat it (source.h).  Reads
- * what the capture reads then; the interpreter does not run in between.
- */
-
 /* ---- Conditions that are not in words of a chain ----------------------------------------------*/
 
 enum { COUNT, INNERMOST, MARK };
@@ -140,13 +137,13 @@ static bool check_replacement(stacksplice_walk *walk)
         data[MARK] = now->mark;
     }
     stacksplice_walk_check(walk, is_same_replacement, data);
-    for (uint32_t i = 0; now && i < now->count && i < SSPY_MOST_REPLACED; i++) {
+    for (uint32_t i = 0; now && i < now->count && i < MOST_REPLACED; i++) {
         const uintptr_t one[STACKSPLICE_CHECK_WORDS] = {i, (uintptr_t)now->frames[i].data,
                                                         now->frames[i].token};
 
         stacksplice_walk_check(walk, is_same_replaced, one);
     }
-    return !now || now->count <= SSPY_MOST_REPLACED;
+    return !now || now->count <= MOST_REPLACED;
 }
 
 enum { STATE, LOW, HIGH, DEATHS };
@@ -171,97 +168,13 @@ static int is_same_thread(const uintptr_t *data)
            atomic_load_explicit(&sspy_cache_deaths, memory_order_acquire) == data[DEATHS];
 }
 
-/* ---- Frames -----------------------------------------------------------------------------------*/
-
-/* The thread state whose frames are reported. */
-typedef struct owner {
-    PyInterpreterState *interp;
-    bool watched; /* tokens may be in the table of token_cache.h */
-} owner;
-
-/* Whether FRAME is shown with a token that is checked. */
-static bool is_replaced(uintptr_t frame)
-{
-    const sspy_replacement *now = sspy_replacement_now();
-    const sspy_replaced_frame *replaced = now ? sspy_find_replaced(now, frame) : NULL;
-
-    return replaced && replaced->token;
-}
-
-static void report_frame(stacksplice_walk *walk, uintptr_t frame, const owner *of)
-{
-    const sspy_layout *layout = sspy_layout_now();
-
-    sspy_report_word(walk, frame + layout->frame_owner);
-    sspy_report_word(walk, frame + layout->frame_previous);
-    if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C)
-        return;
-    sspy_report_word(walk, frame + layout->frame_instruction);
-    if (is_replaced(frame))
-        return;
-    if (!of->watched || !sspy_cache_find(sspy_word(frame, layout->frame_instruction), 0))
-        sspy_report_code(walk, frame, of->interp);
-}
-
-/* Report FRAME and its callers up to END, or up to a frame of C. */
-static void report_run(stacksplice_walk *walk, uintptr_t frame, uintptr_t end, const owner *of)
-{
-    for (int steps = 0; walk->recorded && frame && frame != end; steps++) {
-        report_frame(walk, frame, of);
-        if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C)
-            return;
-        if (steps == SSPY_MAX_REPORTED) {
-            stacksplice_walk_refuse(walk);
-            return;
-        }
-        frame = sspy_frame_previous(frame);
-    }
-}
-
-/* 3.11, 3.12: the chain of _PyCFrames, and the frames of those on this stack. */
-static void report_cframes(stacksplice_walk *walk, uintptr_t cframe, const owner *of)
-{
-    const sspy_layout *layout = sspy_layout_now();
-    uintptr_t last = 0, end;
-
-    while (walk->recorded && cframe && cframe > last && cframe < walk->stack_high &&
-           cframe % sizeof(void *) == 0) {
-        sspy_report_word(walk, cframe + layout->cframe_previous);
-        sspy_report_word(walk, cframe + layout->cframe_current);
-        last = cframe;
-        cframe = sspy_word(cframe, layout->cframe_previous);
-        end = 0;
-        if (cframe) {
-            sspy_report_word(walk, cframe + layout->cframe_current);
-            end = sspy_word(cframe, layout->cframe_current);
-        }
-        if (last >= walk->stack_low)
-            report_run(walk, sspy_word(last, layout->cframe_current), end, of);
-    }
-}
-
-/* 3.13 on: one chain of frames, with entry frames among them. */
-static void report_chain(stacksplice_walk *walk, uintptr_t frame, const owner *of)
-{
-    for (int steps = 0; walk->recorded && frame; steps++) {
-        report_frame(walk, frame, of);
-        if (steps == SSPY_MAX_REPORTED) {
-            stacksplice_walk_refuse(walk);
-            return;
-        }
-        frame = sspy_frame_previous(frame);
-    }
-}
-
-void sspy_report_words(stacksplice_walk *walk)
+void sspy_report_conditions(stacksplice_walk *walk)
 {
     uintptr_t data[STACKSPLICE_CHECK_WORDS] = {
         [LOW] = walk->stack_low,
         [HIGH] = walk->stack_high,
         [DEATHS] = atomic_load_explicit(&sspy_cache_deaths, memory_order_acquire)};
     PyThreadState *state;
-    uintptr_t head;
-    owner of;
 
     if (sspy_layout_reason() || !walk->frame_count || !only_state(walk, &data[STATE]) ||
         !check_replacement(walk)) {
@@ -272,15 +185,6 @@ void sspy_report_words(stacksplice_walk *walk)
     state = (PyThreadState *)data[STATE];
     if (!state)
         return;
-    of.interp = state->interp;
-    of.watched = of.interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed) &&
-                 sspy_cache_is_true();
     sspy_report_word(walk, (uintptr_t)&state->interp);
-    head = (uintptr_t)state + sspy_layout_now()->thread_head;
-    sspy_report_word(walk, head);
-    head = *(const uintptr_t *)head;
-    if (sspy_layout_now()->cframe)
-        report_cframes(walk, head, &of);
-    else
-        report_chain(walk, head, &of);
+    sspy_report_word(walk, (uintptr_t)state + sspy_layout_now()->thread_head);
 }

@@ -4,6 +4,8 @@
 
 #include "life/life.h"
 
+#include "shared/python.h"
+
 /* Find the layout of this CPython and check it against known frames; once per process.  GIL held.
    -1 with an exception only when memory runs out. */
 int sspy_layout_check(void);
@@ -14,6 +16,15 @@ HRESULT sspy_source_register(void);
 /* Start using the table of tokens.  The main interpreter calls this as its module begins.  Without
    memory the table stays empty. */
 void sspy_cache_begin(PyInterpreterState *interp);
+
+/* The position of byte offset LASTI in CODE; of its first line when LASTI is negative.  Reads only the
+   code object: no allocation, no lock. */
+static inline sspy_position sspy_position_of(const PyCodeObject *code, int lasti)
+{
+    return sspy_position_in((const unsigned char *)PyBytes_AS_STRING(code->co_linetable),
+                            (size_t)PyBytes_GET_SIZE(code->co_linetable), code->co_firstlineno,
+                            lasti);
+}
 
 /* ---- Elements of stacks (tokens.c) ------------------------------------------------------------*/
 

@@ -6,7 +6,6 @@
 #define SSPY_LAYOUT_H
 
 #include "frames/frames.h"
-#include "shared/python.h"
 
 enum { SSPY_MAX_CHAIN = 1 << 20 /* frames: a longer chain is corrupt */ };
 

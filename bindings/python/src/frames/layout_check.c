@@ -8,7 +8,6 @@
  * the process.
  */
 #include "frames/layout.h"
-#include "frames/positions.h"
 
 #include <fcntl.h>
 #include <pthread.h>

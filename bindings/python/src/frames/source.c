@@ -10,7 +10,6 @@
 #include "frames/frames.h"
 #include "frames/live.h"
 #include "frames/token_cache.h"
-#include "frames/words.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -125,23 +124,35 @@ static const char no_native_frames[] =
 
 /* ---- Markers ----------------------------------------------------------------------------------*/
 
-/* 3.11, 3.12: a chain of _PyCFrames on the C stack, each naming its newest frame. */
-static void next_cframe(chain *c, const stacksplice_walk *walk)
+/* What leads from FRAME to the next one. */
+static void report_link(stacksplice_walk *walk, uintptr_t frame)
 {
+    sspy_report_word(walk, frame + sspy_layout_now()->frame_owner);
+    sspy_report_word(walk, frame + sspy_layout_now()->frame_previous);
+}
+
+/* 3.11, 3.12: a chain of _PyCFrames on the C stack, each naming its newest frame. */
+static void next_cframe(chain *c, stacksplice_walk *walk)
+{
+    const sspy_layout *layout = sspy_layout_now();
     uintptr_t last = c->now.address, cframe = c->next;
 
     c->now.address = 0;
     /* Markers inside the walked part come first: we may skip them, but not read them. */
     while (cframe && cframe > last && cframe < walk->stack_high && cframe % sizeof(void *) == 0) {
+        sspy_report_word(walk, cframe + layout->cframe_previous);
+        sspy_report_word(walk, cframe + layout->cframe_current);
         last = cframe;
-        cframe = sspy_word(cframe, sspy_layout_now()->cframe_previous);
+        cframe = sspy_word(cframe, layout->cframe_previous);
         if (last >= walk->stack_low) {
-            c->now = (marker){last, sspy_word(last, sspy_layout_now()->cframe_current), 0};
+            c->now = (marker){last, sspy_word(last, layout->cframe_current), 0};
             /* Its frames end where those of the next loop begin: the newest frame there made the
                call.  That loop may run on another stack of the thread, or be the thread state's own
                base. */
-            if (cframe > last || (cframe && !sspy_is_on_stack(walk, cframe)))
-                c->now.end = sspy_word(cframe, sspy_layout_now()->cframe_current);
+            if (cframe > last || (cframe && !sspy_is_on_stack(walk, cframe))) {
+                sspy_report_word(walk, cframe + layout->cframe_current);
+                c->now.end = sspy_word(cframe, layout->cframe_current);
+            }
             break;
         }
     }
@@ -149,7 +160,7 @@ static void next_cframe(chain *c, const stacksplice_walk *walk)
 }
 
 /* 3.13 on: the frame chain itself contains entry frames, which are on the C stack. */
-static void next_entry_frame(chain *c, const stacksplice_walk *walk)
+static void next_entry_frame(chain *c, stacksplice_walk *walk)
 {
     uintptr_t last = c->now.address, frame = c->next;
 
@@ -157,6 +168,7 @@ static void next_entry_frame(chain *c, const stacksplice_walk *walk)
     for (int steps = 0; frame && !c->now.address && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t previous = sspy_frame_previous(frame);
 
+        report_link(walk, frame);
         if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C) {
             /* In a valid chain each marker is further out than the one before. */
             if (frame > last && sspy_is_on_stack(walk, frame))
@@ -168,7 +180,7 @@ static void next_entry_frame(chain *c, const stacksplice_walk *walk)
     c->next = frame;
 }
 
-static void next_marker(chain *c, const stacksplice_walk *walk)
+static void next_marker(chain *c, stacksplice_walk *walk)
 {
     if (sspy_layout_now()->cframe)
         next_cframe(c, walk);
@@ -176,7 +188,7 @@ static void next_marker(chain *c, const stacksplice_walk *walk)
         next_entry_frame(c, walk);
 }
 
-static uint32_t begin_chains(const stacksplice_walk *walk, chain *chains)
+static uint32_t begin_chains(stacksplice_walk *walk, chain *chains)
 {
     PyThreadState *states[SSPY_MAX_THREAD_STATES];
     uint32_t count = sspy_thread_states(walk, states);
@@ -228,12 +240,13 @@ static bool push(batch *b, uintptr_t token)
 }
 
 /* The token of a live FRAME that the table does not know; 0: it is no frame that Python shows. */
-static __attribute__((noinline)) uintptr_t unknown_token(const stacksplice_walk *walk,
-                                                         uintptr_t frame,
+static __attribute__((noinline)) uintptr_t unknown_token(stacksplice_walk *walk, uintptr_t frame,
                                                          PyInterpreterState *interp, bool home)
 {
     PyCodeObject *code = sspy_frame_code(frame);
 
+    if (walk->recorded)
+        sspy_report_code(walk, frame, interp);
     if (!code)
         return 0;
     if (home)
@@ -273,8 +286,11 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     for (int steps = 0; frame && frame != m->end && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t token = 0;
 
+        if (layout->cframe)
+            report_link(walk, frame); /* else done on the way to the marker */
         if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;
+        sspy_report_word(walk, frame + instruction);
         if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
@@ -374,7 +390,7 @@ static void collect(stacksplice_walk *walk, void *data)
 {
     (void)data;
     if (walk->recorded) /* first: a walk that ends at a greenlet's base is shorter afterwards */
-        sspy_report_words(walk);
+        sspy_report_conditions(walk);
     splice(walk);
 }
 

@@ -4,7 +4,6 @@
  */
 #include "frames/frames.h"
 #include "frames/layout.h"
-#include "frames/positions.h"
 #include "frames/token_cache.h"
 #include "shared/utf8.h"
 #include "life/compat.h"
