@@ -1,6 +1,6 @@
 /*
- * A host with the extension in its inittab.  With an argument, the folder of the package's Python
- * files, it runs the script of argument 2 in it.  Prints "ok" at its end.
+ * A host with the extension in its inittab, which runs the script of its argument.  Prints "ok" at its
+ * end.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -47,12 +47,8 @@ int main(int count, char **arguments)
     Py_Initialize();
     if (stacksplice_python_import() != S_OK || !crosses() || !crosses_elsewhere())
         return 3;
-    if (count > 2) {
-        PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(arguments[1]);
-
-        if (!text || PyList_Insert(list, 0, text) || PyRun_SimpleString(arguments[2]))
-            return 4;
-    }
+    if (count > 1 && PyRun_SimpleString(arguments[1]))
+        return 4;
     if (Py_FinalizeEx())
         return 5;
     puts("ok");

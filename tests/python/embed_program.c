@@ -54,18 +54,6 @@ static void import_or_tell(void)
     exit(7);
 }
 
-static void begin(const char *path)
-{
-    Py_Initialize();
-    if (path) {
-        PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(path);
-
-        CHECK(list && text && PyList_Insert(list, 0, text) == 0);
-        Py_DECREF(text);
-    }
-    import_or_tell();
-}
-
 /* What Python code finds wrong ends the process. */
 static void check_in_python(const char *code)
 {
@@ -138,9 +126,8 @@ static IUnknown *raise_and_originate(void)
     return object;
 }
 
-int main(int count, char **arguments)
+int main(void)
 {
-    const char *path = count > 1 ? arguments[1] : NULL;
     IRestrictedErrorInfo *error = NULL;
     uintptr_t frames[64];
     uint32_t captured = 0;
@@ -150,7 +137,8 @@ int main(int count, char **arguments)
     CHECK(stacksplice_python_originate() == (HRESULT)0x800401F0);
     CHECK(stacksplice_python_object(NULL) == NULL);
     for (int round = 0; round < 5; round++) {
-        begin(path);
+        Py_Initialize();
+        import_or_tell();
         if (round)
             receive_from_before();
         cross_both_ways();

@@ -1,7 +1,7 @@
 /*
  * A host that never calls stacksplice_python_import.
- * usage: first_use leave|enter [FOLDER]: FOLDER has the package; without one there is none.  Prints
- * the report of an exception that leaves Python, or what Python receives of an error of C.
+ * usage: first_use leave|enter [package]: without the word there is no package.  Prints the report of
+ * an exception that leaves Python, or what Python receives of an error of C.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,7 +11,7 @@
 #include <stacksplice/python.h>
 #include <string.h>
 
-static const char *path; /* of the package */
+static int has_package;
 
 static int to_stdout(const char *text, size_t length, void *data)
 {
@@ -26,7 +26,7 @@ static PyObject *fail(PyObject *self, PyObject *unused)
     (void)stacksplice_originate(E_BOUNDS, "born in C", 9, NULL, NULL);
     CHECK(stacksplice_python_raise(E_BOUNDS) == NULL && PyErr_Occurred());
     /* An error that could not be raised is still there. */
-    CHECK(stacksplice_peek_error(&error) == (path ? S_FALSE : S_OK));
+    CHECK(stacksplice_peek_error(&error) == (has_package ? S_FALSE : S_OK));
     if (error)
         error->lpVtbl->Release(error);
     return NULL;
@@ -59,12 +59,6 @@ static void begin(void)
     PyObject *module, *function;
 
     Py_Initialize();
-    if (path) {
-        PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(path);
-
-        CHECK(list && text && PyList_Insert(list, 0, text) == 0);
-        Py_DECREF(text);
-    }
     module = PyImport_AddModule("__main__");
     function = PyCFunction_New(&method, NULL);
     CHECK(function && PyObject_SetAttrString(module, "fail", function) == 0);
@@ -79,7 +73,7 @@ static void begin(void)
 int main(int count, char **arguments)
 {
     CHECK(count > 1);
-    path = count > 2 ? arguments[2] : NULL;
+    has_package = count > 2;
     CHECK(stacksplice_python_raise(E_FAIL) == NULL); /* no interpreter */
     CHECK(stacksplice_python_object(NULL) == NULL);
     begin();

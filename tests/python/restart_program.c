@@ -1,8 +1,8 @@
 /*
  * A host that starts Python and ends it again, many times, while errors of the last one live on.
  *
- * Arguments: the path to the package, the number of rounds, a script for each round, which finds
- * the module `host`; then "sub" to run it in a sub-interpreter.  Prints by how many bytes malloc's
+ * Arguments: the number of rounds, a script for each round, which finds the module `host`; then "sub"
+ * to run it in a sub-interpreter.  Prints by how many bytes malloc's
  * blocks grew in a round, after ten rounds to warm up: run it with PYTHONMALLOC=malloc.
  */
 #define PY_SSIZE_T_CLEAN
@@ -82,28 +82,19 @@ static PyObject *init_host(void)
 
 /* ---- The rounds -------------------------------------------------------------------------------*/
 
-static void run(const char *path, const char *script)
-{
-    PyObject *list = PySys_GetObject("path"), *text = PyUnicode_FromString(path);
-
-    CHECK(list && text && PyList_Insert(list, 0, text) == 0);
-    Py_DECREF(text);
-    CHECK(PyRun_SimpleString(script) == 0);
-}
-
-static void run_in_sub_interpreter(const char *path, const char *script)
+static void run_in_sub_interpreter(const char *script)
 {
     PyThreadState *main_state = PyThreadState_Get(), *state = Py_NewInterpreter();
 
     CHECK(state);
-    run(path, script);
+    CHECK(PyRun_SimpleString(script) == 0);
     Py_EndInterpreter(state);
     PyThreadState_Swap(main_state);
 }
 
 int main(int count, char **arguments)
 {
-    int rounds = count > 3 ? atoi(arguments[2]) : 0;
+    int rounds = count > 2 ? atoi(arguments[1]) : 0;
     size_t before = 0;
     pthread_t thread;
 
@@ -112,10 +103,10 @@ int main(int count, char **arguments)
     CHECK(pthread_create(&thread, NULL, serve, NULL) == 0);
     for (int round = 0; round < rounds; round++) {
         Py_InitializeEx(0);
-        if (count > 4)
-            run_in_sub_interpreter(arguments[1], arguments[3]);
+        if (count > 3)
+            run_in_sub_interpreter(arguments[2]);
         else
-            run(arguments[1], arguments[3]);
+            CHECK(PyRun_SimpleString(arguments[2]) == 0);
         CHECK(Py_FinalizeEx() == 0);
         if (round == WARM_UP - 1)
             before = mallinfo2().uordblks;

@@ -33,19 +33,21 @@ def program(tmp_path_factory):
     return compile_c(output, [HERE / "embed_program.c"], "-pthread", *core_library(), *embedding_flags())
 
 
-def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    program: Path, *arguments: str, path: Path | None = PACKAGE.parent
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONPATH", None)
+    environment["PYTHONPATH"] = str(path or "")
     return ran(program, *arguments, status=None, env=environment)
 
 
 def test_errors_outlive_the_interpreter(program):
-    done = run(program, str(PACKAGE.parent))
+    done = run(program)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
 def test_import_failure_is_an_hresult(program):
-    done = run(program)  # no path to the package
+    done = run(program, path=None)
     assert done.returncode == 7
     assert "No module named 'stacksplice'" in done.stderr
 
@@ -57,21 +59,21 @@ def first_use(tmp_path_factory):
 
 
 def test_first_use_imports_the_package(first_use):
-    done = run(first_use, "leave", str(PACKAGE.parent))
+    done = run(first_use, "leave", "package")
     assert done.returncode == 0, done.stderr
     assert "KeyError: 'XXX'" in done.stdout
     assert re.search(r"\(Python\) .*in rate\b.*\(C\) .*in call\b", done.stdout, re.S)
-    done = run(first_use, "enter", str(PACKAGE.parent))
+    done = run(first_use, "enter", "package")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout == "HResultIndexError('born in C')\n"
 
 
 def test_first_use_without_the_package_says_what_to_do(first_use):
     missing = "No module named 'stacksplice': install the package with pip, or put the folder that it is in"
-    done = run(first_use, "leave")
+    done = run(first_use, "leave", path=None)
     assert done.returncode == 0, done.stderr
     assert f"KeyError: 'XXX' (without its stack: {missing} into PYTHONPATH)" in done.stdout
-    done = run(first_use, "enter")
+    done = run(first_use, "enter", path=None)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f'SystemError("the error 0x8000000b cannot be raised. {missing}')
 
@@ -90,7 +92,7 @@ def test_extension_in_the_inittab(tmp_path):
         *core_library(),
         *embedding_flags(),
     )
-    done = run(program)  # the package's Python files are not needed by C
+    done = run(program, path=None)  # the package's Python files are not needed by C
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
     script = """
 import stacksplice, pickle
@@ -99,7 +101,7 @@ assert stacksplice.capture()[0].function == "<module>"
 exc = pickle.loads(pickle.dumps(stacksplice.HResultError(0x80004005, "x")))
 assert stacksplice.originate(exc).message == "x"
 """
-    done = run(program, str(ROOT / "bindings" / "python"), script)
+    done = run(program, script, path=ROOT / "bindings" / "python")
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
@@ -121,7 +123,7 @@ except KeyError as exc:
     info = stacksplice.originate(exc)
     print(info.type, [f.function for f in info.stack if f.kind == "script"])
 """
-    done = run(program, str(PACKAGE.parent), script)
+    done = run(program, script)
     assert done.returncode == 0, done.stderr
     reason = "cannot read Python frames: extension was built for another version (CPython 3.99.0)"
     assert done.stdout.splitlines() == [f"[{reason!r}] []", "KeyError ['<module>']"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
-import traceback
 import weakref
 
 import pytest
@@ -94,21 +92,3 @@ def test_ever_new_places_stay_bounded(crossing):
 
     before = blocks(0, 1500)
     assert blocks(1500, 3000) - before < 1500  # tokens are the core's; code objects are 512
-
-
-def test_places_of_one_stack_do_not_evict_each_other(crossing):
-    call = "F[{}] = function(k) local f = F[order[k]] if f then f(k + 1) else error('deep', 0) end end"
-    functions = "\n".join([call.format(number) for number in range(1000)])
-
-    def frames(order):
-        text = f"local F, order = {{}}, {{{', '.join(map(str, order))}}}\n{functions}\nF[order[1]](2)"
-        with pytest.raises(stacksplice.HResultError) as caught:
-            crossing.run("assert(load(..., '@/gone/many.lua'))()", text)
-        return [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]
-
-    for first in range(0, 1000, 40):
-        frames(range(first, first + 40))
-    # Any forty of a thousand, in a table for half as many.
-    stacks = [random.Random(seed).sample(range(1000), 40) for seed in range(10)]
-    made = [len({*frames(order)} - {*frames(order)}) for order in stacks]
-    assert sum(made) <= 15  # fewer than four sets with five of a stack; with one place each, some fifty

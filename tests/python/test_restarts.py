@@ -48,8 +48,8 @@ def growth(tmp_path_factory):
 
     def measure(script: str, *where: str) -> int:
         environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONMALLOC": "malloc"}
-        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
-        done = ran(program, PACKAGE.parent, "50", BEGIN + script, *where, env=environment, timeout=300)
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(PACKAGE.parent)}
+        done = ran(program, "50", BEGIN + script, *where, env=environment, timeout=300)
         assert done.stderr == ""
         return int(done.stdout)
 

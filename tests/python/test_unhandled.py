@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from building import HERE, PACKAGE, compile_c, core_library
+from building import HERE, compile_c, core_library
 from test_embedding import embedding_flags, run
 
 SCRIPT = """
@@ -47,7 +47,7 @@ def program(tmp_path_factory):
 
 
 def test_as_the_interpreter_shows_it(program):
-    done = run(program, str(PACKAGE.parent), SCRIPT)
+    done = run(program, SCRIPT)
     assert (done.returncode, done.stdout.splitlines()) == (0, LINES), done.stderr
     assert done.stderr.count("Traceback (most recent call last):") == 2
     assert "ValueError: unhandled\n" in done.stderr and "KeyboardInterrupt\n" in done.stderr
@@ -56,11 +56,11 @@ def test_as_the_interpreter_shows_it(program):
 
 def test_by_the_hook_that_is_installed(program):
     script = SCRIPT + "stacksplice.install()\nsys.excepthook = lambda *a: print('hook', a[0].__name__)\n"
-    done = run(program, str(PACKAGE.parent), script)
+    done = run(program, script)
     shown = [line for line in done.stdout.splitlines() if line.startswith("hook")]
     assert shown == ["hook ValueError", "hook KeyboardInterrupt"] and done.returncode == 0
     script = SCRIPT + "calls[:] = [breaks_its_hook, works]\n"
-    done = run(program, str(PACKAGE.parent), script)
+    done = run(program, script)
     assert done.stdout.splitlines() == ["breaks_its_hook: 0x00000000, -1", "works: returned", "ended"]
     assert "Error in sys.excepthook:" in done.stderr and "ValueError: unhandled" in done.stderr
 
@@ -68,7 +68,7 @@ def test_by_the_hook_that_is_installed(program):
 @pytest.mark.parametrize("installed", [False, True])
 def test_the_hosts_handler_is_asked_first(program, installed):
     script = SCRIPT + "stacksplice.install()\n" * installed
-    done = run(program, str(PACKAGE.parent), script, "handled")
+    done = run(program, script, "handled")
     told = [line for line in done.stdout.splitlines() if line.startswith("handler")]
     assert [line.split(", ")[0] for line in told] == [
         "handler: ValueError: unhandled",
@@ -80,9 +80,7 @@ def test_the_hosts_handler_is_asked_first(program, installed):
 
 def test_what_it_does_not_handle_is_shown(program):
     """Once asked, once shown: install()'s hook does not ask again."""
-    done = run(
-        program, str(PACKAGE.parent), SCRIPT + "stacksplice.install()\ncalls[:] = [fails]\n", "refused"
-    )
+    done = run(program, SCRIPT + "stacksplice.install()\ncalls[:] = [fails]\n", "refused")
     assert done.stdout.splitlines() == [
         "handler: ValueError: unhandled, refused",
         "fails: 0x00000000, -1",
@@ -95,7 +93,7 @@ def test_what_it_does_not_handle_is_shown(program):
 def test_install_asks_it_about_what_python_itself_shows(program, verdict):
     """In an embedded interpreter too threads and finalizers end where the host sees nothing."""
     script = SCRIPT + "stacksplice.install()\ncalls[:] = [in_a_thread, in_a_finalizer]\n"
-    done = run(program, str(PACKAGE.parent), script, verdict)
+    done = run(program, script, verdict)
     assert done.stdout.count(f"handler: ValueError: unhandled, {verdict}\n") == 2
     if verdict == "handled":
         assert done.stderr == ""
@@ -118,7 +116,7 @@ def loops():
 calls[:] = [loops]
 """
     )
-    done = run(program, str(PACKAGE.parent), script, "handled")
+    done = run(program, script, "handled")
     assert done.stdout.count("handler: ValueError: unhandled") == 1 and done.stderr == ""
-    done = run(program, str(PACKAGE.parent), script, "refused")
+    done = run(program, script, "refused")
     assert done.stderr.count("ValueError: unhandled\n") == 1

@@ -1,9 +1,9 @@
 /*
  * A host whose calls of Python end where nobody takes an error: stacksplice_python_unhandled().
- * usage: unhandled_program PATH SCRIPT [handled|refused]
+ * usage: unhandled_program SCRIPT [handled|refused]
  *
  * Runs SCRIPT, which defines functions, then calls each name of the list `calls` in it, and prints
- * what became of each.  With a third argument the host has a handler that says so.
+ * what became of each.  With a second argument the host has a handler that says so.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -59,20 +59,16 @@ static void call(PyObject *function)
 int main(int count, char **arguments)
 {
     IRestrictedErrorInfo *left = NULL;
-    PyObject *module, *calls, *list, *path;
+    PyObject *module, *calls;
 
-    CHECK(count > 2);
+    CHECK(count > 1);
     CHECK(stacksplice_python_unhandled(NULL) == (HRESULT)0x800401F0); /* nothing is there yet */
-    if (count > 3)
-        CHECK(stacksplice_set_unhandled_handler(handle, arguments[3]) == S_OK);
+    if (count > 2)
+        CHECK(stacksplice_set_unhandled_handler(handle, arguments[2]) == S_OK);
     Py_Initialize();
-    list = PySys_GetObject("path");
-    path = PyUnicode_FromString(arguments[1]);
-    CHECK(list && path && PyList_Insert(list, 0, path) == 0);
-    Py_DECREF(path);
     CHECK(stacksplice_python_import() == S_OK);
     CHECK(stacksplice_python_unhandled(NULL) == E_UNEXPECTED); /* nothing is pending */
-    CHECK(PyRun_SimpleString(arguments[2]) == 0);
+    CHECK(PyRun_SimpleString(arguments[1]) == 0);
     module = PyImport_AddModule("__main__");
     calls = PyObject_GetAttrString(module, "calls");
     CHECK(calls && PyList_Check(calls));

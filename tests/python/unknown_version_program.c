@@ -11,13 +11,8 @@ const unsigned long Py_Version = 0x036300f0;
 
 int main(int count, char **arguments)
 {
-    PyObject *list, *text;
-
     Py_Initialize();
-    list = PySys_GetObject("path");
-    text = PyUnicode_FromString(arguments[1]);
-    if (count != 3 || !text || PyList_Insert(list, 0, text) ||
-        stacksplice_python_import() != S_OK || PyRun_SimpleString(arguments[2]))
+    if (count != 2 || stacksplice_python_import() != S_OK || PyRun_SimpleString(arguments[1]))
         return 1;
     return Py_FinalizeEx() ? 2 : 0;
 }
