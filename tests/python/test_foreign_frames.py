@@ -64,42 +64,24 @@ def test_born_in_c(border):
     assert [f.reason for f in stacksplice.error_info(exc).stack if f.kind == "gap"] == [RETURNED]
 
 
-def test_through_two_borders(price):
-    def between(*_):
-        return price(fail)
-
-    exc = caught(price, between)
-    inner = [here("call_lua"), *LUA_OUT, *LUA_IN, here("fail")]
-    assert entries(exc) == [here("call_lua"), *LUA_OUT, *LUA_IN, here("between"), *inner]
+def test_through_two_borders(price, fail_in_lua, border):
+    calls = [*LUA_OUT, *LUA_IN]
+    exc = caught(price, lambda *_: price(fail))
+    inner = [here("call_lua"), *calls, here("fail")]
+    assert entries(exc) == [here("call_lua"), *calls, here("<lambda>"), *inner]
+    exc = caught(price, lambda *_: fail_in_lua())
+    inner = [here("call_failing_lua"), *LUA_OUT]
+    shown = [entry for entry in entries(exc) if entry not in LUA_IN]
+    assert shown == [here("call_lua"), *LUA_OUT, here("<lambda>"), *inner]
+    exc = caught(border.call, lambda: border.call(fail))
+    called = ("border.c", "call")
+    assert entries(exc) == [called, here("<lambda>"), called, here("fail")]
 
 
 def test_frames_that_a_script_has_lost_are_said(crossing):
     """A plain pcall of Lua's has ended frames that a traceback would show."""
     exc = caught(crossing.run, "local ok, e = pcall(error, 'lost') error(stacksplice.propagate(e), 0)")
     assert entries(exc) == [*LUA_OUT[:3], (f"<gap: {RETURNED}>", "<frames missing>")]
-
-
-def test_through_two_borders_from_lua(price, fail_in_lua):
-    def between(*_):
-        return fail_in_lua()
-
-    exc = caught(price, between)
-    inner = [here("call_failing_lua"), *LUA_OUT]
-    assert [e for e in entries(exc) if e not in LUA_IN] == [
-        here("call_lua"),
-        *LUA_OUT,
-        here("between"),
-        *inner,
-    ]
-
-
-def test_through_two_borders_of_c(border):
-    def between():
-        border.call(fail)
-
-    exc = caught(border.call, between)
-    inner = [here("between"), ("border.c", "call"), here("fail")]
-    assert entries(exc) == [("border.c", "call"), *inner]
 
 
 def test_no_entries_where_python_calls_c_without_a_border(border):

@@ -39,14 +39,6 @@ def test_capture_changes_no_reference_count():
     assert [sys.getrefcount(item) for item in objects] == before
 
 
-def test_code_that_dies_is_not_mistaken_for_its_successor():
-    for number in range(2000):
-        name = f"made_{number}"
-        scope = {"capture": stacksplice.capture}
-        exec(f"def {name}():\n    return capture(limit=1)\nresult = {name}()", scope)
-        assert scope["result"][0].function == name
-
-
 def test_more_activations_than_are_kept_at_hand(check, border):
     """Hundreds of loops of the interpreter on one stack."""
 

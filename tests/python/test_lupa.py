@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 import threading
-import weakref
 from collections.abc import Iterator
 
 import lupa_runtimes
@@ -95,20 +93,6 @@ def test_an_exception_that_lua_catches_is_itself(lua) -> None:
     found = runtime.execute("local ok, e = pcall(fail) return e")
     assert found is mine
     assert caught(runtime.execute, "fail()") is mine
-
-
-@pytest.mark.parametrize("how", ["next", "send"])
-def test_a_coroutine_that_python_resumes(lua, how: str) -> None:
-    runtime = runtime_of(lua)
-    runtime.execute("function generate() coroutine.yield(1) fails() end", name="@generate")
-    coroutine = runtime.globals().generate.coroutine()
-    assert next(coroutine) == 1
-    exc = caught(next, coroutine) if how == "next" else caught(coroutine.send, None)
-    info = stacksplice.error_info(exc)
-    assert type(exc) is lua.LuaError and info is not None
-    names = [frame.function for frame in info.stack if frame.kind == "script" and frame.file != "[C]"]
-    assert names[:3] == ["fails", "function <generate:1>", "caught"], names
-    assert entries(exc) == ["caught", "function <generate:1>", "fails"]
 
 
 def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) -> None:
@@ -245,17 +229,6 @@ def test_uninstall_ends_the_waiting_for_a_runtime(lua) -> None:
     assert not stacksplice._stacksplice._lupa_attached(id(runtime))
 
 
-def test_attach_and_detach_by_hand(lua) -> None:
-    stacksplice.uninstall()
-    runtime = runtime_of(lua)
-    before = runtime.eval("debug.traceback")
-    stacksplice.attach(runtime)
-    stacksplice.attach(runtime)
-    assert entries(caught(runtime.globals().price, "XXX")) == ["caught", "price"]
-    assert stacksplice.detach(runtime) and not stacksplice.detach(runtime)
-    assert runtime.eval("function(f) return f == debug.traceback end")(before)
-
-
 def test_subclasses_and_sandboxes(lua) -> None:
     class Sandbox(lua.LuaRuntime):
         def __init__(self, **options):
@@ -279,20 +252,6 @@ def test_a_runtime_without_debug_reports_as_before(lua) -> None:
     exc = caught(runtime.globals().fails)
     assert type(exc) is lua.LuaError and str(exc) == "rules:7: no price"
     assert type(caught(runtime.globals().price, "XXX")) is KeyError
-
-
-def test_runtimes_are_not_kept_alive(lua) -> None:
-    class Runtime(lua.LuaRuntime):
-        pass
-
-    runtime = runtime_of(type("Lua", (), {"LuaRuntime": Runtime}))
-    exc = caught(runtime.globals().fails)
-    exc.__traceback__ = None  # its frames have the runtime
-    gone = weakref.ref(runtime)
-    del runtime
-    gc.collect()
-    assert gone() is None
-    assert stacksplice.error_info(exc).message == "rules:7: no price"
 
 
 def test_a_limit_of_memory_is_no_higher(lua) -> None:

@@ -181,10 +181,13 @@ def test_left_out(run):
 
 def test_files_for_junit(run, tmp_path):
     run(SUITE, "--junitxml=report.xml")
-    cases = ElementTree.parse(tmp_path / "report.xml").iter("testcase")
+    cases = [*ElementTree.parse(tmp_path / "report.xml").iter("testcase")]
     kept = {case.get("name"): any(COMBINED in (part.text or "") for part in case) for case in cases}
     crossed = {"test_call", "test_setup", "test_teardown", "test_method", "test_cause"}
     assert {name for name, found in kept.items() if found} == crossed
+    path = ".//property[@name='stacksplice.fingerprint']"
+    found = {case.get("name"): case.find(path).get("value") for case in cases if case.find(path) is not None}
+    assert found.keys() == crossed and all(len(fingerprint) == 32 for fingerprint in found.values())
 
 
 def test_workers_of_xdist(run, tmp_path):
@@ -240,18 +243,6 @@ def test_loaded_when_it_is_installed(run):
     assert len(sections(output)) == 5
     (point,) = {point.value for point in installed}
     assert point == "stacksplice.pytest_plugin"
-
-
-def test_properties_for_junit(run, tmp_path):
-    run(SUITE, "--junitxml=report.xml")
-    cases = {case.get("name"): case for case in ElementTree.parse(tmp_path / "report.xml").iter("testcase")}
-    found = {
-        name: [each.get("value") for each in case.iter("property")]
-        for name, case in cases.items()
-        if case.find(".//property[@name='stacksplice.fingerprint']") is not None
-    }
-    assert {"test_call", "test_setup", "test_teardown", "test_cause", "test_method"} == set(found)
-    assert all(len(fingerprint) == 32 for values in found.values() for fingerprint in values)
 
 
 def annotations(output: str) -> list[str]:

@@ -163,14 +163,6 @@ def test_threads_that_capture_without_the_lock_while_code_dies(border):
     churn.assert_good(20)
 
 
-@pytest.mark.long
-def test_more_places_than_the_table_has_room_for():
-    functions = [make(2_000_000 + number) for number in range(10_000)]
-    for _ in range(2):
-        for function, expected in functions:
-            assert innermost(function(stacksplice.capture)) == expected
-
-
 def test_a_line_that_was_set_by_hand_is_not_that_of_the_next_traceback():
     def fail():
         raise ValueError("a line of its own")
