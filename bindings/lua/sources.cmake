@@ -21,7 +21,6 @@ set(sources
   src/frames/missed.c
   src/frames/place.c
   src/frames/run.c
-  src/frames/run_end.c
   src/frames/running.c
   src/frames/sites.c
   src/frames/source.c

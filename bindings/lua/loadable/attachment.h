@@ -2,7 +2,7 @@
 #ifndef SS_LUA_ATTACHMENT_H
 #define SS_LUA_ATTACHMENT_H
 
-#include "cross/job.h"
+#include "cross/cross.h"
 #include "loadable.h"
 
 struct ss_lua_attachment {

@@ -1,7 +1,6 @@
 /* deadline(seconds, f, ...): calls f, and has all threads reported if it is not done in time. */
 #include "api/api.h"
 #include "cross/cross.h"
-#include "cross/job.h"
 #include "frames/frames.h"
 
 #include <stacksplice/deadline.h>
@@ -39,14 +38,6 @@ enum {
 
 static void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation);
 
-static bool is_on_stack(const ss_lua_activation_log *log, const lua_State *L)
-{
-    for (uint32_t i = 0; i < log->state_count; i++)
-        if (log->states[i] == L)
-            return true;
-    return false;
-}
-
 /* Give the coroutines that run, or wait for one that they resumed, their hooks back.  Others may
    have been freed; one that lives puts our hook away itself. */
 static void give_back(ss_lua_deadline *d, const void *above)
@@ -59,7 +50,7 @@ static void give_back(ss_lua_deadline *d, const void *above)
     for (uint32_t i = 0; i < d->hooked_count; i++) {
         const ss_lua_displaced *former = &d->hooked[i];
 
-        if (is_on_stack(&log, former->L) && lua_gethook(former->L) == ss_lua_deadline_hook)
+        if (ss_lua_runs(&log, former->L) && lua_gethook(former->L) == ss_lua_deadline_hook)
             lua_sethook(former->L, former->hook, former->mask, former->count);
     }
     d->hooked_count = 0;

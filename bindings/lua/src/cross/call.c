@@ -1,5 +1,5 @@
 /* stacksplice_lua_pcall and its kin: failures become the thread's error. */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 /* Make the error value at the top the thread's error, and pop it. */
 static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)

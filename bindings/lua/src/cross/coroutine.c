@@ -6,7 +6,7 @@
  * We capture the frames where the coroutine is left: its own activations, which still exist, a gap
  * (the native frames of C functions are gone), and the live stack from here outward.
  */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 /* The arguments of the protected parts. */
 typedef struct failure {

@@ -1,5 +1,5 @@
 /* Error values that a host holds: as the thread's error, or as a language exception. */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 /* lua_isnone checks only indices above the top: it reads 0 and those below the stack unchecked. */
 static bool has_value(lua_State *L, int index)

@@ -1,5 +1,5 @@
 /* The message handler: records the error at the raise, and never prevents the raise. */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 #include <string.h>
 

@@ -23,13 +23,6 @@ void ss_lua_push_interrupt(lua_State *L)
     ss_lua_push_table(L, SS_LUA_INTERRUPT);
 }
 
-/* The coroutines on the stack, by a capture whose frames are not used. */
-static void running_threads(lua_State *L, const void *above, ss_lua_activation_log *log)
-{
-    *log = (ss_lua_activation_log){.seen = NULL};
-    (void)ss_lua_capture(L, above, 0, NULL, log);
-}
-
 /* ---- Closing ---------------------------------------------------------------------------------*/
 
 static bool has_activation(lua_State *L, const void *ci)
@@ -54,7 +47,7 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
         return has_activation(L, state->closing.ci);
     /* Either a coroutine that this method runs, or the method has failed and its coroutine is
        gone. */
-    running_threads(L, SS_LUA_HERE(), &log);
+    ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
     for (uint32_t i = 0; i < log.state_count; i++) {
         if (log.states[i] == state->closing.L)
             return inside && has_activation(state->closing.L, state->closing.ci);
@@ -225,7 +218,7 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
     }
     state->closing = (ss_lua_closing){NULL, NULL};
     state->interrupt_base = L;
-    running_threads(L, above, &log);
+    ss_lua_log_coroutines(state, above, &log);
     /* Entries of earlier interrupts make room: their coroutines do not run. */
     if (state->displaced_count + log.state_count >= SS_LUA_DISPLACED)
         state->displaced_count = 0;
@@ -249,12 +242,7 @@ bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state)
 static bool is_running(lua_State *L, const ss_lua_state *state, const ss_lua_activation_log *log,
                        lua_State *thread)
 {
-    if (thread == L || thread == state->main)
-        return true;
-    for (uint32_t i = 0; i < log->state_count; i++)
-        if (log->states[i] == thread)
-            return true;
-    return false;
+    return thread == L || thread == state->main || ss_lua_runs(log, thread);
 }
 
 /* Suspended coroutines keep our hook and their entry: the hook restores what it displaced. */
@@ -265,7 +253,7 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
 
     if (!state->interrupted)
         return;
-    running_threads(L, SS_LUA_HERE(), &log);
+    ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
     state->interrupted = state->insists = false;
     state->closing = (ss_lua_closing){NULL, NULL};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);

@@ -1,5 +1,5 @@
 /* The protected work of a border on an error value: Lua may run out of memory. */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* stacksplice_lua_resume: captures the stack of a coroutine that fails, then closes it. */
-#include "cross/job.h"
+#include "cross/cross.h"
 
 /* Closing runs __close methods, which may set errors of their own: the first error stays. */
 static void close_thread(lua_State *L, lua_State *from)

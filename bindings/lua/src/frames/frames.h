@@ -44,8 +44,11 @@ static inline void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t e
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
                         ss_lua_activation_log *log);
 
-/* In a signal handler: the coroutines on this thread's stack, in LOG. */
-void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activation_log *log);
+/* The coroutines of STATE on this thread's stack, in LOG, and whether L is one.  Also in a signal
+   handler. */
+void ss_lua_log_coroutines(const ss_lua_state *state, const void *above,
+                           ss_lua_activation_log *log);
+bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L);
 
 /* The activations of a coroutine that failed, as tokens; both ends of more than MAX.  FRAMES has
    room for twice MAX: each may have a gap of tail calls.  LOG may be NULL. */

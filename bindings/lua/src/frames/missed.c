@@ -29,14 +29,6 @@ void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame)
     c->unclaimed_is_missed = true;
 }
 
-bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
-{
-    for (uint32_t i = first; i < end; i++)
-        if (c->walk->frames[i].function == (uintptr_t)lua_resume)
-            return true;
-    return false;
-}
-
 /* The innermost activation of FUNCTION from FROM outward up to STOP; 0 when there is none. */
 static uintptr_t find_activation(uintptr_t from, uintptr_t stop, uintptr_t function)
 {

@@ -146,7 +146,7 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     return captured;
 }
 
-void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activation_log *log)
+void ss_lua_log_coroutines(const ss_lua_state *state, const void *above, ss_lua_activation_log *log)
 {
     ss_lua_activation_log *former =
         ss_lua_cache_of(state)->log; /* of a capture that the signal interrupted */
@@ -156,4 +156,12 @@ void ss_lua_log_coroutines(ss_lua_state *state, const void *above, ss_lua_activa
     ss_lua_cache_of(state)->log = log;
     (void)stacksplice_capture_ends(above, 0, 0, NULL, &captured);
     ss_lua_cache_of(state)->log = former;
+}
+
+bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L)
+{
+    for (uint32_t i = 0; i < log->state_count; i++)
+        if (log->states[i] == L)
+            return true;
+    return false;
 }
