@@ -47,9 +47,9 @@ static void write_json(const ss_report *report, const ss_facts *facts, bool for_
     ss_writer_text(report->w, "\n");
 }
 
-stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
-                                       const stacksplice_format_options *options,
-                                       stacksplice_write_callback write, void *data)
+static stacksplice_hresult write_report(ss_subject subject, stacksplice_format_kind kind,
+                                        const stacksplice_format_options *options,
+                                        stacksplice_write_callback write, void *data)
 {
     ss_writer w;
     ss_source source = SS_SOURCE_NONE;
@@ -57,10 +57,8 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     ss_facts facts;
     bool complete;
 
-    if (!error || !write)
-        return E_POINTER;
     (void)ss_code_epoch();
-    if (!is_kind(kind) || !take_options(options, &report) || !ss_facts_get(error, &facts))
+    if (!is_kind(kind) || !take_options(options, &report) || !ss_facts_of(subject, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
     if (kind == STACKSPLICE_FORMAT_TEXT)
@@ -75,45 +73,38 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     return complete ? S_OK : S_FALSE;
 }
 
-static stacksplice_hresult write_told(const stacksplice_told *told,
-                                      const stacksplice_format_options *options, bool for_sentry,
+stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind kind,
+                                       const stacksplice_format_options *options,
+                                       stacksplice_write_callback write, void *data)
+{
+    if (!error || !write)
+        return E_POINTER;
+    return write_report((ss_subject){error, NULL}, kind, options, write, data);
+}
+
+static stacksplice_hresult write_told(const stacksplice_told *told, stacksplice_format_kind kind,
+                                      const stacksplice_format_options *options,
                                       stacksplice_write_callback write, void *data)
 {
-    ss_writer w;
-    ss_source source = SS_SOURCE_NONE;
-    ss_report report = {.w = &w, .source = &source};
-    ss_facts facts;
-    bool complete;
-
     if (!told || !write)
         return E_POINTER;
-    (void)ss_code_epoch();
-    if (told->size != sizeof *told || !take_options(options, &report) ||
-        !ss_facts_of((ss_subject){NULL, told}, &facts))
+    if (told->size != sizeof *told)
         return E_INVALIDARG;
-    ss_writer_init(&w, write, data);
-    if (for_sentry)
-        write_json(&report, &facts, true);
-    else
-        ss_report_text(&report, &facts);
-    complete = ss_writer_finish(&w);
-    ss_source_close(&source);
-    ss_facts_release(&facts);
-    return complete ? S_OK : S_FALSE;
+    return write_report((ss_subject){NULL, told}, kind, options, write, data);
 }
 
 stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
                                             const stacksplice_format_options *options,
                                             stacksplice_write_callback write, void *data)
 {
-    return write_told(told, options, false, write, data);
+    return write_told(told, STACKSPLICE_FORMAT_TEXT, options, write, data);
 }
 
 stacksplice_hresult stacksplice_format_told_for_sentry(const stacksplice_told *told,
                                                        const stacksplice_format_options *options,
                                                        stacksplice_write_callback write, void *data)
 {
-    return write_told(told, options, true, write, data);
+    return write_told(told, STACKSPLICE_FORMAT_SENTRY, options, write, data);
 }
 
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
