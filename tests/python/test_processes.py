@@ -321,27 +321,15 @@ def test_globals_in_the_pickle_are_builtins(border):
 
 SOUND = '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": []'
 HOSTILE = [
-    SOUND + ', "exceptions": 5}',
     SOUND + ', "exceptions": [{"stack": []}]}',
-    SOUND + ', "notes": [5]}',
-    SOUND + ', "notes": "text"}',
-    SOUND + ', "remote": 5}',
-    SOUND + ', "process": {"id": 1, "host": 5}}',
+    SOUND + ', "process": {"id": "x"}}',
     (SOUND + ', "remote": ') * 500 + SOUND + "}" * 501,
+    SOUND + ', "remote": {}}',
     "",
-    "{}",
     "null",
     "[" * 100_000,
-    '{"hresult_signed": 1, "message": "x", "stack": 5, "propagation": []}',
-    '{"hresult_signed": 1, "message": 5, "stack": [], "propagation": [], "transformed": []}',
-    '{"hresult_signed": 1e999, "message": "x", "stack": [], "propagation": [], "transformed": []}',
-    '{"hresult_signed": 1, "message": "x", "stack": [{}], "propagation": [], "transformed": []}',
-    '{"hresult_signed": 1, "message": "x", "stack": [{"kind": "native", "language": "c", "line": "5"}],'
-    ' "propagation": [], "transformed": []}',
-    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [5], "transformed": []}',
-    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [],'
-    ' "process": {"id": "x"}}',
-    '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": [], "remote": {}}',
+    SOUND.replace('"stack": []', '"stack": [{"kind": "native", "language": "c", "line": "5"}]') + "}",
+    SOUND.replace('"propagation": []', '"propagation": [5]') + "}",
 ]
 
 

@@ -197,29 +197,16 @@ def test_what_it_says_it_says_harmlessly(border):
 
 
 @pytest.mark.parametrize(
-    ("member", "value"),
+    ("member", "value", "why"),
     [
-        ("message", 5),
-        ("notes", [5]),
-        ("notes", "text"),
-        ("stack", {}),
-        ("stack", [5]),
-        ("stack", [{"kind": "native", "line": -1}]),
-        ("stack", [{"kind": "native", "line": 2**64}]),
-        ("stack", [{"kind": "native", "address": "none"}]),
-        ("stack", [{"kind": "native", "glue": 1}]),
-        ("propagation", [5]),
-        ("hresult_signed", "5"),
-        ("hresult_signed", 2**70),
-        ("transformed", [5]),
-        ("exceptions", {}),
-        ("process", []),
-        ("reference", []),
+        ("message", 5, "message must be a text"),
+        ("stack", [{"kind": "native", "line": -1}], "line must be 0 or more"),
+        ("transformed", [5], "an error must be an object"),
     ],
 )
-def test_a_damaged_report_is_an_exception(border, member, value):
+def test_a_damaged_report_is_an_exception(border, member, value, why):
     data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
-    with pytest.raises((OverflowError, TypeError, ValueError)):
+    with pytest.raises(ValueError, match=f"^{why}$"):
         ErrorInfo.from_dict({**data, member: value}).format()
 
 
