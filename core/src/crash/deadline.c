@@ -360,7 +360,7 @@ static void *watch(void *unused)
     is_myself = true;
     ss_threads_never_ask(ss_thread_id());
     while (is_myself) { /* not in a child that the host's function forked */
-        stacksplice_deadline number;
+        stacksplice_deadline number = 0;
         ss_deadline deadline;
         int64_t until = 0;
         uint32_t seen = 0;
