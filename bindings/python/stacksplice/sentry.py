@@ -11,7 +11,6 @@ no border are sent as the SDK describes them.  Saved reports are events, too:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import sentry_sdk
@@ -21,7 +20,7 @@ from sentry_sdk.scope import add_global_event_processor
 from . import _stacksplice
 from ._base.redaction import clean_report, text_of
 from ._errors.info import ErrorInfo
-from ._errors.live import _inside
+from ._errors.live import all_of
 
 __all__ = ["StackspliceIntegration", "event"]
 
@@ -73,17 +72,6 @@ def _count_python(value: dict[str, Any]) -> int:
     return sum(str(frame.get("filename")).endswith(".py") for frame in _frames_of(value))
 
 
-def _within(exc: BaseException) -> Iterator[BaseException]:
-    """What led to EXC, and the members of groups, each once."""
-    waiting, seen = [exc], {id(exc)}
-    for one in waiting:  # which grows during the loop
-        for inner in _inside(one):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                waiting.append(inner)
-                yield inner
-
-
 def _frames_of(value: dict[str, Any]) -> list[dict[str, Any]]:
     stack = value.get("stacktrace")
     return list(stack.get("frames") or ()) if isinstance(stack, dict) else []
@@ -108,7 +96,7 @@ class _Event:
             self._event.setdefault("fingerprint", ours["fingerprint"])
             self._add_images(ours)
             return
-        for inner in _within(exc):
+        for inner in all_of(exc)[1:]:
             info = _stacksplice.error_info(inner)
             if info is not None:
                 ours = event(info)

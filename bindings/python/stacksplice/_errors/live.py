@@ -48,17 +48,23 @@ def _inside(exc: BaseException) -> list[BaseException]:
     return [inner for inner in found if isinstance(inner, BaseException)]
 
 
-def story_of(exc: BaseException) -> ErrorInfo | None:
-    """The error object of EXC, or of the first exception inside it that has one."""
-    waiting, seen = [exc], {id(exc)}
-    for one in waiting:  # which grows during the loop
-        info = _stacksplice.error_info(one)
-        if info is not None:
-            return info
+def all_of(exc: BaseException) -> list[BaseException]:
+    """EXC, then what a traceback shows with it, each once."""
+    found, seen = [exc], {id(exc)}
+    for one in found:  # which grows during the loop
         for inner in _inside(one):
             if id(inner) not in seen:
                 seen.add(id(inner))
-                waiting.append(inner)
+                found.append(inner)
+    return found
+
+
+def story_of(exc: BaseException) -> ErrorInfo | None:
+    """The error object of EXC, or of the first exception inside it that has one."""
+    for one in all_of(exc):
+        info = _stacksplice.error_info(one)
+        if info is not None:
+            return info
     return None
 
 
