@@ -1,39 +1,11 @@
 """What a missed deadline leaves behind, seen from outside: deadline_test.py [EMULATOR...] PROGRAM."""
 
 import functools
-import glob
-import json
-import os
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-COMMAND = []  # an emulator, if one is needed, and the program
-# A sanitizer's handlers would come after ours and end the process in their own way.
-NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe", "sigill", "abort"))
-
-
-class Run:
-    """One run of a case: its status, what it wrote, its report files in any order."""
-
-    def __init__(self, case):
-        environment = dict(os.environ)
-        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
-            environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
-        with tempfile.TemporaryDirectory() as directory:
-            environment["STACKSPLICE_REPORT_DIR"] = directory
-            run = subprocess.run(
-                [*COMMAND, case], capture_output=True, text=True, timeout=120, check=False, env=environment
-            )
-            self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
-            self.reports = []
-            for name in glob.glob(f"{directory}/stacksplice-*.json"):
-                with open(name, encoding="utf-8") as file:
-                    self.reports.append(json.load(file))
-        if self.status == 77:
-            raise unittest.SkipTest("not in this build")
+from program_runs import COMMAND, Run
 
 
 @functools.cache
@@ -199,6 +171,6 @@ class DeadlineTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    COMMAND = sys.argv[1:]
+    COMMAND[:] = sys.argv[1:]
     del sys.argv[1:]
     unittest.main()

@@ -2,19 +2,14 @@
 
 import contextlib
 import functools
-import glob
-import json
 import os
 import re
-import resource
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-COMMAND = []  # an emulator, if one is needed, and the program
+from program_runs import COMMAND, Run
+
 SIGNALS = {
     "segv": signal.SIGSEGV,
     "bus": signal.SIGBUS,
@@ -46,79 +41,12 @@ FAULTS = [
     ("raised case", [HANDLED], True),  # as faulthandler does: its signal must not come before the report
 ]
 NOT_EMULATED = ("memory main", "memory thread", "raised case")
-# A sanitizer's handlers would come after ours and end the process in their own way.
-NO_HANDLERS = ":".join(f"handle_{name}=0" for name in ("segv", "sigbus", "sigfpe", "sigill", "abort"))
-
-
-class Crashed:
-    """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
-
-    def __init__(self, *arguments, with_core=False, stderr=subprocess.PIPE, sanitizer=False):
-        with_core = with_core and len(COMMAND) == 1  # not that of an emulator
-        environment = dict(os.environ)
-        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
-            if not sanitizer:
-                environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
-        with tempfile.TemporaryDirectory() as directory:
-            limit = resource.RLIM_INFINITY if with_core else 0
-            run = subprocess.run(
-                [*COMMAND, *arguments],
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                timeout=120,
-                check=False,
-                cwd=directory,
-                env={**environment, "STACKSPLICE_REPORT_DIR": directory},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)),
-            )
-            self.status = run.returncode
-            self.out = run.stdout.decode()
-            self.err = (run.stderr or b"").decode()
-            self.reports = []
-            for name in sorted(glob.glob(f"{directory}/stacksplice-*.json")):
-                with open(name, encoding="utf-8") as file:
-                    text = file.read()
-                if text.endswith("}\n"):  # else a fault cut it off
-                    self.reports.append(json.loads(text))
-            self.left = glob.glob(f"{directory}/stacksplice-*")
-            self.core = core_of(directory) if with_core else ""
-        if self.status == 77:
-            raise unittest.SkipTest("not in this build")
-
-    @property
-    def report(self):
-        """The last one that is complete."""
-        (report,) = self.reports[-1:]
-        return report
-
-    @property
-    def stacks(self):
-        """Those that the program printed before it crashed."""
-        return [line.split() for line in re.findall(r"^stack(.*)$", self.out, re.M)]
-
-    @property
-    def logged(self):
-        """The last one: that of the crash."""
-        return self.stacks[-1]
 
 
 @functools.cache
 def build():
     """How the library was built."""
-    return Crashed("build", "case").out
-
-
-def core_of(directory):
-    cores = glob.glob(f"{directory}/core*")
-    if not cores or not shutil.which("gdb"):
-        return ""
-    return subprocess.run(
-        ["gdb", "-batch", "-ex", "bt", COMMAND[-1], cores[0]],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "DEBUGINFOD_URLS": ""},
-    ).stdout
+    return Run("build", "case").out
 
 
 def addresses(frames):
@@ -157,7 +85,7 @@ class FaultTest(unittest.TestCase):
         for how in SIGNALS:
             for where in ("main", "thread"):
                 with self.subTest(how=how, where=where):
-                    run = Crashed(how, where)
+                    run = Run(how, where)
                     self.assert_died(run, how)
                     self.assertRegex(run.report["error"]["message"], f"^({MESSAGES[how]})$")
                     self.assert_as_logged(run)
@@ -175,7 +103,7 @@ class FaultTest(unittest.TestCase):
             with self.subTest(arguments):
                 if len(COMMAND) > 1 and arguments in NOT_EMULATED:
                     self.skipTest("the emulator needs memory, too, and does not tell which signals wait")
-                run = Crashed(*arguments.split())
+                run = Run(*arguments.split())
                 for line in printed:
                     self.assertIn(f"{line}\n", run.out)
                 self.assert_died(run, "segv")
@@ -186,7 +114,7 @@ class FaultTest(unittest.TestCase):
     def test_call_of_no_function(self):
         if "frames: none" in build():
             self.skipTest("no callers are known")
-        run = Crashed("call", with_core=True)
+        run = Run("call", with_core=True)
         self.assert_died(run, "segv")
         self.assertEqual(run.report["error"]["message"], "there is no function at address 0x0")
         self.assertEqual(addresses(run.report["error"]["stack"])[1:], run.logged[1:], run.err)
@@ -196,7 +124,7 @@ class FaultTest(unittest.TestCase):
     def test_exported_functions_have_names(self):
         if "frames: none" in build():
             self.skipTest("the function that calls is not known")
-        run = Crashed("abort")
+        run = Run("abort")
         self.assertRegex(run.err, r"\n    \(C\) abort\+0x[0-9a-f]+ \([^ ]*\)\n")
         functions = [frame.get("function") for frame in run.report["error"]["stack"]]
         self.assertIn("abort", functions)
@@ -204,7 +132,7 @@ class FaultTest(unittest.TestCase):
     def test_each_signal_in_a_child(self):
         for how in SIGNALS:
             with self.subTest(how=how):
-                run = Crashed(how, "child")
+                run = Run(how, "child")
                 self.assertIn(f"child {int(SIGNALS[how])}\n", run.out)
                 self.assert_reported(run, how)
                 self.assert_as_logged(run)
@@ -212,7 +140,7 @@ class FaultTest(unittest.TestCase):
     def test_the_core_shows_the_crash(self):
         for how, function in (("segv", "cause_fault"), ("abort", "call_abort"), ("error", "cause_fault")):
             with self.subTest(how=how):
-                run = Crashed(how, with_core=True)
+                run = Run(how, with_core=True)
                 if "#0" not in run.core:
                     self.skipTest("no core files here, or no gdb")
                 self.assertIn(f" {function} (", run.core)
@@ -221,20 +149,20 @@ class FaultTest(unittest.TestCase):
     def test_stack_used_up(self):
         for where in ("main", "thread"):
             with self.subTest(where=where):
-                run = Crashed("overflow", where)
+                run = Run("overflow", where)
                 self.assert_died(run, "segv")
                 self.assertEqual(run.report["error"]["message"], "the stack is used up")
                 if "frames: none" not in build():
                     self.assertGreater(run.report["error"]["frames_left_out"], 1000)
                 self.assert_as_logged(run)
-        self.assertIn("child 11\n", Crashed("overflow", "child").out)
+        self.assertIn("child 11\n", Run("overflow", "child").out)
 
     def test_stack_that_nobody_added(self):
         if "frames: none" in build():
             self.skipTest("no callers are known")
         for how, where in (("segv", "fiber"), ("segv", "bare fiber"), ("overflow", "fiber")):
             with self.subTest(how=how, where=where):
-                run = Crashed(how, where)
+                run = Run(how, where)
                 self.assert_died(run, "segv")
                 outer = run.stacks[0][1:]
                 self.assertGreater(len(outer), 1)
@@ -244,12 +172,12 @@ class FaultTest(unittest.TestCase):
     def test_damaged_heap(self):
         for where in ("main", "thread"):
             with self.subTest(where=where):
-                run = Crashed("heap", where)
+                run = Run("heap", where)
                 self.assertIn(run.status, (-signal.SIGABRT, -signal.SIGSEGV), run.err)
                 self.assert_as_logged(run)
 
     def test_fault_in_the_report(self):
-        run = Crashed("error")
+        run = Run("error")
         self.assert_died(run, "segv")
         self.assertIn("stacksplice: a fault interrupted the report", run.err)
         self.assertIsNone(run.report["current_error"])
@@ -257,7 +185,7 @@ class FaultTest(unittest.TestCase):
 
     def test_crash_in_a_capture(self):
         """The report's own capture faults as well."""
-        run = Crashed("capture")
+        run = Run("capture")
         self.assert_died(run, "segv")
         self.assertIn("stacksplice: a fault interrupted the report", run.err)
         self.assertGreater(len(run.report["error"]["stack"]), 0 if "frames: none" in build() else 5)
@@ -265,7 +193,7 @@ class FaultTest(unittest.TestCase):
     def test_lock_that_nobody_gives_back(self):
         if "modules: iterate" in build():
             self.skipTest("here each name of a binary needs that lock")
-        run = Crashed("lock")
+        run = Run("lock")
         self.assert_died(run, "segv")
         self.assertIn("stacksplice: a part of the report took too long", run.err)
         self.assertEqual(run.report["modules"], [])
@@ -283,7 +211,7 @@ class FaultTest(unittest.TestCase):
             os.set_blocking(writer, True)
             for where in ("main", "thread"):
                 with self.subTest(where=where):
-                    run = Crashed("segv", where, stderr=writer)
+                    run = Run("segv", where, stderr=writer)
                     self.assertEqual(run.status, -signal.SIGSEGV)
                     self.assertEqual(run.report["header"]["event"], "SIGSEGV")
                     self.assert_as_logged(run)
@@ -295,20 +223,20 @@ class FaultTest(unittest.TestCase):
         reader, writer = os.pipe()
         os.close(reader)
         try:
-            run = Crashed("segv", stderr=writer)
+            run = Run("segv", stderr=writer)
         finally:
             os.close(writer)
         self.assertEqual(run.status, -signal.SIGSEGV)
         self.assertEqual(run.report["header"]["event"], "SIGSEGV")
 
     def test_files_that_must_not_grow(self):
-        run = Crashed("file-size")
+        run = Run("file-size")
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []), run.err)
         self.assertEqual(run.left, [])
         self.assertRegex(run.err, r"\nstacksplice: no report file in [^\n]*: nothing can be written to it\n")
 
     def test_all_descriptors_in_use(self):
-        run = Crashed("descriptors", "thread")
+        run = Run("descriptors", "thread")
         self.assert_died(run, "segv")
         if len(COMMAND) == 1:
             self.assertTrue(run.report["threads"])
@@ -316,7 +244,7 @@ class FaultTest(unittest.TestCase):
     def test_lock_that_nobody_gives_back_and_no_timer(self):
         if "modules: iterate" in build():
             self.skipTest("here each name of a binary needs that lock")
-        run = Crashed("no-timer")
+        run = Run("no-timer")
         self.assert_died(run, "segv")
         self.assertEqual(run.report["modules"], [])
         self.assert_as_logged(run)
@@ -335,13 +263,13 @@ class FaultTest(unittest.TestCase):
             ("trapped-timer", -segv),
         ):
             with self.subTest(how=how):
-                run = Crashed(how)
+                run = Run(how)
                 self.assertEqual(run.status, status, run.err)
                 self.assertIn("\nStack of thread ", run.err)
                 self.assertEqual(len(run.reports), int(how != "trapped-files"), run.err)
 
     def test_sanitizer_reports_too(self):
-        run = Crashed("segv", sanitizer=True)
+        run = Run("segv", sanitizer=True)
         if "Sanitizer" not in run.err:
             self.skipTest("no sanitizer here")
         self.assert_reported(run, "segv")
@@ -349,13 +277,13 @@ class FaultTest(unittest.TestCase):
         self.assertLess(run.err.index("stacksplice: report file"), run.err.index("Sanitizer"))
 
     def test_fail_fast_reports_once(self):
-        run = Crashed("failfast")
+        run = Run("failfast")
         self.assertEqual(run.status, -signal.SIGABRT, run.err)
         self.assertEqual(run.report["header"]["event"], "RoFailFastWithErrorContext")
         self.assertNotIn("signal", run.report["header"])
 
     def test_signal_from_a_process(self):
-        run = Crashed("kill")
+        run = Run("kill")
         self.assert_died(run, "segv")
         self.assertEqual(run.report["error"]["message"], "the process sent it to itself")
 
@@ -365,7 +293,7 @@ class FaultTest(unittest.TestCase):
 
     def test_other_threads(self):
         self.needs_own_threads()
-        run = Crashed("threads", "case")
+        run = Run("threads", "case")
         self.assert_died(run, "segv")
         threads = run.report["threads"]
         self.assertEqual([t["answered"] for t in threads], [True, True, False], run.err)
@@ -377,7 +305,7 @@ class FaultTest(unittest.TestCase):
 
     def test_threads_that_wait_for_signals_get_only_their_own(self):
         self.needs_own_threads()
-        run = Crashed("waiters", "case")
+        run = Run("waiters", "case")
         self.assert_died(run, "segv")
         self.assertNotIn("taken from its own", run.out)
         answers = [t["answered"] for t in run.report["threads"]]
@@ -385,7 +313,7 @@ class FaultTest(unittest.TestCase):
 
     def test_many_threads(self):
         self.needs_own_threads()
-        run = Crashed("many", "case")
+        run = Run("many", "case")
         self.assert_died(run, "segv")
         self.assertEqual(len(run.report["threads"]), 256)
         self.assertEqual({t["answered"] for t in run.report["threads"]}, {True})
@@ -393,41 +321,41 @@ class FaultTest(unittest.TestCase):
         self.assertIn("\n... 44 more threads\n", run.err)
 
     def test_earlier_handler_comes_after_the_report(self):
-        run = Crashed("earlier", "case")
+        run = Run("earlier", "case")
         self.assertEqual(run.status, 5, run.err)
         self.assertIn("handler 11 at 0x8\n", run.out)
         self.assert_reported(run, "segv")
 
     def test_handler_that_repairs(self):
-        run = Crashed("repaired", "case")
+        run = Run("repaired", "case")
         self.assertEqual(run.status, 0, run.err)
         self.assertIn("went on\n", run.out)
 
     def test_ignored_signal_stays_ignored(self):
-        run = Crashed("ignored", "case")
+        run = Run("ignored", "case")
         self.assertEqual((run.status, run.out, run.err), (0, "went on\n", ""))
 
     def test_removed(self):
-        run = Crashed("removed", "case")
+        run = Run("removed", "case")
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
         self.assertNotIn("stacksplice", run.err)
 
     def test_removed_below_another_handler(self):
-        run = Crashed("removed-below", "case")
+        run = Run("removed-below", "case")
         self.assertIn("handler 11 at 0x8\n", run.out)
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
 
     def test_no_file(self):
-        run = Crashed("no-file", "case")
+        run = Run("no-file", "case")
         self.assertEqual((run.status, run.reports), (-signal.SIGSEGV, []))
         self.assertIn("SIGSEGV: no memory at address 0x8\n", run.err)
 
     def test_arguments(self):
-        run = Crashed("arguments", "case")
+        run = Run("arguments", "case")
         self.assertEqual((run.status, run.out), (0, "checked\n"))
 
 
 if __name__ == "__main__":
-    COMMAND = sys.argv[1:]
+    COMMAND[:] = sys.argv[1:]
     del sys.argv[1:]
     unittest.main()
