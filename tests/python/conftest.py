@@ -65,6 +65,15 @@ def crossing(crossing_folder: Path) -> ModuleType:
 
 
 @pytest.fixture
+def deep_recursion():
+    """Python may recurse five thousand times."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.fixture
 def check(border: ModuleType):
     """Called anywhere it compares the stack there with the truth."""
     checker = Checker(border)

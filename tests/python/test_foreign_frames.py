@@ -110,21 +110,16 @@ def test_deep_recursion_is_cut_in_the_middle(crossing):
     assert traceback.extract_tb(exc.__traceback__)[-1].lineno == 12
 
 
-def test_deeper_than_a_stack_that_is_kept(crossing):
+def test_deeper_than_a_stack_that_is_kept(crossing, deep_recursion):
     def down(n):
         return down(n - 1) if n else crossing.run("error('bottom')")
 
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(5000)
-    try:
-        exc = caught(down, 700)
-    finally:
-        sys.setrecursionlimit(before)
+    exc = caught(down, 700)
     assert foreign(exc)[-3:] == LUA_OUT[:3] and entries(exc).count(here("down")) == 701
     assert foreign(exc)[:-3] == []
 
 
-def test_a_gap_of_which_a_part_was_passed(crossing):
+def test_a_gap_of_which_a_part_was_passed(crossing, deep_recursion):
     """What a stack leaves out inside of the border is told by its exact number."""
 
     def down(n, levels):
@@ -139,13 +134,8 @@ def test_a_gap_of_which_a_part_was_passed(crossing):
         ]
         return gap
 
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(5000)
-    try:
-        assert left_out(3000) - left_out(1000) == 2000
-        assert left_out(1000) - left_out(300) == 700
-    finally:
-        sys.setrecursionlimit(before)
+    assert left_out(3000) - left_out(1000) == 2000
+    assert left_out(1000) - left_out(300) == 700
 
 
 def test_an_error_of_another_thread():

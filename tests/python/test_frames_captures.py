@@ -39,14 +39,12 @@ def test_capture_changes_no_reference_count():
     assert [sys.getrefcount(item) for item in objects] == before
 
 
-def test_more_activations_than_are_kept_at_hand(check, border):
+def test_more_activations_than_are_kept_at_hand(check, border, deep_recursion):
     """Hundreds of loops of the interpreter on one stack."""
 
     def level(n):
         return check() if n == 0 else border.call_plain(lambda: level(n - 1))
 
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(5000)
     threading.stack_size(64 << 20)
     try:
         thread = threading.Thread(target=level, args=(400,))
@@ -54,7 +52,6 @@ def test_more_activations_than_are_kept_at_hand(check, border):
         thread.join()
     finally:
         threading.stack_size(0)
-        sys.setrecursionlimit(limit)
     assert check.count == 1
 
 

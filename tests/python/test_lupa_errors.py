@@ -55,6 +55,17 @@ def started(runtime):
     return coroutine
 
 
+def errors_of(lua, *calls) -> list[Exception]:
+    """Of those calls that raise one: it came to one place in Python."""
+    exceptions = []
+    for call in calls:
+        try:
+            call()
+        except (lua.LuaError, UnicodeDecodeError) as exc:
+            exceptions.append(exc)
+    return exceptions
+
+
 OWN = {
     "fails": ["now", "fails"],
     "both": ["now", "both"],
@@ -70,13 +81,7 @@ def test_not_one_that_was_handled(lua, how: str, other: str) -> None:
     runtime = older if other == "newer" else newer
     handler = {"itself": runtime, "newer": newer, "older": older}[other]
     fail = started(runtime).__next__ if how == "generate" else runtime.globals()[how]
-    exceptions = []
-    for call in (handler.globals().handled, fail):  # one place in Python for both
-        try:
-            call()
-        except lua.LuaError as exc:
-            exceptions.append(exc)
-    (exc,) = exceptions
+    (exc,) = errors_of(lua, handler.globals().handled, fail)
     assert functions_of(exc) == OWN[how]
     assert entries(exc)[1:] == OWN[how][::-1]
     report = "".join(stacksplice.format_exception(exc))
@@ -123,13 +128,7 @@ def test_one_that_python_makes_has_none(lua, made_before: str, text: str) -> Non
 
 def test_not_one_whose_text_python_could_not_read(lua) -> None:
     runtime = runtime_of(lua)
-    calls = [runtime.globals().broken_text, started(runtime).__next__]
-    exceptions = []
-    for call in calls:
-        try:
-            call()
-        except Exception as exc:
-            exceptions.append(exc)
+    exceptions = errors_of(lua, runtime.globals().broken_text, started(runtime).__next__)
     assert [type(exc) for exc in exceptions] == [UnicodeDecodeError, lua.LuaError]
     assert functions_of(exceptions[1]) == OWN["generate"]
 
@@ -146,12 +145,7 @@ def test_not_that_of_another_runtime_whose_script_hides_its_own(lua) -> None:
     one, other = runtime_of(lua), runtime_of(lua)
     other.globals().hide_tracebacks()
     for handled, failing in (("handled", "fails"), ("handled_table", "table_error")):
-        exceptions = []
-        for call in (one.globals()[handled], other.globals()[failing]):
-            try:
-                call()
-            except lua.LuaError as exc:
-                exceptions.append(exc)
+        exceptions = errors_of(lua, one.globals()[handled], other.globals()[failing])
         assert [functions_of(exc) for exc in exceptions] == [None]
 
 

@@ -350,18 +350,13 @@ def test_what_is_no_report_is_nothing(border, text):
     assert stacksplice.error_info(pickle.loads(pickle.dumps(crossed))).message == "x"
 
 
-def test_size_is_bounded(border):
+def test_size_is_bounded(border, deep_recursion):
     def deep(levels):
         if levels:
             border.call(deep, levels - 1)
         raise ValueError("x" * 1_000_000)
 
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(5000)
-    try:
-        exc = caught(border.call, deep, 200)
-    finally:
-        sys.setrecursionlimit(limit)
+    exc = caught(border.call, deep, 200)
     truth = stacksplice.error_info(exc)
     assert len(truth.to_json()) > 1_000_000 and len(truth.propagation) == 150
     text = vars(pickle.loads(pickle.dumps(exc)))["__stacksplice__"]
