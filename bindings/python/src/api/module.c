@@ -45,13 +45,13 @@ static int add_types(PyObject *module, sspy_state *state)
     state->carrying_dict_type = sspy_carrying_dict_type(module, sspy_carrying_dict_methods);
     state->error_type = sspy_error_type(module, sspy_error_methods);
     state->foreign = PyDict_New();
-    state->told = PyDict_New();
+    state->made_by_others = PyDict_New();
     state->hresult_key = PyUnicode_InternFromString("hresult");
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
     if (!state->ties_type || !state->carrying_dict_type || !state->error_type || !state->foreign ||
-        !state->told || !state->hresult_key || !state->notes_key || !state->asyncio_key ||
+        !state->made_by_others || !state->hresult_key || !state->notes_key || !state->asyncio_key ||
         !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
@@ -98,7 +98,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->hresult_error);
     Py_VISIT(state->back_types);
     Py_VISIT(state->foreign);
-    Py_VISIT(state->told);
+    Py_VISIT(state->made_by_others);
     Py_VISIT(state->hresult_key);
     Py_VISIT(state->notes_key);
     Py_VISIT(state->asyncio_key);
@@ -126,7 +126,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->hresult_error);
     Py_CLEAR(state->back_types);
     Py_CLEAR(state->foreign);
-    Py_CLEAR(state->told);
+    Py_CLEAR(state->made_by_others);
     Py_CLEAR(state->hresult_key);
     Py_CLEAR(state->notes_key);
     Py_CLEAR(state->asyncio_key);

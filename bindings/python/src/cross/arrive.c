@@ -222,7 +222,7 @@ PyObject *sspy_known_object(sspy_state *state, IUnknown *error)
     key = PyLong_FromVoidPtr(script);
     exc = key ? known_in(state->foreign, key) : NULL;
     if (key && !exc)
-        exc = known_in(state->told, key);
+        exc = known_in(state->made_by_others, key);
     Py_XDECREF(key);
     sspy_release(state->interp, script);
     return exc;

@@ -184,6 +184,6 @@ void sspy_learn(void)
         return;
     missed = false;
     state = PyThreadState_Get();
-    if (state->interp == atomic_load(&sspy_cache_home))
+    if (state->interp == atomic_load(&sspy_cache_interp))
         learn(state);
 }

@@ -36,7 +36,7 @@ void sspy_report_conditions(stacksplice_walk *walk);
    its code alive, which keeps the rest. */
 void sspy_report_code(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp);
 
-/* A capture of this thread met a frame of the home interpreter that is not in the table of tokens.
+/* A capture of this thread met a frame of the main interpreter that is not in the table of tokens.
    It goes there as soon as the thread leaves a section; in a program that only captures, when the
    main thread's interpreter goes on. */
 void sspy_learn_later(const stacksplice_walk *walk);

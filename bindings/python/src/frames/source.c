@@ -241,7 +241,8 @@ static bool push(batch *b, uintptr_t token)
 
 /* The token of a live FRAME that the table does not know; 0: it is no frame that Python shows. */
 static __attribute__((noinline)) uintptr_t unknown_token(stacksplice_walk *walk, uintptr_t frame,
-                                                         PyInterpreterState *interp, bool home)
+                                                         PyInterpreterState *interp,
+                                                         bool is_watched)
 {
     PyCodeObject *code = sspy_frame_code(frame);
 
@@ -249,7 +250,7 @@ static __attribute__((noinline)) uintptr_t unknown_token(stacksplice_walk *walk,
         sspy_report_code(walk, frame, interp);
     if (!code)
         return 0;
-    if (home)
+    if (is_watched)
         sspy_learn_later(walk);
     return sspy_token(code, sspy_frame_lasti(frame, code), interp);
 }
@@ -276,8 +277,8 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     const sspy_layout *layout = sspy_layout_now();
     uint32_t owner = layout->frame_owner, instruction = layout->frame_instruction;
     uint32_t previous = layout->frame_previous;
-    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
-    bool cached = home && sspy_cache_is_true();
+    bool is_watched = interp == atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed);
+    bool cached = is_watched && sspy_cache_is_true();
     uintptr_t frame = m->first;
     batch b;
 
@@ -296,7 +297,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
         if (!token && cached)
             token = sspy_cache_find(sspy_word(frame, instruction), 0);
         if (!token)
-            token = unknown_token(walk, frame, interp, home);
+            token = unknown_token(walk, frame, interp, is_watched);
         if (!push(&b, token))
             return false;
         frame = sspy_word(frame, previous);

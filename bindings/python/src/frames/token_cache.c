@@ -14,7 +14,7 @@ enum { BUSY = 2 }; /* as an address: an entry that is being changed; 0 is a free
 #define ONE_CHANGE (SSPY_CACHE_ADDRESS + 1)
 
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
-_Atomic(PyInterpreterState *) sspy_cache_home;
+_Atomic(PyInterpreterState *) sspy_cache_interp;
 _Atomic(uint32_t) sspy_cache_epoch;
 _Atomic(uintptr_t) sspy_cache_deaths;
 static PyTypeObject *watch_type; /* (GIL) a subclass of weakref.ref; counted */
@@ -133,17 +133,17 @@ static bool begin_watching(void)
 
 void sspy_cache_begin(PyInterpreterState *interp)
 {
-    if (interp != PyInterpreterState_Main() || atomic_load(&sspy_cache_home) ||
+    if (interp != PyInterpreterState_Main() || atomic_load(&sspy_cache_interp) ||
         sspy_layout_reason() || !begin_watching())
         return;
-    atomic_store(&sspy_cache_home, interp);
+    atomic_store(&sspy_cache_interp, interp);
 }
 
 void sspy_cache_end(PyInterpreterState *interp)
 {
-    if (atomic_load(&sspy_cache_home) != interp)
+    if (atomic_load(&sspy_cache_interp) != interp)
         return;
-    atomic_store(&sspy_cache_home, NULL);
+    atomic_store(&sspy_cache_interp, NULL);
     clear_all();
     end_watching();
 }
@@ -211,11 +211,11 @@ static sspy_cache_entry *choose(sspy_cache_row *row, uintptr_t place)
 void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
                     uint32_t epoch)
 {
-    PyInterpreterState *home = atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
+    PyInterpreterState *interp = atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed);
 
     /* Do not store a frame that has not begun: it is not shown, although its instruction may be the
        first. */
-    if (!home || home != PyInterpreterState_Get() || place & ~SSPY_CACHE_ADDRESS ||
+    if (!interp || interp != PyInterpreterState_Get() || place & ~SSPY_CACHE_ADDRESS ||
         (place | 1) < sspy_instruction(code, code->_co_firsttraceable * SSPY_CODE_UNIT) ||
         line > UINT16_MAX || !watch(code))
         return;

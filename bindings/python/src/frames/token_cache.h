@@ -31,7 +31,7 @@ typedef struct sspy_cache_row {
 
 extern sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
 /* The interpreter whose code is in the table; NULL: none. */
-extern _Atomic(PyInterpreterState *) sspy_cache_home;
+extern _Atomic(PyInterpreterState *) sspy_cache_interp;
 /* Changes when an entry is dropped because its code died or its interpreter ended. */
 extern _Atomic(uintptr_t) sspy_cache_deaths;
 /* The core's epoch of all entries in the table. */

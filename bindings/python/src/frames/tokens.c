@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One use: the instruction at PLACE in CODE, which is alive, in an interpreter. */
-typedef struct sspy_sight {
+/* One use: an instruction in CODE, which is alive, in an interpreter. */
+typedef struct code_place {
     const PyCodeObject *code;
-    uintptr_t place;
+    uintptr_t instruction; /* its key (key_of) */
     PyInterpreterState *interp;
-} sspy_sight;
+} code_place;
 
-/* ---- Seen ------------------------------------------------------------------------------------*/
+/* ---- Compared -------------------------------------------------------------------------------*/
 
 /*
  * Tokens of frames that the table of token_cache.h does not have: by the address of an instruction
@@ -112,16 +112,16 @@ static bool add_text(uint64_t *hash, PyObject *text)
 /* A hash of all that the token of the place is made of, whose location is in the first PREFIX bytes
    of its table; 0 if the content cannot be read.  The same code can be made again at an address
    that overlaps the old one: how far the place is from the code's beginning counts, too. */
-static uint64_t content_of(const sspy_sight *seen, uint32_t prefix)
+static uint64_t content_of(const code_place *at, uint32_t prefix)
 {
-    const PyCodeObject *code = seen->code;
+    const PyCodeObject *code = at->code;
     uint64_t size = (uint64_t)PyBytes_GET_SIZE(code->co_linetable), hash;
 
     if (size < prefix)
         return 0;
-    hash = mix((uint64_t)PyInterpreterState_GetID(seen->interp) ^ size << 32,
+    hash = mix((uint64_t)PyInterpreterState_GetID(at->interp) ^ size << 32,
                UINT64_C(0x8EBC6AF09C88C6E3) ^ (uint64_t)code->co_firstlineno);
-    hash = mix(hash ^ (seen->place - (uintptr_t)code), UINT64_C(0x589965CC75374CC3));
+    hash = mix(hash ^ (at->instruction - (uintptr_t)code), UINT64_C(0x589965CC75374CC3));
     hash = add_bytes(hash, PyBytes_AS_STRING(code->co_linetable), prefix);
     if (!add_text(&hash, code->co_filename) || !add_text(&hash, code->co_name) ||
         !add_text(&hash, code->co_qualname))
@@ -136,23 +136,23 @@ static row *row_of(uintptr_t place)
     return &rows[(uint64_t)(place >> 1) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - ROW_BITS)];
 }
 
-/* The token stored for what SEEN shows, or 0. */
-static uintptr_t sspy_seen_find(const sspy_sight *seen)
+/* The token stored for that place, or 0. */
+static uintptr_t find_compared(const code_place *at)
 {
-    entry *ways = row_of(seen->place)->ways;
+    entry *ways = row_of(at->instruction)->ways;
 
     for (unsigned i = 0; i < WAYS; i++) {
         uint64_t key = atomic_load_explicit(&ways[i].key, memory_order_acquire);
         uint64_t content, made, token;
 
-        if ((key ^ seen->place) & SSPY_CACHE_ADDRESS)
+        if ((key ^ at->instruction) & SSPY_CACHE_ADDRESS)
             continue;
         content = atomic_load_explicit(&ways[i].content, memory_order_relaxed);
         made = atomic_load_explicit(&ways[i].made, memory_order_relaxed);
         token = atomic_load_explicit(&ways[i].token, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&ways[i].key, memory_order_relaxed) != key ||
-            made >> 32 != stacksplice_token_epoch() || content_of(seen, (uint32_t)made) != content)
+            made >> 32 != stacksplice_token_epoch() || content_of(at, (uint32_t)made) != content)
             return 0;
         return (uintptr_t)token;
     }
@@ -174,12 +174,12 @@ static entry *choose(entry *ways, uintptr_t place)
 
 /* Store TOKEN, interned in EPOCH from the first PREFIX bytes of the table of locations.  May do
    nothing. */
-static void sspy_seen_put(const sspy_sight *seen, uint32_t prefix, uintptr_t token, uint32_t epoch)
+static void put_compared(const code_place *at, uint32_t prefix, uintptr_t token, uint32_t epoch)
 {
-    uint64_t content = content_of(seen, prefix), key, counted;
-    entry *chosen = choose(row_of(seen->place)->ways, seen->place);
+    uint64_t content = content_of(at, prefix), key, counted;
+    entry *chosen = choose(row_of(at->instruction)->ways, at->instruction);
 
-    if (!content || seen->place & ~SSPY_CACHE_ADDRESS)
+    if (!content || at->instruction & ~SSPY_CACHE_ADDRESS)
         return;
     key = atomic_load_explicit(&chosen->key, memory_order_relaxed);
     counted = (key & ~SSPY_CACHE_ADDRESS) + SSPY_CACHE_ADDRESS + 1;
@@ -191,7 +191,7 @@ static void sspy_seen_put(const sspy_sight *seen, uint32_t prefix, uintptr_t tok
     atomic_store_explicit(&chosen->content, content, memory_order_relaxed);
     atomic_store_explicit(&chosen->made, (uint64_t)epoch << 32 | prefix, memory_order_relaxed);
     atomic_store_explicit(&chosen->token, token, memory_order_relaxed);
-    atomic_store_explicit(&chosen->key, counted | seen->place, memory_order_release);
+    atomic_store_explicit(&chosen->key, counted | at->instruction, memory_order_release);
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
@@ -300,26 +300,26 @@ static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust t
 
 uintptr_t sspy_token(PyCodeObject *code, int lasti, PyInterpreterState *interp)
 {
-    sspy_sight seen = {code, key_of(code, lasti, STACKSPLICE_TRUST_EXACT), interp};
+    code_place at = {code, key_of(code, lasti, STACKSPLICE_TRUST_EXACT), interp};
     uint32_t epoch = stacksplice_token_epoch();
-    uintptr_t token = seen.place ? sspy_seen_find(&seen) : 0;
+    uintptr_t token = at.instruction ? find_compared(&at) : 0;
     sspy_position position;
 
     if (token)
         return token;
     position = sspy_position_of(code, lasti);
-    if (make_token(code, &position, 0, STACKSPLICE_TRUST_EXACT, interp, &token) && seen.place)
-        sspy_seen_put(&seen, position.prefix, token, epoch);
+    if (make_token(code, &position, 0, STACKSPLICE_TRUST_EXACT, interp, &token) && at.instruction)
+        put_compared(&at, position.prefix, token, epoch);
     return token; /* make_token always sets one */
 }
 
 uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_trust trust)
 {
     PyInterpreterState *interp = PyInterpreterState_Get();
-    bool home = interp == atomic_load_explicit(&sspy_cache_home, memory_order_relaxed);
-    uintptr_t key = home ? key_of(code, lasti, trust) : 0;
+    bool is_watched = interp == atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed);
+    uintptr_t key = is_watched ? key_of(code, lasti, trust) : 0;
     uint32_t said = line > 0 ? (uint32_t)line : 0;
-    uint32_t epoch = home ? sspy_cache_renew() : 0;
+    uint32_t epoch = is_watched ? sspy_cache_renew() : 0;
     uintptr_t token = key ? sspy_cache_find(key, said) : 0;
     sspy_position position;
 

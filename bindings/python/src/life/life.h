@@ -70,7 +70,7 @@ struct sspy_state {
     PyObject *hresult_error;  /* the class HResultError */
     PyObject *back_types;     /* dict: builtin exception type -> its HResultError twin */
     PyObject *foreign;        /* dict: error object's address -> weak reference to its exception */
-    PyObject *told;           /* the same for exceptions that others made for an error */
+    PyObject *made_by_others; /* the same for exceptions that others made for an error */
     PyObject *hresult_key;    /* "hresult", interned */
     PyObject *asyncio_key;    /* "asyncio.events", interned */
     PyObject *running_loop_key;   /* "_get_running_loop", interned */

@@ -268,7 +268,7 @@ static void find_by_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *er
     PyObject *reference = key ? PyWeakref_NewRef(exc, NULL) : NULL;
 
     if (reference)
-        (void)PyDict_SetItem(state->told, key, reference);
+        (void)PyDict_SetItem(state->made_by_others, key, reference);
     PyErr_Clear();
     Py_XDECREF(reference);
     Py_XDECREF(key);

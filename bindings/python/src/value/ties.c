@@ -135,7 +135,7 @@ static void forget_foreign(sspy_ties *self)
 
     if (key) {
         forget_in(state->foreign, key, self);
-        forget_in(state->told, key, self);
+        forget_in(state->made_by_others, key, self);
     }
     Py_XDECREF(key);
     PyErr_Clear();
