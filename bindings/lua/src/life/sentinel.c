@@ -19,8 +19,6 @@
  */
 #include "life/hold.h"
 
-static const char sentinels_key;
-
 enum { CANARY = 1, SENTINEL = 2 };
 
 /* Ask our next function to tend the state. */
@@ -36,7 +34,8 @@ static void want_tending(ss_lua_state *state)
    +2, -] */
 static bool push_sentinel(lua_State *L, bool *table)
 {
-    *table = lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE;
+    ss_lua_push_table(L, SS_LUA_SENTINELS);
+    *table = lua_istable(L, -1);
     if (*table)
         return lua_rawgeti(L, -1, SENTINEL) == LUA_TTHREAD;
     lua_pushnil(L);
@@ -77,16 +76,12 @@ void ss_lua_push_new_sentinels(lua_State *L)
     lua_setmetatable(L, -2);
 }
 
-void ss_lua_keep_sentinels(lua_State *L)
-{
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &sentinels_key);
-}
-
 bool ss_lua_push_sentinels_metatable(lua_State *L)
 {
-    bool found =
-        lua_rawgetp(L, LUA_REGISTRYINDEX, &sentinels_key) == LUA_TTABLE && lua_getmetatable(L, -1);
+    bool found;
 
+    ss_lua_push_table(L, SS_LUA_SENTINELS);
+    found = lua_istable(L, -1) && lua_getmetatable(L, -1);
     lua_remove(L, found ? -2 : -1);
     return found;
 }

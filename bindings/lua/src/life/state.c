@@ -164,8 +164,6 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
         lua_pushvalue(L, -1);
         lua_setfield(L, LUA_REGISTRYINDEX, STATE_KEY);
     }
-    lua_getiuservalue(L, -1, SS_LUA_SENTINELS);
-    ss_lua_keep_sentinels(L);
     ss_lua_keep_tables(L);
     state = ss_lua_state_find(L);
     if (!state)

@@ -107,9 +107,8 @@ static inline bool ss_lua_state_is_tended(const ss_lua_state *state)
 
 /* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/
 
-/* Push a weak table for sentinels; make the one at the top this copy's. */
+/* Push a weak table for sentinels. */
 void ss_lua_push_new_sentinels(lua_State *L);
-void ss_lua_keep_sentinels(lua_State *L);
 
 /* Push the metatable of that table, which keeps what stands at its index 1 for all copies; pushes
    nothing and returns false in a state that this copy did not open. [-0, +(0|1), -], 2 slots */
@@ -127,16 +126,16 @@ void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
 
 /*
  * Tables of the state: exception -> value; value -> its hold, weak keys; error -> its error object,
- * weak values; objects that have holds, weak keys.
+ * weak values; objects that have holds, weak keys; sentinels, weak values.
  */
 enum {
     SS_LUA_PINS = 1,
     SS_LUA_TIED,
     SS_LUA_ERRORS,
     SS_LUA_HOLDERS,
-    SS_LUA_INTERRUPT, /* no table: the error object to raise again, or nil */
     SS_LUA_SENTINELS,
-    SS_LUA_TABLES = SS_LUA_SENTINELS
+    SS_LUA_INTERRUPT, /* no table: the error object to raise again, or nil */
+    SS_LUA_TABLES = SS_LUA_INTERRUPT
 };
 
 /* Push one. [-0, +1, -], 2 slots */
