@@ -60,8 +60,8 @@ typedef struct reader {
     uint32_t count, room;
     uint32_t nested;
     pending *waiting;
-    pending *numbered; /* those with a reference, of which NUMBERED_COUNT are */
-    uint32_t numbered_count;
+    const char *references[SS_REPORT_ERRORS_MAX];
+    uint32_t reference_count;
     stacksplice_told_problem *problem; /* or NULL */
     stacksplice_hresult result;
 } reader;
@@ -740,6 +740,18 @@ static bool read_object(reader *r, uint32_t at, const char *what, const ss_field
 
 /* ---- Errors ----------------------------------------------------------------------------------*/
 
+/* The same for equal references, as far as one report has that many errors. */
+static const char *identity_of(reader *r, const char *reference)
+{
+    for (uint32_t i = 0; reference && i < r->reference_count; i++) {
+        if (!strcmp(r->references[i], reference))
+            return r->references[i];
+    }
+    if (reference && r->reference_count < SS_COUNT_OF(r->references))
+        r->references[r->reference_count++] = reference;
+    return reference;
+}
+
 static bool read_error(reader *r, pending *p)
 {
     p->told.size = sizeof p->told;
@@ -754,35 +766,7 @@ static bool read_error(reader *r, pending *p)
         p->last->cause_above = 1;
         p->last->relation = relation_of(p->above);
     }
-    if (p->reference) {
-        p->told.identity = p->reference;
-        p->next = r->numbered;
-        r->numbered = p;
-        r->numbered_count++;
-    }
-    return true;
-}
-
-static int compare_references(const void *a, const void *b)
-{
-    return strcmp((*(pending *const *)a)->reference, (*(pending *const *)b)->reference);
-}
-
-/* Give errors with equal references one identity. */
-static bool identify(reader *r)
-{
-    pending **all = take(r, r->numbered_count, sizeof *all);
-    uint32_t count = 0;
-
-    if (!all)
-        return false;
-    for (pending *p = r->numbered; p; p = p->next)
-        all[count++] = p;
-    qsort(all, count, sizeof *all, compare_references);
-    for (uint32_t i = 1; i < count; i++) {
-        if (!compare_references(&all[i - 1], &all[i]))
-            all[i]->told.identity = all[i - 1]->told.identity;
-    }
+    p->told.identity = identity_of(r, p->reference);
     return true;
 }
 
@@ -795,7 +779,7 @@ static bool read_errors(reader *r)
         if (!read_error(r, next))
             return false;
     }
-    return identify(r);
+    return true;
 }
 
 static bool take_text(reader *r, const char *json, size_t length)
