@@ -39,7 +39,7 @@ typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_p
 sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged);
 
-/* The results of stack elements (entries.c). */
+/* The results of stack elements (show.c). */
 int sspy_kept_frames_traverse(sspy_state *state, visitproc visit, void *arg);
 void sspy_kept_frames_clear(sspy_state *state);
 
