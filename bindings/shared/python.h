@@ -15,12 +15,13 @@
 enum { SSPY_FRAME_GENERATOR = 1, SSPY_FRAME_OBJECT = 2, SSPY_FRAME_OF_C = 3 };
 /* Bytes of one code unit, in which first_traceable counts. */
 enum { SSPY_CODE_UNIT = 2 };
+/* The bits of what a frame has for its code that are no part of the pointer, from 3.13 on. */
+enum { SSPY_CODE_TAG = 7 };
 
 /* Offsets in bytes. */
 typedef struct sspy_layout {
     unsigned minor;
     bool cframe;           /* 3.11, 3.12: the chain's head is a _PyCFrame on the C stack */
-    bool entry_bit;        /* 3.11: a frame itself says that it began its activation */
     uint32_t interpreters; /* in the runtime */
     uint32_t interpreter_next, interpreter_threads, interpreter_id; /* in an interpreter */
     uint32_t interpreter_collecting, interpreter_modules;
@@ -31,8 +32,8 @@ typedef struct sspy_layout {
     uint32_t thread_ident;                  /* as threading has it */
     uint32_t thread_raised, thread_handled; /* exceptions: on its way, and a list of handled ones */
     uint32_t cframe_current, cframe_previous;
-    uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_is_entry;
-    uint64_t code_mask; /* the bits of frame_code that form the pointer */
+    uint32_t frame_code, frame_previous, frame_instruction, frame_owner;
+    uint32_t frame_is_entry; /* 3.11: it began its activation; 0: it does not say */
     uint32_t code_first_line, code_first_traceable; /* the second is 16 bytes before the code */
     uint32_t text_ascii, text_compact;              /* where the characters of a str begin */
     uint32_t frame_variables;                       /* of a function: one word each */

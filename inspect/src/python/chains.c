@@ -96,9 +96,9 @@ static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
         !ssi_read_word(address + l->frame_instruction, &seen->instruction) ||
         !ssi_read(address + l->frame_owner, &seen->owner, 1))
         return false;
-    if (l->entry_bit && !ssi_read(address + l->frame_is_entry, &seen->is_entry, 1))
+    if (l->frame_is_entry && !ssi_read(address + l->frame_is_entry, &seen->is_entry, 1))
         return false;
-    seen->code &= l->code_mask;
+    seen->code &= ~(uint64_t)SSPY_CODE_TAG;
     return true;
 }
 

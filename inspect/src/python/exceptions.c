@@ -33,7 +33,7 @@ static void add_frame(const reader *r, uint64_t entry)
     const sspy_layout *layout = r->codes->layout;
     uint64_t object = ssi_word(entry + SSPY_TRACEBACK_FRAME);
     uint64_t frame = object ? ssi_word(object + SSPY_FRAME_OBJECT_FRAME) : 0;
-    uint64_t code = frame ? ssi_word(frame + layout->frame_code) & layout->code_mask : 0;
+    uint64_t code = frame ? ssi_word(frame + layout->frame_code) & ~(uint64_t)SSPY_CODE_TAG : 0;
     const ssi_code *known = ssi_code_at(r->codes, code);
     ssi_frame shown = {.kind = SSI_SCRIPT, .language = "python", .traceback = true};
     int32_t instruction = 0;

@@ -50,7 +50,7 @@ PyCodeObject *sspy_frame_code(uintptr_t frame)
     if (owner >= SSPY_FRAME_OF_C)
         return NULL;
     code = (PyCodeObject *)(sspy_word(frame, sspy_layout_now()->frame_code) &
-                            sspy_layout_now()->code_mask);
+                            ~(uintptr_t)SSPY_CODE_TAG);
     if (!code || !PyCode_Check(code))
         return NULL;
     return sspy_has_begun(sspy_layout_now(), owner, (uintptr_t)code,

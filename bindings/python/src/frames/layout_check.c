@@ -56,7 +56,7 @@ static bool peek_frame(const check *c, uintptr_t frame, seen_frame *seen)
         !peek_word(c, frame, c->layout->frame_previous, &seen->previous) ||
         !peek(c, frame + c->layout->frame_owner, &seen->owner, 1))
         return false;
-    seen->code &= c->layout->code_mask;
+    seen->code &= ~(uintptr_t)SSPY_CODE_TAG;
     return true;
 }
 
