@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import ROOT, compile_c, core_library
+from building import ROOT, SHARED, compile_c, core_library
 
 PRICING = """\
 local M = {}
@@ -50,10 +50,10 @@ def compile_crossing(folder: Path) -> Path:
     if library is not None and library.exists():
         sources, objects = [], [str(library)]
     else:
-        sources, objects = sorted((lua / "src").rglob("*.c")), []
+        sources, objects = [*sorted((lua / "src").rglob("*.c")), SHARED / "lua.c"], []
     output = folder / f"crossing{sysconfig.get_config_var('EXT_SUFFIX')}"
-    includes = [f"-I{lua / 'include'}", f"-I{lua / 'src'}", "-D_GNU_SOURCE", "-shared", "-fPIC"]
-    includes += ["-pthread", "-Wl,-z,nodelete"]
+    includes = [f"-I{lua / 'include'}", f"-I{lua / 'src'}", f"-I{SHARED.parent}", "-D_GNU_SOURCE"]
+    includes += ["-shared", "-fPIC", "-pthread", "-Wl,-z,nodelete"]
     sources.insert(0, ROOT / "tests" / "host" / "crossing.c")
     compile_c(output, sources, *includes, *objects, *_lua_flags(), *core_library(), "-ldl", "-lm")
     (folder / "pricing.lua").write_text(PRICING)

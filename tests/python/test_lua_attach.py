@@ -126,5 +126,6 @@ def test_a_coroutine_that_is_suspended(lua) -> None:
     )
     file = sys.modules[type(lua).__module__].__file__
     address = int(suspended.split()[-1], 16)
+    coroutine = lua.eval("coroutine.create(print)")
     with pytest.raises(RuntimeError, match="suspended"):
-        _stacksplice._lupa_attach(address, address, None, file, {}, None)
+        _stacksplice._lupa_attach(address, address, coroutine, file, {}, None)
