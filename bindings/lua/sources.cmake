@@ -1,5 +1,6 @@
 # The sources of the Lua binding, for each target that is made of them.
 set(sources
+  ../shared/value_text.c
   src/life/hold.c
   src/life/sentinel.c
   src/life/shared.c

@@ -242,6 +242,7 @@ int main(int unused, char **arguments)
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
     ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
+                        .scripts.shows_secrets = has_option(arguments, "--served"),
                         .served.thread = thread ? (int)strtol(thread, NULL, 10) : 0,
                         .served.errors = has_option(arguments, "--errors"),
                         .served.scripts = has_option(arguments, "--scripts")};

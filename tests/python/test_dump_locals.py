@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import stacksplice
 from building import HERE, Resting, command
-from stacksplice import _stacksplice
-from stacksplice._tools.dump.values import _value, write_values
+from stacksplice._base.redaction import local_of
 from test_core import copy_of, damage
 from test_dump import PROGRAM, dumped, interpreters
+from test_locals import text_of_value
 
 # docs/reports.md
 VARIABLES, FRAMES = 20, 32
@@ -139,7 +140,8 @@ b"\\xff" * 201
 [[[]], [[[]]], [[[[]]]]]
 {"password": "hunter2", "a": {"api_key": [1, 2]}}
 [10 ** 98, -10 ** 300, 2 ** 30, 2 ** 59, 2 ** 60 - 1, -2 ** 61, 2 ** 332]
-[True, 1.5, 1e300, -0.0, 0.1]
+[True, 1.5, 1e300, -0.0, 0.1, 1e15, 1e16, 123456789012345.6, 0.0001, 0.00001, 2.0 ** 53 + 2]
+{10 ** 400: 1, 10 ** 401: 2}
 "a\\x85\\u2028\\U0010ffff"
 """.strip().splitlines()
 
@@ -149,11 +151,13 @@ def test_texts_are_those_of_reports():
     program = "def f():\n " + "\n ".join(lines) + "\n print(flush=True)\n input()\nf()"
     with Resting(sys.executable, "-c", program) as child:
         shown = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True, text=True)
-    document = json.loads(shown.stdout)
-    write_values(document)
-    found = locals_of(document)["f"]
-    for number, value in enumerate(VALUES):
-        assert found[f"v{number}"] == _stacksplice._value_text(eval(value)), value
+    found = locals_of(json.loads(shown.stdout))["f"]
+    stacksplice.install(locals=True)
+    try:
+        for number, value in enumerate(VALUES):
+            assert local_of("value", found[f"v{number}"]) == text_of_value(eval(value)), value
+    finally:
+        stacksplice.uninstall()
 
 
 PAGE = [["--html", "-"]] if importlib.util.find_spec("jinja2") else []
@@ -241,8 +245,3 @@ def copied(tmp_path_factory) -> Path:
 def test_damaged_values_do_no_harm(copied, tmp_path, seed):
     names = rb"in a cell|attribute|NUMBER|parameter"
     damage(copied, tmp_path, seed, "--locals", near=names, reach=30000)
-
-
-def test_keys_too_large_to_show_stay_different():
-    told = {"dict": [[{"int": None}, 1], [{"int": None}, 2]]}
-    assert list(_value(told).values()) == [1, 2]

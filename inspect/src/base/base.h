@@ -73,7 +73,8 @@ const char *ssi_text_format(const char *format, ...) __attribute__((format(print
 typedef struct ssi_written {
     char *bytes; /* owned */
     size_t length, room;
-    bool failed; /* without memory; it stays so */
+    bool failed;        /* without memory; it stays so */
+    bool shows_secrets; /* in the texts of values */
 } ssi_written;
 
 void ssi_write(ssi_written *to, const char *text);
@@ -81,23 +82,15 @@ void ssi_write_format(ssi_written *to, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* One character inside of a text. */
 void ssi_write_character(ssi_written *to, uint32_t character);
-/* Bytes of any kind as a text of hexadecimal digits, in quotes. */
-void ssi_write_hex(ssi_written *to, const void *bytes, size_t length);
-/* A value of which only the type is shown, and what stands for values that were left out. */
-void ssi_write_other(ssi_written *to, const char *type, uint64_t address);
-void ssi_write_left_out(ssi_written *to, bool is_pair);
+/* A text, in quotes; what is no UTF-8 becomes U+FFFD. */
+void ssi_write_text(ssi_written *to, const char *bytes, size_t length);
 
-/* How much of a process's variables is read: what reports show of them, and what tells that there
- * is more. */
+/* How much of a process's variables is read; of each value what its text shows. */
 
 enum {
-    SSI_SHOWN_FRAMES = 32,            /* of a thread, the innermost */
-    SSI_SHOWN_VARIABLES = 20,         /* of a frame */
-    SSI_SHOWN_ITEMS = 10 + 1,         /* of a container; the last one stands for all others */
-    SSI_SHOWN_DEPTH = 3,              /* of containers in containers */
-    SSI_SHOWN_VALUES = 256,           /* in one variable: no text of 500 bytes has more */
-    SSI_SHOWN_CHARACTERS = 16 * 1024, /* of a text, which are searched for secrets */
-    SSI_SHOWN_ALL_CHARACTERS = 4 * SSI_SHOWN_CHARACTERS /* of all texts in one variable */
+    SSI_SHOWN_FRAMES = 32,           /* of a thread, the innermost */
+    SSI_SHOWN_VARIABLES = 20,        /* of a frame */
+    SSI_SHOWN_CHARACTERS = 16 * 1024 /* of a text, which are searched for secrets */
 };
 
 #endif

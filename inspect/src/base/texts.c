@@ -1,8 +1,8 @@
 #include "base/base.h"
 
 #include "shared/utf8.h"
+#include "shared/value_text.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -133,30 +133,14 @@ void ssi_write_character(ssi_written *to, uint32_t character)
         put(to, bytes, sspy_put_utf8(character, bytes));
 }
 
-void ssi_write_hex(ssi_written *to, const void *bytes, size_t length)
+void ssi_write_text(ssi_written *to, const char *bytes, size_t length)
 {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *from = bytes;
-    char *place = extend(to, 2 * length + 2);
+    uint32_t c;
 
-    if (!place)
-        return;
-    *place++ = '"';
-    for (size_t i = 0; i < length; i++) {
-        *place++ = digits[from[i] >> 4];
-        *place++ = digits[from[i] & 15];
+    ssi_write(to, "\"");
+    for (size_t at = 0; at < length;) {
+        at += ss_value_character(bytes + at, length - at, &c);
+        ssi_write_character(to, c);
     }
-    *place = '"';
-}
-
-void ssi_write_other(ssi_written *to, const char *type, uint64_t address)
-{
-    ssi_write(to, "{\"type\":");
-    ssi_write_hex(to, type, strlen(type));
-    ssi_write_format(to, ",\"address\":%" PRIu64 "}", address);
-}
-
-void ssi_write_left_out(ssi_written *to, bool is_pair)
-{
-    ssi_write(to, is_pair ? "[{\"type\":null},{\"type\":null}]" : "{\"type\":null}");
+    ssi_write(to, "\"");
 }

@@ -1,8 +1,8 @@
 #include "lua/private.h"
 
 #include "base/base.h"
+#include "shared/value_text.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* ---- Which variables are in scope -------------------------------------------------------------*/
@@ -49,16 +49,6 @@ typedef struct variable {
     int place;
 } variable;
 
-/* Lua's own values have a name in parentheses. */
-static bool is_name(const char *text)
-{
-    if (!text || (!isalpha((unsigned char)*text) && *text != '_'))
-        return false;
-    while (isalnum((unsigned char)*text) || *text == '_')
-        text++;
-    return !*text;
-}
-
 static void remember(variable *found, int *count, const char *name, int place)
 {
     int i = 0;
@@ -85,7 +75,7 @@ static int find(const ssi_lua_layout *layout, const ssi_lua_call *call, variable
     for (int place = 1; place <= MAX_REGISTERS && (name = ssi_lua_next_variable(&all)); place++) {
         const char *text = ssi_lua_text(layout, name);
 
-        if (is_name(text))
+        if (text && ss_value_is_lua_name(text, strlen(text))) /* Lua's own are in parentheses */
             remember(found, &count, text, place);
     }
     return count;

@@ -1,8 +1,10 @@
 #include "lua/private.h"
 
 #include "base/base.h"
+#include "shared/value_text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Words and strings ------------------------------------------------------------------------*/
@@ -178,118 +180,136 @@ static bool table_next(lua_table *table, ssi_lua_value *key, ssi_lua_value *valu
 
 /* ---- Values -----------------------------------------------------------------------------------*/
 
-typedef struct writing {
+typedef struct reader {
     const ssi_lua_layout *layout;
-    ssi_written *to;
-    size_t values, text; /* so many may follow */
-} writing;
+    ss_value_text *to;
+} reader;
 
-/* By the number of the type. */
-static const char *const names[] = {"nil",   "boolean",  "userdata", "number", "string",
-                                    "table", "function", "userdata", "thread"};
+static void put_value(const reader *r, ssi_lua_value value);
 
-static void put_value(writing *w, ssi_lua_value value, int depth);
-
-static bool put_float(const writing *w, uint64_t bits)
+static bool is_string(ssi_lua_value value)
 {
-    double value;
+    int tag = value.tag & ~SSI_LUA_COLLECTED;
 
-    memcpy(&value, &bits, sizeof value);
-    ssi_write_format(w->to, "{\"float\":\"%a\"}", value);
-    return true;
+    return tag == SSI_LUA_TAG_SHORT || tag == SSI_LUA_TAG_LONG;
 }
 
-static bool put_string(writing *w, uint64_t address)
+static bool put_string(const reader *r, uint64_t address)
 {
     static char bytes[SSI_SHOWN_CHARACTERS];
-    int64_t length = bytes_of(w->layout, address, bytes, sizeof bytes);
+    int64_t length = bytes_of(r->layout, address, bytes, sizeof bytes);
 
-    if (length < 0 || (size_t)length > w->text)
-        return false;
-    w->text -= (size_t)length;
-    ssi_write(w->to, "{\"bytes\":");
-    ssi_write_hex(w->to, bytes, (size_t)length);
-    ssi_write(w->to, "}");
-    return true;
+    if (length >= 0)
+        ss_value_quoted(r->to, &ss_value_of_lua, bytes, (size_t)length, (uint64_t)length);
+    return length >= 0;
 }
 
-static void put_pairs(writing *w, lua_table *table, int depth)
+/* Write what is in front of the value of KEY; returns it if it is a string that can be read. */
+static const char *put_key(const reader *r, ssi_lua_value key)
+{
+    static char bytes[SSI_SHOWN_CHARACTERS + 1];
+    int64_t length = is_string(key) ? bytes_of(r->layout, key.bits, bytes, sizeof bytes - 1) : -1;
+
+    bytes[length < 0 ? 0 : length] = '\0';
+    if (length >= 0 && ss_value_is_lua_name(bytes, (size_t)length)) {
+        ss_value_put(r->to, bytes);
+    } else {
+        ss_value_put(r->to, "[");
+        put_value(r, key);
+        ss_value_put(r->to, "]");
+    }
+    ss_value_put(r->to, " = ");
+    return length < 0 ? NULL : bytes;
+}
+
+static void put_pairs(const reader *r, lua_table *table)
 {
     ssi_lua_value key, value;
-    int count = 0;
+    uint64_t in_sequence = 0;
 
-    while (count < SSI_SHOWN_ITEMS && table_next(table, &key, &value)) {
-        ssi_write(w->to, count++ ? "," : "");
-        if (depth > SSI_SHOWN_DEPTH) {
-            ssi_write_left_out(w->to, true);
+    while (table_next(table, &key, &value)) {
+        const char *name = NULL;
+
+        if (!ss_value_item(r->to))
             return;
-        }
-        ssi_write(w->to, "[");
-        put_value(w, key, depth);
-        ssi_write(w->to, ",");
-        put_value(w, value, depth);
-        ssi_write(w->to, "]");
+        if (key.tag == SSI_LUA_TAG_INTEGER && key.bits == in_sequence + 1)
+            in_sequence++;
+        else
+            name = put_key(r, key);
+        if (!name || !ss_value_secret(r->to, name, "\""))
+            put_value(r, value);
+        if (!ss_value_fits(r->to))
+            return;
     }
-    if (table->is_damaged) {
-        ssi_write(w->to, count ? "," : "");
-        ssi_write_left_out(w->to, true);
-    }
+    if (table->is_damaged)
+        ss_value_leave_out(r->to);
 }
 
-static bool put_table(writing *w, uint64_t address, int depth)
+static bool put_table(const reader *r, uint64_t address)
 {
     lua_table table;
 
-    if (!table_begin(&table, w->layout, address))
+    if (!table_begin(&table, r->layout, address))
         return false;
-    ssi_write(w->to, "{\"table\":[");
-    put_pairs(w, &table, depth + 1);
-    ssi_write(w->to, "]}");
+    ss_value_begin(r->to, "{");
+    put_pairs(r, &table);
+    ss_value_end(r->to, "}");
     return true;
 }
 
 /* False if nothing was written. */
-static bool put_plain(writing *w, ssi_lua_value value, int depth)
+static bool put_plain(const reader *r, ssi_lua_value value)
 {
+    char number[32];
+    double real;
+
     switch (value.tag & ~SSI_LUA_COLLECTED) {
     case SSI_LUA_TAG_INTEGER:
-        ssi_write_format(w->to, "%" PRId64, (int64_t)value.bits);
+        snprintf(number, sizeof number, "%" PRId64, (int64_t)value.bits);
+        ss_value_put(r->to, number);
         return true;
     case SSI_LUA_TAG_FLOAT:
-        return put_float(w, value.bits);
+        memcpy(&real, &value.bits, sizeof real);
+        ss_value_lua_float(r->to, real);
+        return true;
     case SSI_LUA_TAG_FALSE:
     case SSI_LUA_TAG_TRUE:
-        ssi_write(w->to, value.tag == SSI_LUA_TAG_TRUE ? "true" : "false");
+        ss_value_put(r->to, value.tag == SSI_LUA_TAG_TRUE ? "true" : "false");
         return true;
     case SSI_LUA_TAG_SHORT:
     case SSI_LUA_TAG_LONG:
-        return put_string(w, value.bits);
+        return put_string(r, value.bits);
     case SSI_LUA_TAG_TABLE:
-        return put_table(w, value.bits, depth);
+        return put_table(r, value.bits);
     default:
         if (value.tag & SSI_LUA_TYPE_BITS)
             return false;
-        ssi_write(w->to, "null");
+        ss_value_put(r->to, "nil");
         return true;
     }
 }
 
-static void put_value(writing *w, ssi_lua_value value, int depth)
+static void put_value(const reader *r, ssi_lua_value value)
 {
+    /* By the number of the type. */
+    static const char *const names[] = {"nil",   "boolean",  "userdata", "number", "string",
+                                        "table", "function", "userdata", "thread"};
     size_t type = value.tag & SSI_LUA_TYPE_BITS;
+    char object[64];
 
-    if (!w->values) {
-        ssi_write_left_out(w->to, false);
+    if (put_plain(r, value))
         return;
-    }
-    w->values--;
-    if (!put_plain(w, value, depth))
-        ssi_write_other(w->to, type < sizeof names / sizeof *names ? names[type] : "", value.bits);
+    snprintf(object, sizeof object, "<%s: %#" PRIx64 ">",
+             type < sizeof names / sizeof *names ? names[type] : "unreadable", value.bits);
+    ss_value_put(r->to, object);
 }
 
 void ssi_lua_value_write(const ssi_lua_layout *layout, ssi_lua_value value, ssi_written *to)
 {
-    writing w = {layout, to, SSI_SHOWN_VALUES, SSI_SHOWN_ALL_CHARACTERS};
+    ss_value_text text;
+    const reader r = {layout, &text};
 
-    put_value(&w, value, 0);
+    ss_value_text_init(&text, to->shows_secrets);
+    put_value(&r, value);
+    ssi_write_text(to, text.bytes, text.length);
 }

@@ -35,10 +35,7 @@ int32_t ssi_lua_number(uint64_t address);
 /* The string at ADDRESS, cut to a thousand bytes; NULL if it cannot be read. */
 const char *ssi_lua_text(const ssi_lua_layout *layout, uint64_t address);
 
-/*
- * A value of a target's Lua as JSON, from which texts for reports are made: nil, booleans and
- * integers as themselves, others as an object whose first member says what they are.
- */
+/* The text that reports have of a value of a target's Lua, as JSON. */
 
 void ssi_lua_value_write(const ssi_lua_layout *layout, ssi_lua_value value, ssi_written *to);
 

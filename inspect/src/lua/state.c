@@ -239,7 +239,7 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
 
 static const char *locals_of(reader *r, const ssi_lua_call *c)
 {
-    ssi_written written = {.bytes = NULL};
+    ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
 
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;

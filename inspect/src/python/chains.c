@@ -104,7 +104,7 @@ static bool read_frame(const reader *r, uint64_t address, seen_frame *seen)
 
 static const char *locals_of(reader *r, const seen_frame *seen)
 {
-    ssi_written written = {.bytes = NULL};
+    ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
 
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -71,11 +72,40 @@ static void add_traceback(const reader *r, uint64_t entry)
         add_frame(r, entries[--count]);
 }
 
+/* As str() has the argument at ADDRESS. */
+static void write_argument(const reader *r, uint64_t address, ssi_written *to)
+{
+    char type[SSI_PYTHON_TYPE_ROOM];
+    ssi_python_characters text;
+
+    if (ssi_python_kind_of(address, type) == SSI_PYTHON_STR &&
+        ssi_python_characters_of(r->codes->layout, address, &text))
+        ssi_python_write_characters(&text, to);
+    else
+        ssi_python_value(r->codes->layout, address, to);
+}
+
+/* What decides the message: the arguments' number, the first two, and the text of the only one, or
+   of all. */
 static const char *arguments_of(const reader *r, uint64_t exception)
 {
-    ssi_written written = {.bytes = NULL};
+    ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
+    uint64_t all = ssi_word(exception + SSPY_EXCEPTION_ARGS), key, value, first = 0;
+    char type[SSI_PYTHON_TYPE_ROOM];
+    ssi_python_items items;
 
-    ssi_python_value(r->codes->layout, ssi_word(exception + SSPY_EXCEPTION_ARGS), &written);
+    if (ssi_python_kind_of(all, type) != SSI_PYTHON_TUPLE ||
+        !ssi_python_items_begin(&items, r->codes->layout, SSI_PYTHON_TUPLE, all))
+        return NULL;
+    ssi_write_format(&written, "{\"count\":%" PRIu64 ",\"each\":[", items.count);
+    while (items.at < 2 && ssi_python_items_next(&items, &key, &value)) {
+        ssi_write(&written, first ? "," : "");
+        write_argument(r, value, &written);
+        first = first ? first : value;
+    }
+    ssi_write(&written, "],\"value\":");
+    ssi_python_value(r->codes->layout, items.count == 1 ? first : all, &written);
+    ssi_write(&written, "}");
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 

@@ -47,10 +47,9 @@ static void add(writing *w, uint64_t name, uint64_t value)
 
     if (!ssi_python_characters_of(w->layout, name, &text) || !is_name(&text))
         return;
-    ssi_write(w->to, w->count++ ? ",\"" : "\"");
-    for (size_t i = 0; i < text.count; i++)
-        ssi_write_character(w->to, ssi_python_character(&text, i));
-    ssi_write(w->to, "\":");
+    ssi_write(w->to, w->count++ ? "," : "");
+    ssi_python_write_characters(&text, w->to);
+    ssi_write(w->to, ":");
     ssi_python_value(w->layout, value, w->to);
 }
 

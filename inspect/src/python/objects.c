@@ -30,6 +30,14 @@ uint32_t ssi_python_character(const ssi_python_characters *of, size_t at)
     return four;
 }
 
+void ssi_python_write_characters(const ssi_python_characters *text, ssi_written *to)
+{
+    ssi_write(to, "\"");
+    for (size_t i = 0; i < text->count; i++)
+        ssi_write_character(to, ssi_python_character(text, i));
+    ssi_write(to, "\"");
+}
+
 bool ssi_python_characters_of(const sspy_layout *layout, uint64_t address,
                               ssi_python_characters *out)
 {

@@ -42,6 +42,8 @@ typedef struct ssi_python_characters {
 bool ssi_python_characters_of(const sspy_layout *layout, uint64_t address,
                               ssi_python_characters *out);
 uint32_t ssi_python_character(const ssi_python_characters *of, size_t at);
+/* Write the whole as JSON. */
+void ssi_python_write_characters(const ssi_python_characters *text, ssi_written *to);
 
 /* Whether the str at ADDRESS is TEXT, which is short and ASCII. */
 bool ssi_python_text_is(const sspy_layout *layout, uint64_t address, const char *text);
@@ -74,13 +76,9 @@ bool ssi_python_attributes_begin(ssi_python_items *items, const sspy_layout *lay
    be read: then IS_DAMAGED. */
 bool ssi_python_items_next(ssi_python_items *items, uint64_t *key, uint64_t *value);
 
-/*
- * A value of a target as JSON, from which texts for reports are made: None, True, False, and small
- * numbers and texts as themselves, others as an object whose one member says what they are.
- */
-
 /* The int at ADDRESS, if it is one of at most 60 bits and not negative. */
 bool ssi_python_number(const sspy_layout *layout, uint64_t address, uint64_t *out);
+/* Write the text that reports have of a value of a target, as JSON. */
 void ssi_python_value(const sspy_layout *layout, uint64_t address, ssi_written *to);
 
 /* The local variables of a frame of a target. */

@@ -97,6 +97,7 @@ typedef struct ssi_scripts {
     const char *notes[16]; /* what cannot be had of the whole process */
     size_t note_count;
     bool with_locals;    /* local variables are wanted */
+    bool shows_secrets;  /* in texts of values, as debuggers do */
     size_t locals_bytes; /* of all that were read */
 } ssi_scripts;
 

@@ -1,9 +1,8 @@
 /* The message, type and HRESULT of a value, and the exception made from it. */
-#include "value/gather.h"
 #include "value/locals.h"
+#include "value/safe_text.h"
 #include "value/value.h"
 
-#include <ctype.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdint.h>
@@ -21,7 +20,7 @@
  * allocates in Lua.
  */
 
-enum { MOST_FIELDS = 24, MOST_BYTES = 160 };
+enum { MOST_FIELDS = 24 };
 
 /* The fields that have a name, each written as one text that ends with NUL. */
 typedef struct named {
@@ -36,69 +35,22 @@ static void add(ss_lua_gathered *out, const char *text)
     (void)ss_lua_gather(text, strlen(text), out);
 }
 
-/* A text as Lua source has it, on one line; cut at the start of a character of UTF-8. */
-static void add_quoted(ss_lua_gathered *out, const char *text, size_t length)
-{
-    size_t shown = length < MOST_BYTES ? length : MOST_BYTES;
-    char escape[8];
-
-    while (shown < length && shown > 0 && ((unsigned char)text[shown] & 0xC0) == 0x80)
-        shown--;
-    add(out, "\"");
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char c = (unsigned char)text[i];
-
-        if (c == '\n')
-            add(out, "\\n");
-        else if (c < ' ' || c == 127) {
-            (void)snprintf(escape, sizeof escape, "\\%03u", (unsigned)c);
-            add(out, escape);
-        } else {
-            if (c == '"' || c == '\\')
-                add(out, "\\");
-            (void)ss_lua_gather(text + i, 1, out);
-        }
-    }
-    add(out, shown < length ? "...\"" : "\"");
-}
-
 /* The value at INDEX; a table, a function and the like by their type alone: an address would be
    another one in each run. */
 static void add_value(lua_State *L, int index, ss_lua_gathered *out)
 {
-    char number[48];
-    const char *text;
-    size_t length;
+    int type = lua_type(L, index);
+    ss_value_text text;
 
-    switch (lua_type(L, index)) {
-    case LUA_TSTRING:
-        text = lua_tolstring(L, index, &length);
-        add_quoted(out, text, length);
-        return;
-    case LUA_TNUMBER:
-        if (lua_isinteger(L, index))
-            (void)snprintf(number, sizeof number, "%lld", (long long)lua_tointeger(L, index));
-        else
-            (void)snprintf(number, sizeof number, "%.14g", (double)lua_tonumber(L, index));
-        add(out, number);
-        return;
-    case LUA_TBOOLEAN:
-        add(out, lua_toboolean(L, index) ? "true" : "false");
-        return;
-    case LUA_TTABLE:
+    if (type == LUA_TTABLE) {
         add(out, "{...}");
-        return;
-    default:
-        add(out, luaL_typename(L, index));
+    } else if (type > LUA_TTABLE || type == LUA_TLIGHTUSERDATA) {
+        add(out, lua_typename(L, type));
+    } else {
+        ss_value_text_init(&text, true);
+        ss_lua_safe_text(L, index, &text);
+        (void)ss_lua_gather(text.bytes, text.length, out);
     }
-}
-
-static bool is_name(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)text[i]) && text[i] != '_')
-            return false;
-    return length > 0 && length <= MOST_BYTES && !isdigit((unsigned char)text[0]);
 }
 
 static void add_key(lua_State *L, int index, ss_lua_gathered *out)
@@ -106,7 +58,7 @@ static void add_key(lua_State *L, int index, ss_lua_gathered *out)
     size_t length;
     const char *text = lua_type(L, index) == LUA_TSTRING ? lua_tolstring(L, index, &length) : NULL;
 
-    if (text && is_name(text, length)) {
+    if (text && ss_value_is_lua_name(text, length)) {
         add(out, text);
         return;
     }

@@ -44,15 +44,16 @@ static void add(ss_lua_locals *locals, uint32_t begin, uint32_t element, const c
                 lua_State *L)
 {
     stacksplice_kept_local *place = place_of(locals, begin, name);
-    size_t before = locals->texts.length;
+    ss_value_text text;
 
     if (!place)
         return;
-    ss_lua_safe_text(L, -1, &locals->texts);
+    ss_value_text_init(&text, false);
+    ss_lua_safe_text(L, -1, &text);
     place->element = element;
     place->local.name = name;
-    place->local.value =
-        (stacksplice_told_text){(const char *)before, locals->texts.length - before};
+    place->local.value = (stacksplice_told_text){(const char *)locals->texts.length, text.length};
+    (void)ss_lua_gather(text.bytes, text.length, &locals->texts);
 }
 
 static int by_name(const void *left, const void *right)

@@ -73,7 +73,6 @@ PyObject *sspy_places(PyObject *module, PyObject *traceback);
 
 /* locals.c: whether reports show local variables */
 PyObject *sspy_show_locals(PyObject *module, PyObject *wanted);
-PyObject *sspy_value_text(PyObject *module, PyObject *value);
 
 /* redaction.c */
 PyObject *sspy_set_redaction(PyObject *module, PyObject *arguments);

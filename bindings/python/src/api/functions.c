@@ -93,7 +93,6 @@ PyMethodDef sspy_functions[] = {
     {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_show_locals", sspy_show_locals, METH_O, NULL},
-    {"_value_text", sspy_value_text, METH_O, NULL},
     {"_places", sspy_places, METH_O, NULL},
     {"_format_told", sspy_format_told, METH_VARARGS, NULL},
     {"_format_told_for_sentry", sspy_format_told_for_sentry, METH_O, NULL},

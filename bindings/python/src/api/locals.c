@@ -6,7 +6,6 @@
 #include "api/api.h"
 #include "lupa/lupa.h"
 #include "stack/variables.h"
-#include "value/safe_text.h"
 
 /* The innermost entries of a traceback, each frame once: the last is the innermost. */
 typedef struct innermost {
@@ -114,11 +113,4 @@ PyObject *sspy_show_locals(PyObject *module, PyObject *wanted)
     state->shows_locals = shows;
     sspy_lua_show_locals(shows);
     Py_RETURN_NONE;
-}
-
-/* The text that reports have of VALUE. */
-PyObject *sspy_value_text(PyObject *module, PyObject *value)
-{
-    (void)module;
-    return sspy_safe_text(value);
 }

@@ -3,37 +3,19 @@
  * no property.  Values of exactly the builtin types are written as Python writes them, others as
  * their type in <>.
  *
- * Memory for these texts may start the garbage collector, and that may run finalizers.  So each
- * item is held while it is written, and sizes are read anew.
+ * Objects that are made for these texts may start the garbage collector, and that may run
+ * finalizers.  So each item is held while it is written, and sizes are read anew.
  */
 #include "value/safe_text.h"
 
 #include "life/text.h"
+#include "shared/value_text.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <stacksplice/redact.h>
-
-enum {
-    BRACKETS = 8,        /* bytes to leave for what closes a container */
-    SEARCHED = 16 * 1024 /* characters of a long text that are searched for secrets */
-};
 static const double LARGE = 1e100; /* larger numbers are not written out */
 
-typedef sspy_text_buffer buffer;
-
-/* These functions return nonzero with an exception. */
-static int put_value(buffer *to, PyObject *value, int depth, size_t most);
-
-static int put(buffer *to, const char *text)
-{
-    if (!sspy_text_append(text, strlen(text), to))
-        return 0;
-    PyErr_NoMemory();
-    return -1;
-}
+static void put_value(ss_value_text *to, PyObject *value);
 
 static bool is_text(PyObject *value)
 {
@@ -54,260 +36,179 @@ bool sspy_is_plain(PyObject *value)
 
 /* ---- Numbers and texts ------------------------------------------------------------------------*/
 
-/* Append TEXT, which is released; it may be NULL, with an exception. */
-static int put_text(buffer *to, PyObject *text)
+/* TEXT, which may be NULL with an exception, is what Python made: "..." without memory. */
+static void put_made(ss_value_text *to, const char *text)
 {
-    Py_ssize_t length;
-    const char *utf8 = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
-    int failed = !utf8;
-
-    if (utf8 && sspy_text_append(utf8, (size_t)length, to)) {
-        PyErr_NoMemory();
-        failed = -1;
-    }
-    Py_XDECREF(text);
-    return failed;
+    ss_value_put(to, text ? text : "...");
+    PyErr_Clear();
 }
 
-static int put_int(buffer *to, PyObject *value)
+static void put_int(ss_value_text *to, PyObject *value)
 {
     double size = PyLong_AsDouble(value);
+    bool is_large = PyErr_Occurred() || fabs(size) >= LARGE;
+    PyObject *text = is_large ? NULL : PyObject_Repr(value);
 
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        size = INFINITY;
-    }
-    return fabs(size) < LARGE ? put_text(to, PyObject_Repr(value)) : put(to, "<int, very large>");
+    PyErr_Clear();
+    put_made(to, is_large ? "<int, very large>" : text ? PyUnicode_AsUTF8(text) : NULL);
+    Py_XDECREF(text);
 }
 
-static int put_float(buffer *to, double value)
+static void put_float(ss_value_text *to, double value)
 {
     char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
-    int failed = text ? put(to, text) : -1;
 
+    put_made(to, text);
     PyMem_Free(text);
-    return failed;
 }
 
-/* TEXT without its secrets.  Of a text that is cut afterwards no other could be found. */
-static PyObject *redacted(PyObject *text)
+static size_t escape(uint32_t c, char out[SS_VALUE_ESCAPED])
 {
-    buffer found = {NULL, 0, 0};
-    PyObject *bytes = text ? sspy_utf8_from_text(text) : NULL, *result = NULL;
+    return c >= 0x80 && Py_UNICODE_ISPRINTABLE(c) ? 0 : ss_value_python_escape(c, out);
+}
 
-    if (bytes &&
-        stacksplice_redact_by_rules(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
-                                    STACKSPLICE_TEXT_LOCAL, sspy_text_append, &found) == S_OK)
-        result = sspy_text_from_utf8(found.text ? found.text : "", found.length);
-    else if (bytes)
-        PyErr_NoMemory();
-    free(found.text);
+static void put_str(ss_value_text *to, PyObject *value)
+{
+    static const ss_value_quoting quoting = {
+        .before = "", .quote = '\'', .other = '"', .escape = escape};
+    PyObject *part = PyUnicode_Substring(value, 0, SS_VALUE_SEARCHED);
+    PyObject *bytes = part ? sspy_utf8_from_text(part) : NULL;
+
+    if (bytes)
+        ss_value_quoted(to, &quoting, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
+                        (uint64_t)PyUnicode_GET_LENGTH(value));
+    else
+        put_made(to, NULL);
     Py_XDECREF(bytes);
-    Py_XDECREF(text);
-    return result;
-}
-
-/* The beginning of VALUE, a str. */
-static PyObject *beginning_of_str(PyObject *value)
-{
-    PyObject *text = redacted(PyUnicode_Substring(value, 0, SEARCHED));
-    PyObject *part = text ? PyUnicode_Substring(text, 0, SSPY_LOCAL_CHARACTERS) : NULL;
-
-    Py_XDECREF(text);
-    return part;
-}
-
-/* The beginning of VALUE, bytes: each is a character of Latin-1, as far as rules can tell. */
-static PyObject *beginning_of_bytes(PyObject *value)
-{
-    Py_ssize_t size = PyBytes_GET_SIZE(value);
-    PyObject *text = redacted(
-        PyUnicode_DecodeLatin1(PyBytes_AS_STRING(value), size < SEARCHED ? size : SEARCHED, NULL));
-    PyObject *part = text ? PyUnicode_Substring(text, 0, SSPY_LOCAL_CHARACTERS) : NULL;
-    PyObject *bytes = part ? PyUnicode_AsEncodedString(part, "latin-1", "replace") : NULL;
-
-    Py_XDECREF(text);
     Py_XDECREF(part);
-    return bytes;
-}
-
-static int put_quoted(buffer *to, PyObject *value)
-{
-    bool is_str = PyUnicode_CheckExact(value);
-    Py_ssize_t length = is_str ? PyUnicode_GET_LENGTH(value) : PyBytes_GET_SIZE(value);
-    PyObject *part;
-    int failed;
-
-    if (length <= SSPY_LOCAL_CHARACTERS)
-        return put_text(to, PyObject_Repr(value));
-    part = is_str ? beginning_of_str(value) : beginning_of_bytes(value);
-    failed = !part || put_text(to, PyObject_Repr(part)) || put(to, "...");
-    Py_XDECREF(part);
-    return failed;
 }
 
 /* ---- Containers -------------------------------------------------------------------------------*/
 
-/* A container while its items are written. */
-typedef struct items {
-    buffer *to;
-    int depth;   /* of the items */
-    size_t most; /* bytes in TO before the end of the last item */
-    Py_ssize_t count;
-    bool is_full;
-} items;
-
-/* Write what "..." stands for: all items that do not fit, whole. */
-static int leave_out(items *of, size_t back_to)
+/* Write an item, which is released; KEY is NULL, or that of a dict.  False: no more are written. */
+static bool put_item(ss_value_text *to, PyObject *key, PyObject *value)
 {
-    of->is_full = true;
-    of->to->length = back_to;
-    return put(of->to, of->count ? ", ..." : "...");
-}
+    bool goes_on = ss_value_item(to);
 
-/* KEY is NULL, or that of a dict.  Both are held by the caller. */
-static int put_item(items *of, PyObject *key, PyObject *value)
-{
-    size_t before = of->to->length;
-    const char *name = NULL, *secret = NULL;
+    if (goes_on) {
+        const char *name = key && PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : NULL;
 
-    if (of->count == SSPY_LOCAL_ITEMS)
-        return leave_out(of, before);
-    if ((of->count && put(of->to, ", ")) ||
-        (key && (put_value(of->to, key, of->depth, of->most) || put(of->to, ": "))))
-        return -1;
-    if (key && PyUnicode_CheckExact(key))
-        name = PyUnicode_AsUTF8(key);
-    if (name)
-        secret = stacksplice_redact_name(name);
-    PyErr_Clear(); /* a key with surrogates is no name */
-    if (secret ? put(of->to, "'[redacted: ") || put(of->to, secret) || put(of->to, "]'")
-               : put_value(of->to, value, of->depth, of->most))
-        return -1;
-    if (of->to->length > of->most)
-        return leave_out(of, before);
-    of->count++;
-    return 0;
-}
-
-static int put_sequence(items *of, PyObject *value)
-{
-    int failed = 0;
-
-    for (Py_ssize_t i = 0; !failed && !of->is_full && i < Py_SIZE(value); i++) {
-        PyObject *item = Py_NewRef(PyList_CheckExact(value) ? PyList_GET_ITEM(value, i)
-                                                            : PyTuple_GET_ITEM(value, i));
-
-        failed = put_item(of, NULL, item);
-        Py_DECREF(item);
+        PyErr_Clear(); /* a key with surrogates is no name */
+        if (key)
+            put_value(to, key);
+        ss_value_put(to, key ? ": " : "");
+        if (!name || !ss_value_secret(to, name, "'"))
+            put_value(to, value);
+        goes_on = ss_value_fits(to);
     }
-    return failed;
+    Py_XDECREF(key);
+    Py_DECREF(value);
+    return goes_on;
 }
 
-static int put_dict(items *of, PyObject *value)
+static void put_sequence(ss_value_text *to, PyObject *value)
+{
+    bool is_list = PyList_CheckExact(value);
+
+    for (Py_ssize_t i = 0; i < Py_SIZE(value); i++) {
+        PyObject *item = is_list ? PyList_GET_ITEM(value, i) : PyTuple_GET_ITEM(value, i);
+
+        if (!put_item(to, NULL, Py_NewRef(item)))
+            return;
+    }
+}
+
+static void put_dict(ss_value_text *to, PyObject *value)
 {
     PyObject *key, *item;
     Py_ssize_t at = 0;
-    int failed = 0;
 
-    while (!failed && !of->is_full && PyDict_Next(value, &at, &key, &item)) {
+    while (PyDict_Next(value, &at, &key, &item)) {
         Py_INCREF(key);
         Py_INCREF(item);
-        failed = put_item(of, key, item);
-        Py_DECREF(key);
-        Py_DECREF(item);
+        if (!put_item(to, key, item))
+            return;
     }
-    return failed;
 }
 
-static int put_set(items *of, PyObject *value)
+static void put_set(ss_value_text *to, PyObject *value)
 {
     PyObject *iterator = PyObject_GetIter(value), *item = NULL;
-    int failed = !iterator;
 
-    while (!failed && !of->is_full && (item = PyIter_Next(iterator)) != NULL) {
-        failed = put_item(of, NULL, item);
-        Py_DECREF(item);
-    }
+    while (iterator && (item = PyIter_Next(iterator)) != NULL && put_item(to, NULL, item))
+        ;
     Py_XDECREF(iterator);
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
-        PyErr_Clear(); /* a finalizer changed it */
-        failed = leave_out(of, of->to->length);
+    if (PyErr_Occurred()) { /* a finalizer changed it */
+        PyErr_Clear();
+        ss_value_leave_out(to);
     }
-    return failed || PyErr_Occurred() ? -1 : 0;
 }
 
-static Py_ssize_t size_of(PyObject *container)
+static void put_tuple(ss_value_text *to, PyObject *value)
 {
-    if (PyDict_CheckExact(container))
-        return PyDict_GET_SIZE(container);
-    return PyAnySet_CheckExact(container) ? PySet_GET_SIZE(container) : Py_SIZE(container);
+    ss_value_begin(to, "(");
+    put_sequence(to, value);
+    ss_value_end(to, Py_SIZE(value) == 1 && ss_value_count(to) ? ",)" : ")");
 }
 
-static int put_items(buffer *to, PyObject *value, int depth, size_t most, const char *ends)
+static void put_container(ss_value_text *to, PyObject *value)
 {
-    items of = {to, depth + 1, most - BRACKETS, 0, false};
-    int failed = sspy_text_append(ends, 1, to);
+    bool is_frozen = PyFrozenSet_CheckExact(value);
 
-    if (failed)
-        PyErr_NoMemory();
-    else if (depth == SSPY_LOCAL_DEPTH && size_of(value))
-        failed = leave_out(&of, to->length);
-    else if (PyDict_CheckExact(value))
-        failed = put_dict(&of, value);
-    else if (PyAnySet_CheckExact(value))
-        failed = put_set(&of, value);
-    else
-        failed = put_sequence(&of, value);
-    if (!failed && PyTuple_CheckExact(value) && Py_SIZE(value) == 1 && !of.is_full)
-        failed = put(to, ",");
-    return failed || put(to, ends + 1) ? -1 : 0;
-}
-
-static int put_container(buffer *to, PyObject *value, int depth, size_t most)
-{
-    if (PyAnySet_CheckExact(value) && !size_of(value))
-        return put(to, PySet_CheckExact(value) ? "set()" : "frozenset()");
-    if (PyFrozenSet_CheckExact(value))
-        return put(to, "frozenset(") || put_items(to, value, depth, most, "{})") ? -1 : 0;
-    return put_items(to, value, depth, most,
-                     PyList_CheckExact(value)    ? "[]"
-                     : PyTuple_CheckExact(value) ? "()"
-                                                 : "{}");
+    if (PyTuple_CheckExact(value)) {
+        put_tuple(to, value);
+    } else if (PyList_CheckExact(value)) {
+        ss_value_begin(to, "[");
+        put_sequence(to, value);
+        ss_value_end(to, "]");
+    } else if (PyDict_CheckExact(value)) {
+        ss_value_begin(to, "{");
+        put_dict(to, value);
+        ss_value_end(to, "}");
+    } else if (PySet_GET_SIZE(value)) {
+        ss_value_begin(to, is_frozen ? "frozenset({" : "{");
+        put_set(to, value);
+        ss_value_end(to, is_frozen ? "})" : "}");
+    } else {
+        ss_value_put(to, is_frozen ? "frozenset()" : "set()");
+    }
 }
 
 /* ---- Values -----------------------------------------------------------------------------------*/
 
-static int put_type(buffer *to, PyObject *value)
+static void put_type(ss_value_text *to, const char *name)
 {
-    char text[SSPY_LOCAL_TYPE + 1];
-
-    snprintf(text, sizeof text, "%s", Py_TYPE(value)->tp_name);
-    return put(to, "<") || put(to, text) || put(to, ">") ? -1 : 0;
+    ss_value_put(to, "<");
+    ss_value_put_bytes(to, name, strnlen(name, SS_VALUE_TYPE));
+    ss_value_put(to, ">");
 }
 
-static int put_value(buffer *to, PyObject *value, int depth, size_t most)
+static void put_value(ss_value_text *to, PyObject *value)
 {
     if (value == Py_None)
-        return put(to, "None");
-    if (PyBool_Check(value))
-        return put(to, value == Py_True ? "True" : "False");
-    if (PyLong_CheckExact(value))
-        return put_int(to, value);
-    if (PyFloat_CheckExact(value))
-        return put_float(to, PyFloat_AS_DOUBLE(value));
-    if (is_text(value))
-        return put_quoted(to, value);
-    return is_container(value) ? put_container(to, value, depth, most) : put_type(to, value);
+        ss_value_put(to, "None");
+    else if (PyBool_Check(value))
+        ss_value_put(to, value == Py_True ? "True" : "False");
+    else if (PyLong_CheckExact(value))
+        put_int(to, value);
+    else if (PyFloat_CheckExact(value))
+        put_float(to, PyFloat_AS_DOUBLE(value));
+    else if (PyUnicode_CheckExact(value))
+        put_str(to, value);
+    else if (PyBytes_CheckExact(value))
+        ss_value_quoted(to, &ss_value_of_python_bytes, PyBytes_AS_STRING(value),
+                        (size_t)PyBytes_GET_SIZE(value), (uint64_t)PyBytes_GET_SIZE(value));
+    else if (is_container(value))
+        put_container(to, value);
+    else
+        put_type(to, Py_TYPE(value)->tp_name);
 }
 
 PyObject *sspy_safe_text(PyObject *value)
 {
-    buffer to = {NULL, 0, 0};
-    PyObject *text = NULL;
+    ss_value_text text;
 
-    if (!put_value(&to, value, 0, SSPY_LOCAL_BYTES))
-        text = sspy_text_from_utf8(to.text ? to.text : "", to.length);
-    free(to.text);
-    return text;
+    ss_value_text_init(&text, false);
+    put_value(&text, value);
+    return sspy_text_from_utf8(text.bytes, text.length);
 }

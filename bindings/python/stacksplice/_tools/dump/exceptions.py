@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from ... import _stacksplice
 from ..._errors.info import ErrorInfo
-from .values import _value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,20 +17,16 @@ HEADINGS = {
 _E_FAIL = -0x7FFFBFFB  # what the text of an exception does not show
 
 
-def _message(type_name: str, told: Any) -> str:
+def _message(type_name: str, told: dict[str, Any] | None) -> str:
     """What str() of an exception with these arguments says, as far as they alone decide it."""
-    arguments = _value(told)
-    if not isinstance(arguments, tuple):
+    if not told or not told["count"]:
         return ""
     builtin = getattr(builtins, type_name, None)
     kind = builtin if isinstance(builtin, type) else Exception
-    if issubclass(kind, OSError) and len(arguments) == 2 and isinstance(arguments[1], str):
-        return f"[Errno {arguments[0]}] {arguments[1]}"
-    if len(arguments) != 1:
-        return str(_stacksplice._value_text(arguments)) if arguments else ""
-    if isinstance(arguments[0], str) and not issubclass(kind, KeyError):
-        return arguments[0]
-    return str(_stacksplice._value_text(arguments[0]))
+    if issubclass(kind, OSError) and told["count"] == 2:
+        return "[Errno {}] {}".format(*told["each"])
+    is_plain = told["count"] == 1 and not issubclass(kind, KeyError)
+    return str(told["each"][0] if is_plain else told["value"])
 
 
 def write_messages(document: dict[str, Any]) -> None:

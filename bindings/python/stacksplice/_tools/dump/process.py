@@ -17,7 +17,6 @@ from .exceptions import text_of_exceptions, write_messages
 from .files import Files, files_of, written_at
 from .sources import add_sources
 from .text import facts, heading, lines_of, title
-from .values import write_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +49,10 @@ def inspect(*arguments: str) -> dict[str, Any]:
     if done.returncode:
         raise Refused(done.stderr.decode(errors="replace").strip())
     document: dict[str, Any] = json.loads(done.stdout)
-    write_values(document)
+    for thread in document["threads"]:
+        for frame in thread["stack"]:
+            if "locals" in frame:
+                frame["locals"] = dict(sorted(frame["locals"].items()))
     write_messages(document)
     return document
 
