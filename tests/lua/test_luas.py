@@ -169,7 +169,7 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
 
 
 SUPPORT = HERE.parent / "support"
-HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", SUPPORT]
+HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", ROOT / "bindings", SUPPORT]
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
 
 
