@@ -96,8 +96,8 @@ class _Event:
             self._event.setdefault("fingerprint", ours["fingerprint"])
             self._add_images(ours)
             return
-        for inner in all_of(exc)[1:]:
-            info = _stacksplice.error_info(inner)
+        for inner in all_of(exc):
+            info = _stacksplice.error_info(inner) if inner is not exc else None
             if info is not None:
                 ours = event(info)
                 self._value(ours["exception"]["values"][-1], keep_place=True, came=info.process is not None)

@@ -14,6 +14,7 @@ from .._base.lines import limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .info import ErrorInfo
@@ -48,15 +49,15 @@ def _inside(exc: BaseException) -> list[BaseException]:
     return [inner for inner in found if isinstance(inner, BaseException)]
 
 
-def all_of(exc: BaseException) -> list[BaseException]:
+def all_of(exc: BaseException) -> Iterator[BaseException]:
     """EXC, then what a traceback shows with it, each once."""
     found, seen = [exc], {id(exc)}
     for one in found:  # which grows during the loop
+        yield one
         for inner in _inside(one):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 found.append(inner)
-    return found
 
 
 def story_of(exc: BaseException) -> ErrorInfo | None:
