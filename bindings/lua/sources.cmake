@@ -38,7 +38,6 @@ set(sources
   src/value/leave.c
   src/value/locals.c
   src/value/read.c
-  src/value/read_scalar.c
   src/value/redact.c
   src/value/safe_text.c
   src/value/ties.c

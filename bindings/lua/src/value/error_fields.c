@@ -36,7 +36,7 @@ static int error_json(lua_State *L)
    m] */
 static bool push_type_name(lua_State *L, IUnknown *error)
 {
-    ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "type");
+    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "type");
     if (!lua_isnil(L, -1))
         return true;
     lua_pop(L, 1);
@@ -50,10 +50,10 @@ static int error_tostring(lua_State *L)
 
     (void)stacksplice_error_language(error, &language);
     if (strcmp(language, "lua") == 0 || !push_type_name(L, error)) {
-        ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "message");
+        ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
         return 1;
     }
-    ss_lua_push_scalar(L, error, STACKSPLICE_READ_DETAILS, "message");
+    ss_lua_push_member(L, error, STACKSPLICE_READ_DETAILS, "message");
     if (lua_rawlen(L, -1)) {
         lua_pushliteral(L, ": ");
         lua_insert(L, -2);
@@ -232,9 +232,6 @@ static int error_isinstance(lua_State *L)
     return 1;
 }
 
-/* The parts of the walk whose members are texts and numbers. */
-#define SCALARS (STACKSPLICE_READ_DETAILS | STACKSPLICE_READ_FINGERPRINT)
-
 /* Fields read by a function of their own, or by the core's walk. */
 static const struct {
     const char *name;
@@ -265,10 +262,7 @@ static int push_field(lua_State *L, IUnknown *error, size_t index)
 {
     if (fields[index].get)
         return fields[index].get(L, error);
-    if (fields[index].part & SCALARS)
-        ss_lua_push_scalar(L, error, fields[index].part, fields[index].key);
-    else
-        ss_lua_push_member(L, error, fields[index].part, fields[index].key);
+    ss_lua_push_member(L, error, fields[index].part, fields[index].key);
     return 1;
 }
 

@@ -5,14 +5,11 @@
 #include "value/gather.h"
 #include "value/value.h"
 
-/* ---- Fields and reports (read.c, read_scalar.c, error_report.c) -------------------------------*/
+/* ---- Fields and reports (read.c, error_report.c) -------------------------------*/
 
 /* Push the member KEY of ERROR, in PART, with the names of stacksplice/read.h; nil when there is
    none. [-0, +1, m] */
 void ss_lua_push_member(lua_State *L, IUnknown *error, uint32_t part, const char *key);
-
-/* The same for a member that is a text or a number. [-0, +1, m] */
-void ss_lua_push_scalar(lua_State *L, IUnknown *error, uint32_t part, const char *key);
 
 /* Push a report. [-0, +1, m] */
 void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,

@@ -52,11 +52,17 @@ static char *add_event(recorder *r, event_type type, const char *key, uint64_t v
     return room + sizeof e;
 }
 
+/* Whether nothing that is wanted follows an event of TYPE. */
+static bool is_all(const recorder *r, event_type type)
+{
+    return r->depth == 1 && r->wanted && type != BEGIN;
+}
+
 static int record(stacksplice_visitor *self, event_type type, const char *key, uint64_t value)
 {
     recorder *r = (recorder *)self;
 
-    return is_wanted(r, key) && !add_event(r, type, key, value, 0);
+    return is_wanted(r, key) && (!add_event(r, type, key, value, 0) || is_all(r, type));
 }
 
 static int record_begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
@@ -109,7 +115,7 @@ static int record_utf8(stacksplice_visitor *self, const char *key, const char *t
         return 1;
     memcpy(room, text, length);
     r->out.length += length;
-    return 0;
+    return is_all(r, TEXT);
 }
 
 /* Its UTF-8 length is known only when it has been written. */
@@ -129,7 +135,7 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
     written = stacksplice_utf8(text, (uint32_t)length, room, most);
     memcpy(room - sizeof(event) + offsetof(event, value), &written, sizeof written);
     r->out.length += written;
-    return 0;
+    return is_all(r, TEXT);
 }
 
 static int record_element(stacksplice_visitor *self, uintptr_t element)
@@ -269,17 +275,39 @@ static int play_back(lua_State *L)
     return 0;
 }
 
-/* Put what R recorded into the table at INDEX, and free it even if something raises. [-0, +0, m] */
-static void end_recording(lua_State *L, recorder *r, int index)
+/* Arguments: the record of one member, nil.  Returns the member. */
+static int play_member(lua_State *L)
+{
+    const ss_lua_gathered *out = lua_touserdata(L, 1);
+    event e = {.type = NIL};
+
+    if (out->length)
+        memcpy(&e, out->text, sizeof e);
+    if (e.type == TEXT) {
+        lua_pushlstring(L, out->text + sizeof e, e.value);
+    } else if (e.type == INTEGER) {
+        lua_pushinteger(L, (lua_Integer)e.value);
+    } else {
+        lua_createtable(L, 0, 1);
+        lua_replace(L, 2);
+        (void)play_back(L);
+        lua_getfield(L, 2, e.key ? e.key : "");
+    }
+    return 1;
+}
+
+/* Call PLAY_RECORD with what R recorded and the value at the top, and free the record even if something
+   raises. [-1, +results, m] */
+static void end_recording(lua_State *L, recorder *r, lua_CFunction play_record, int results)
 {
     int status = LUA_OK;
 
-    index = lua_absindex(L, index);
     if (!r->out.failed) {
-        lua_pushcfunction(L, play_back);
+        lua_pushcfunction(L, play_record);
+        lua_insert(L, -2);
         lua_pushlightuserdata(L, &r->out);
-        lua_pushvalue(L, index);
-        status = lua_pcall(L, 2, 0, 0);
+        lua_insert(L, -2);
+        status = lua_pcall(L, 2, results, 0);
     }
     free(r->out.text);
     if (r->out.failed)
@@ -297,7 +325,8 @@ static void append_frames(lua_State *L, int index, uintptr_t element)
     index = lua_absindex(L, index);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     (void)stacksplice_stack_visit(&element, 1, NULL, &r.visitor);
-    end_recording(L, &r, index);
+    lua_pushvalue(L, index);
+    end_recording(L, &r, play_back, 0);
 }
 
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
@@ -321,10 +350,8 @@ void ss_lua_push_member(lua_State *L, IUnknown *error, uint32_t part, const char
     recorder r = begin_recording(key);
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    lua_createtable(L, 0, 1);
     r.visitor.element = record_element;
     (void)stacksplice_error_visit(error, &options, &r.visitor);
-    end_recording(L, &r, -1);
-    lua_getfield(L, -1, key);
-    lua_remove(L, -2);
+    lua_pushnil(L);
+    end_recording(L, &r, play_member, 1);
 }
