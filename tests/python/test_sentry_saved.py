@@ -71,7 +71,7 @@ def test_no_file_is_opened(border, tmp_path):
 
 def test_a_damaged_report_is_an_exception(border):
     data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError):
         event(ErrorInfo.from_dict({**data, "stack": [5]}))
 
 
