@@ -21,8 +21,9 @@ set(next ${WORK}/source)
 file(REMOVE_RECURSE ${next})
 file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core ${SOURCE}/inspect
   DESTINATION ${next})
-file(COPY ${SOURCE}/bindings/cpp ${SOURCE}/bindings/lua ${SOURCE}/bindings/python DESTINATION ${next}/bindings)
-file(COPY ${SOURCE}/bindings/known_glue.c DESTINATION ${next}/bindings)
+foreach(part cpp lua python shared known_glue.c)
+  file(COPY ${SOURCE}/bindings/${part} DESTINATION ${next}/bindings)
+endforeach()
 
 set(header ${next}/core/include/stacksplice/stacksplice.h)
 file(READ ${header} text)
