@@ -77,7 +77,7 @@ nm -D --defined-only "$libraries/libstacksplice.so" | grep -q 'stacksplice_versi
 # A static library for Lua hosts shows the functions of its header, and shares what else it has.
 if [ -e "$libraries/libstacksplice-lua.a" ]; then
     nm -A --defined-only "$libraries/libstacksplice-lua.a" | awk '$(NF-1) ~ /[A-Z]/ { print $NF }' |
-        grep -v '^stacksplice_\|^luaopen_stacksplice\(_host\)\?$\|^ss_lua_' >"$work/strange" || true
+        grep -v '^stacksplice_\|^luaopen_stacksplice\(_host\)\?$\|^ss_lua_\|^ss_value_' >"$work/strange" || true
     [ ! -s "$work/strange" ] || fail "libstacksplice-lua.a: $(cat "$work/strange")"
 fi
 

@@ -81,12 +81,20 @@ def test_a_core_file(tmp_path):
     assert "        half = 0.5" in told and of_scripts(seen) == told
 
 
+def variables_in_gdb(process: int, function: str) -> set[str]:
+    seen = in_gdb(process, "bt -full -hide")
+    frame = re.search(rf"^(?:#\d+ +)?\({function} .*\n((?:  .*\n)+)", seen, re.MULTILINE)
+    assert frame
+    return {line.strip() for line in frame[1].splitlines()}
+
+
 def test_in_gdbs_own_bt():
     with Resting(sys.executable, PYTHON) as child:
-        seen = in_gdb(child.pid, "bt -full -hide")
-    frame = re.search(r"^(?:#\d+ +)?\(Python\) numbers .*\n((?:  .*\n)+)", seen, re.MULTILINE)
-    assert frame
-    assert {'half = "0.5"', "small = 7", 'yes = "True"'} <= {line.strip() for line in frame[1].splitlines()}
+        seen = variables_in_gdb(child.pid, r"Python\) numbers")
+    assert {'half = "0.5"', "small = 7", 'yes = "True"'} <= seen
+    with Resting(*next(luas()), LUA) as child:
+        seen = variables_in_gdb(child.pid, r"Lua\) others")
+    assert {'whole = "2.0"', "negative = -7", 'unset = "nil"', "parameter = 1"} <= seen
 
 
 def test_names_that_gdbs_charset_lacks(tmp_path):
