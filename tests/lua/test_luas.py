@@ -170,6 +170,7 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
 
 SUPPORT = HERE.parent / "support"
 HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", ROOT / "bindings", SUPPORT]
+SOURCES = [*sorted((BINDING / "src").rglob("*.c")), ROOT / "bindings" / "shared" / "value_text.c"]
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
 
 
@@ -200,9 +201,7 @@ def compile_with_binding(
     place = OUT / version
     return [
         *compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
-        *compile_all(
-            build, flags, sorted((BINDING / "src").rglob("*.c")), watched, place / f"binding-{tool}"
-        ),
+        *compile_all(build, flags, SOURCES, watched, place / f"binding-{tool}"),
     ]
 
 
