@@ -183,7 +183,8 @@ void ss_value_quoted(ss_value_text *to, const ss_value_quoting *how, const char 
         to->length = sizeof to->bytes; /* its item does not fit, so do not search it for secrets */
         return;
     }
-    put_text(&s, bytes, length, is_cut);
+    if (how->quote != how->other)
+        put_text(&s, bytes, length, is_cut);
     if (s.has_quote && !s.has_other)
         *quote = how->other;
     s.quote = *quote;
