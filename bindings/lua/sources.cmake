@@ -2,7 +2,7 @@
 set(sources
   ../shared/value_text.c
   src/life/hold.c
-  src/life/sentinel.c
+  src/life/gc_canary.c
   src/life/shared.c
   src/life/state.c
   src/life/tables.c
@@ -26,7 +26,7 @@ set(sources
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c
-  src/frames/witness.c
+  src/frames/weak_ref.c
   src/frames/words.c
   src/value/cause.c
   src/value/describe.c

@@ -256,7 +256,7 @@ TOKEN_TEST(test_code_made_again_generational)
     run_rounds(*state);
 }
 
-/* Collections in the middle of everything, also right behind the planting of the sentinel. */
+/* Collections in the middle of everything, also right behind the planting of the GC canary. */
 TOKEN_TEST(test_code_made_again_with_a_restless_collector)
 {
     lua_State *L = *state;
@@ -278,7 +278,7 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 }
 
 /* An allocator that fails now and then makes emergency collections, which may come while the
-   sentinel is made. */
+   GC canary is made. */
 TOKEN_TEST(test_code_made_again_in_emergencies)
 {
     lua_State *L = *state;

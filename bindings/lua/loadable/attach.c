@@ -196,7 +196,7 @@ static int attach_protected(lua_State *L)
 
     luaL_checkversion(L);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    /* Without a sentinel, which the first capture asks for: a bridge counts the memory from here on
+    /* Without a GC canary, which the first capture asks for: a bridge counts the memory from here on
        against its limit, and what a collection frees of it would come on top. */
     (void)ss_lua_state_open(L);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {

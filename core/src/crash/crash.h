@@ -29,7 +29,7 @@ void ss_crash_again(void);
 /* What a report file has beside the error. */
 typedef struct ss_crash_more {
     const char *directory;          /* NULL: the usual one */
-    uintptr_t struck;               /* as in ss_report */
+    uintptr_t crashed_at;           /* as in ss_report */
     bool without_modules;           /* their list needs a lock of the loader */
     void (*put_header)(ss_emit *e); /* more members of the header */
     void (*put_members)(const ss_report *r, ss_emit *e);

@@ -176,7 +176,7 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static void write_file(void)
 {
-    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, text.struck,
+    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, text.crashed_at,
                                 is_short || !has_timer, put_header, put_members};
 
     begin_text();
@@ -240,7 +240,7 @@ void ss_fault_report(const ss_fault *what, const ss_crash_choice *chosen, const 
     choice = chosen;
     handler = frame;
     return_address = back;
-    text.struck = what->place + 1;
+    text.crashed_at = what->place + 1;
     frame_count = 0;
     has_current = has_threads = is_short = false;
     faults = 0;

@@ -176,7 +176,7 @@ static bool put_report(int file, const ss_facts *facts, const char *event,
 {
     ss_report report = {.w = &file_writer,
                         .all_frames = true,
-                        .struck = more ? more->struck : 0,
+                        .crashed_at = more ? more->crashed_at : 0,
                         .failfast = scratch};
     ss_json json;
     ss_emit e = {&json.visitor, false};

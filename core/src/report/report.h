@@ -30,7 +30,7 @@ typedef struct ss_report {
     bool alone;
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
     ss_source *source;              /* NULL: open no file */
-    uintptr_t struck;               /* the element where the process crashed: no glue; 0: none */
+    uintptr_t crashed_at;           /* the element where the process crashed: no glue; 0: none */
     bool bare;                      /* whoever wrote a frame by LOOK knows its variables */
     stacksplice_look_callback look; /* or NULL */
     void *look_data;

@@ -61,7 +61,7 @@ static bool is_loader(const stacksplice_frame *frame)
 
 bool ss_report_is_glue(const ss_report *r, const ss_frame *frame)
 {
-    return frame->frame.address != r->struck && ss_glue_is(frame);
+    return frame->frame.address != r->crashed_at && ss_glue_is(frame);
 }
 
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,

@@ -172,7 +172,7 @@ static SS_LUA_OWN int capture(lua_State *L)
     uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), room = max, count;
     uintptr_t near[NEAR_FRAMES], *frames = near;
 
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     /* The innermost elements that the caller asked for must be there. */
     if (skip || !lua_isnoneornil(L, 2))

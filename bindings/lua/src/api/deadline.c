@@ -22,7 +22,7 @@ typedef struct ss_lua_deadline {
     char text[STACKSPLICE_DEADLINE_NAME_MAX + 64];
 } ss_lua_deadline;
 
-/* ---- Strike ----------------------------------------------------------------------------------*/
+/* ---- Interrupt -------------------------------------------------------------------------------*/
 
 /*
  * Ends the call that misses its deadline.  The core interrupts the late thread by a signal, whose
@@ -118,7 +118,7 @@ static void hook(ss_lua_deadline *d, lua_State *L)
  * In a signal handler.  Hooks the coroutines of the call that run on this thread's stack.  If the
  * call itself is not among them, its coroutine is suspended, and what runs is not late.
  */
-static void ss_lua_strike(void *data)
+static void interrupt_late(void *data)
 {
     ss_lua_deadline *d = data;
     ss_lua_activation_log log;
@@ -140,7 +140,7 @@ static void ss_lua_strike(void *data)
 }
 
 /* The call has ended: give hooks back, and raise nothing any more. [-0, +0, -] */
-static SS_LUA_NOINLINE void ss_lua_strike_end(lua_State *L, ss_lua_deadline *d)
+static SS_LUA_NOINLINE void end_interrupt(lua_State *L, ss_lua_deadline *d)
 {
     give_back(d, SS_LUA_HERE());
     if (d->raised)
@@ -178,7 +178,7 @@ static void leave(lua_State *L, ss_lua_deadline *d)
     if (!d->number)
         return;
     end(d);
-    ss_lua_strike_end(L, d);
+    end_interrupt(L, d);
 }
 
 static int close_deadline(lua_State *L)
@@ -307,7 +307,7 @@ static void begin(lua_State *L, const wanted *w)
     stacksplice_deadline_options options = {.size = sizeof options,
                                             .name = w->name,
                                             .flags = w->flags,
-                                            .interrupt = w->interrupts ? ss_lua_strike : NULL};
+                                            .interrupt = w->interrupts ? interrupt_late : NULL};
     ss_lua_deadline *d = push_deadline(L);
 
     options.data = d;

@@ -155,7 +155,7 @@ SS_LUA_OWN int ss_lua_doctor_function(lua_State *L)
     captured now;
     int missing;
 
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     now = look_around(L, above);
     say_binaries();

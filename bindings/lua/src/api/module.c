@@ -197,7 +197,7 @@ static const luaL_Reg calls[] = {
 __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
 {
     luaL_checkversion(L);
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
     ss_lua_push_capture(L);
     lua_setfield(L, -2, "capture");

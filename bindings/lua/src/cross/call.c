@@ -16,7 +16,7 @@ static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
 
 static int open_protected(lua_State *L)
 {
-    ss_lua_plant_sentinel(L, ss_lua_state_open(L));
+    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     return 0;
 }
 

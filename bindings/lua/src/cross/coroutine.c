@@ -49,7 +49,7 @@ static int remember_protected(lua_State *L)
         (void)ss_lua_ties_make(L, state, 1, &origin);
         now->same = true;
     }
-    ss_lua_plant_sentinel(L, state);
+    ss_lua_plant_gc_canary(L, state);
     return 0;
 }
 

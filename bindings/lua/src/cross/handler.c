@@ -121,7 +121,7 @@ static int note_raise(lua_State *L)
     ss_lua_forget_equal(L, state, 1);
     origin.unwound = comes_from_wrap(L, &origin.dead);
     (void)ss_lua_ties_make(L, state, 1, &origin);
-    ss_lua_plant_sentinel(L, state); /* for the next error: this one is recorded by now */
+    ss_lua_plant_gc_canary(L, state); /* for the next error: this one is recorded by now */
     return 0;
 }
 

@@ -95,18 +95,19 @@ uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice
 
 static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
 
-/* The places of an entry's witnesses. */
-static int place_of_witness(const ss_lua_interpreter *interpreter, const ss_lua_keyed_token *entry)
+/* The places of an entry's weak references. */
+static int place_of_weak_refs(const ss_lua_interpreter *interpreter,
+                              const ss_lua_keyed_token *entry)
 {
     return 2 * (int)(entry - interpreter->cache->sets[0]);
 }
 
 bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry)
 {
-    int place = place_of_witness(interpreter, entry);
+    int place = place_of_weak_refs(interpreter, entry);
 
-    if (!entry->witnessed || entry->token_epoch != interpreter->cache->token_epoch ||
-        !ss_lua_witnesses_live(interpreter->rest, place, entry->caller_pc ? 2 : 1))
+    if (!entry->has_weak_refs || entry->token_epoch != interpreter->cache->token_epoch ||
+        !ss_lua_weak_refs_live(interpreter->rest, place, entry->caller_pc ? 2 : 1))
         return false;
     entry->epoch = interpreter->cache->epoch;
     return true;
@@ -128,15 +129,15 @@ static ss_lua_keyed_token *place_for(const ss_lua_interpreter *interpreter,
     return &set[victim];
 }
 
-/* Keep KEY, in this epoch or as long as its witnesses live. */
+/* Keep KEY, in this epoch or as long as its weak references live. */
 static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_lua_activation *at,
                  const ss_lua_activation *caller, ss_lua_keyed_token key)
 {
     ss_lua_keyed_token *entry = place_for(interpreter, at, caller);
-    int place = place_of_witness(interpreter, entry);
+    int place = place_of_weak_refs(interpreter, entry);
 
-    key.witnessed = ss_lua_put_witness(L, at->ci, place) &&
-                    (!caller->pc || ss_lua_put_witness(L, caller->ci, place + 1));
+    key.has_weak_refs = ss_lua_put_weak_ref(L, at->ci, place) &&
+                        (!caller->pc || ss_lua_put_weak_ref(L, caller->ci, place + 1));
     key.epoch = interpreter->cache->epoch;
     key.token_epoch = interpreter->cache->token_epoch;
     key.number = ++interpreter->cache->last_number;

@@ -90,11 +90,11 @@ static inline ss_lua_keyed_token *ss_lua_key_set(const ss_lua_interpreter *inter
     return interpreter->cache->sets[hash >> 57];
 }
 
-/* Whether ENTRY, made in another epoch, is still valid because its witnesses live; in this epoch
+/* Whether ENTRY, made in another epoch, is still valid as its weak references live; in this epoch
    nobody needs to ask again. */
 bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry);
 
-/* Whether the token of ENTRY is right: in this epoch, or by its witnesses. */
+/* Whether the token of ENTRY is right: in this epoch, or by its weak references. */
 static inline bool ss_lua_entry_holds(const ss_lua_interpreter *interpreter,
                                       ss_lua_keyed_token *entry)
 {

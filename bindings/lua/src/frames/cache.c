@@ -18,17 +18,17 @@ void ss_lua_cache_begin(lua_State *L, ss_lua_state *state)
     ss_lua_cache *cache = ss_lua_cache_of(state);
     uint32_t epoch = stacksplice_token_epoch();
 
-    if (!ss_lua_sentinel_lives(L, state) || cache->token_epoch != epoch)
+    if (!ss_lua_gc_canary_lives(L, state) || cache->token_epoch != epoch)
         begin_epoch(cache);
     cache->token_epoch = epoch;
 }
 
-/* The table of witnesses is made once a capture has shown that the state needs it. */
+/* The table of weak references is made once a capture has shown that the state needs it. */
 void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)
 {
     ss_lua_cache *cache = ss_lua_cache_of(state);
 
     begin_epoch(cache);
     if (cache->captured)
-        ss_lua_make_witnesses(L, SS_LUA_WITNESSES);
+        ss_lua_make_weak_refs(L, SS_LUA_WEAK_REFS);
 }

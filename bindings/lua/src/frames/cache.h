@@ -1,13 +1,13 @@
 /*
  * What the frame source caches for a state: tokens by key, and names of functions.  Both use
- * addresses as keys.  These are valid in one epoch: while its sentinel lives, or for one capture that
- * found none.  Those of tokens are valid after that, too, while their witnesses live.
+ * addresses as keys.  These are valid in one epoch: while its GC canary lives, or for one capture
+ * that found none.  Those of tokens are valid after that, too, while their weak references live.
  */
 #ifndef SS_LUA_CACHE_H
 #define SS_LUA_CACHE_H
 
 #include "frames/frames.h"
-#include "frames/witness.h"
+#include "frames/weak_ref.h"
 
 /*
  * A token with its key.  While the prototypes live, everything that lua_getinfo returns for a Lua
@@ -22,7 +22,7 @@ typedef struct ss_lua_keyed_token {
     uint32_t epoch;       /* in which it was last known to be valid; 0: empty */
     uint32_t token_epoch; /* the core's, when the token was made */
     uint32_t number;      /* no other entry of the state has had it */
-    bool witnessed;
+    bool has_weak_refs;
     uintptr_t token;
 } ss_lua_keyed_token;
 
@@ -39,14 +39,14 @@ enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4, SS_LUA_KNOWN_NAMES = 64 }
 enum { SS_LUA_NAME_USES = 500 };
 
 /* Two for each token, the function's and the caller's. */
-enum { SS_LUA_WITNESSES = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS };
+enum { SS_LUA_WEAK_REFS = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS };
 
 /* Bounded: a new key replaces another one of its set. */
 typedef struct ss_lua_cache {
     /* These two, the first word, outlive a reset of the record. */
     uint32_t epoch;       /* how often all of it was invalidated */
     uint32_t last_number; /* of an entry */
-    uint32_t token_epoch; /* the core's, when the sentinel was last checked */
+    uint32_t token_epoch; /* the core's, when the GC canary was last checked */
     bool captured;        /* a capture has looked at the state */
     uint32_t next_victim;
     ss_lua_activation_log *log; /* of the capture that runs, or NULL */
@@ -59,7 +59,7 @@ static inline ss_lua_cache *ss_lua_cache_of(const ss_lua_state *state)
     return (ss_lua_cache *)(uintptr_t)state->cache;
 }
 
-/* A capture begins, with L suspended: another epoch unless the sentinel lives. [-0, +0, -], 2
+/* A capture begins, with L suspended: another epoch unless the GC canary lives. [-0, +0, -], 2
    slots */
 void ss_lua_cache_begin(lua_State *L, ss_lua_state *state);
 

@@ -73,7 +73,7 @@ typedef struct ss_lua_frame_source {
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
     void (*prepare)(void); /* learn what captures need: the first may be in a signal handler */
     size_t cache_size;     /* of its cache for each state, zeroed at first */
-    /* A new sentinel: no function of STATE has died since, or will before it is gone. [-0, +0,
+    /* A new GC canary: no function of STATE has died since, or will before it is gone. [-0, +0,
        m] */
     void (*planted)(lua_State *L, ss_lua_state *state);
 } ss_lua_frame_source;

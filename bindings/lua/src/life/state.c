@@ -132,8 +132,8 @@ static void push_new_holder(lua_State *L)
     lua_setiuservalue(L, -2, SS_LUA_ERRORS);
     ss_lua_push_weak_table(L, "k");
     lua_setiuservalue(L, -2, SS_LUA_HOLDERS);
-    ss_lua_push_new_sentinels(L);
-    lua_setiuservalue(L, -2, SS_LUA_SENTINELS);
+    ss_lua_push_new_gc_canaries(L);
+    lua_setiuservalue(L, -2, SS_LUA_GC_CANARIES);
     lua_newtable(L);
     lua_pushcfunction(L, close_state);
     lua_setfield(L, -2, "__gc");
@@ -191,6 +191,6 @@ void ss_lua_state_tend(lua_State *L, ss_lua_state *state)
 {
     ss_lua_state_drain(L, state);
     if (state->holds)
-        (void)ss_lua_sentinel_lives(L, state);
-    ss_lua_plant_sentinel(L, state);
+        (void)ss_lua_gc_canary_lives(L, state);
+    ss_lua_plant_gc_canary(L, state);
 }

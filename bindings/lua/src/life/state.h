@@ -61,7 +61,7 @@ struct ss_lua_state {
     ss_lua_closing closing;
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
-    bool wants_tending;               /* a collection has passed: sentinel.c */
+    bool wants_tending;               /* a collection has passed: gc_canary.c */
     void *deadlines;                  /* calls that have one, the innermost first: api/deadline.h */
     ss_lua_hold *holds;               /* of the state's objects: hold.c */
     ss_lua_hold *kept_holds;          /* empty holds: Lua forgot their objects when it closed */
@@ -81,7 +81,7 @@ ss_lua_state *ss_lua_state_find(lua_State *L);
 ss_lua_state *ss_lua_state_of_registry(const void *registry);
 
 /* Our functions call this first.  It drains, and after a collection it also drops what Lua lost and
-   plants a sentinel. [-0, +0, m], 4 slots */
+   plants a GC canary. [-0, +0, m], 4 slots */
 void ss_lua_state_tend(lua_State *L, ss_lua_state *state);
 
 /* The owner of an open state's exceptions. */
@@ -105,35 +105,35 @@ static inline bool ss_lua_state_is_tended(const ss_lua_state *state)
     return !state->wants_tending && !stacksplice_owner_waits(ss_lua_owner(state));
 }
 
-/* ---- Sentinels (sentinel.c) ------------------------------------------------------------------*/
+/* ---- GC canaries (gc_canary.c) ---------------------------------------------------------------*/
 
-/* Push a weak table for sentinels. */
-void ss_lua_push_new_sentinels(lua_State *L);
+/* Push a weak table for GC canaries. */
+void ss_lua_push_new_gc_canaries(lua_State *L);
 
 /* Push the metatable of that table, which keeps what stands at its index 1 for all copies; pushes
    nothing and returns false in a state that this copy did not open. [-0, +(0|1), -], 2 slots */
-bool ss_lua_push_sentinels_metatable(lua_State *L);
+bool ss_lua_push_gc_canaries_metatable(lua_State *L);
 
-/* Whether no collection ran since it was planted.  If one did, the next call plants a new sentinel.
+/* Whether no collection ran since it was planted.  If one did, the next call plants a new one.
    [-0, +0, -], 2 slots */
-bool ss_lua_sentinel_lives(lua_State *L, ss_lua_state *state);
+bool ss_lua_gc_canary_lives(lua_State *L, ss_lua_state *state);
 
-/* After a collection: sweep the holds of STATE, and plant a sentinel unless one lives. [-0, +0, m],
-   4 slots */
-void ss_lua_plant_sentinel(lua_State *L, ss_lua_state *state);
+/* After a collection: sweep the holds of STATE, and plant a GC canary unless one lives. [-0, +0,
+   m], 4 slots */
+void ss_lua_plant_gc_canary(lua_State *L, ss_lua_state *state);
 
 /* ---- Tables (tables.c) -----------------------------------------------------------------------*/
 
 /*
  * Tables of the state: exception -> value; value -> its hold, weak keys; error -> its error object,
- * weak values; objects that have holds, weak keys; sentinels, weak values.
+ * weak values; objects that have holds, weak keys; GC canaries, weak values.
  */
 enum {
     SS_LUA_PINS = 1,
     SS_LUA_TIED,
     SS_LUA_ERRORS,
     SS_LUA_HOLDERS,
-    SS_LUA_SENTINELS,
+    SS_LUA_GC_CANARIES,
     SS_LUA_INTERRUPT, /* no table: the error object to raise again, or nil */
     SS_LUA_TABLES = SS_LUA_INTERRUPT
 };

@@ -340,7 +340,7 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
     line *lines;
 
     if (state) /* none in a finalizer of a state that closes */
-        ss_lua_plant_sentinel(L, state);
+        ss_lua_plant_gc_canary(L, state);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     if (is_alone(L, above))
         return false;

@@ -66,15 +66,15 @@ static int error_kib(IUnknown *error)
     return bytes < 1024 ? 1 : (int)((bytes + 512) / 1024);
 }
 
-/* After a collection captures must ask for the witnesses of tokens.  So plant a new sentinel at once
-   if we caused the collection. [-0, +0, m] */
+/* After a collection captures must ask for the weak references of tokens.  So plant a new GC canary
+   at once if we caused the collection. [-0, +0, m] */
 static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
     if (!lua_gc(L, LUA_GCISRUNNING, 0))
         return;
     ss_lua_count_kib(L, error_kib(error));
-    if (!ss_lua_sentinel_lives(L, state))
-        ss_lua_plant_sentinel(L, state);
+    if (!ss_lua_gc_canary_lives(L, state))
+        ss_lua_plant_gc_canary(L, state);
 }
 
 /* Push the error object for ERROR in the table at INDEX; push nothing and return false when it has
