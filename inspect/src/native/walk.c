@@ -33,7 +33,7 @@ static void cut(ssi_native_stack *stack)
 
 static bool put(ssi_native_stack *stack, const ssi_native_frame *frame)
 {
-    if (stack->count == 2 * MAX_FRAMES)
+    if (stack->frames && stack->count == 2 * MAX_FRAMES)
         cut(stack);
     return ssi_append(&stack->frames, &stack->count, &stack->room, frame, sizeof *frame);
 }
