@@ -71,11 +71,17 @@ static fast_function fast(const method *m)
     return (fast_function)(void (*)(void))m->former;
 }
 
+/* What TYPE itself has of that NAME.  From 3.12 on the interpreter's own types show no dictionary. */
+static PyObject *member_of(const PyTypeObject *type, const char *name)
+{
+    return type->tp_dict ? PyDict_GetItemString(type->tp_dict, name) : NULL;
+}
+
 /* The method NAME of TYPE that Cython compiled.  Cython's functions begin as the interpreter's own do,
    but say so nowhere.  So the pointer is followed only into the file that TYPE itself is from. */
 static method compiled_method(PyTypeObject *type, const char *name)
 {
-    PyObject *function = PyDict_GetItemString(type->tp_dict, name);
+    PyObject *function = member_of(type, name);
     Dl_info here, there;
     PyMethodDef *found;
 
@@ -92,7 +98,7 @@ static method compiled_method(PyTypeObject *type, const char *name)
 /* The method __next__ of TYPE, which may have only the slot. */
 static method next_method_of(PyTypeObject *type)
 {
-    PyObject *found = PyDict_GetItemString(type->tp_dict, "__next__");
+    PyObject *found = member_of(type, "__next__");
     PyMethodDef *definition = NULL;
 
     if (found && Py_IS_TYPE(found, &PyMethodDescr_Type))
