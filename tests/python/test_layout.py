@@ -115,7 +115,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The extension without the file of the rows."""
     folder = tmp_path_factory.mktemp("objects")
     made = []
-    for source in sorted([*SOURCES.rglob("*.c"), SHARED / "python_places.c"]):
+    for source in sorted({*SOURCES.rglob("*.c"), *SHARED.glob("*.c")} - {LAYOUT}):
         flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
         made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
     return made
