@@ -41,11 +41,17 @@ static void change_half(bool add)
     }
 }
 
+/* Whether MEMORY lies where this thread's own stack may grow: what lies there is found as that. */
+static bool is_below_own_stack(void)
+{
+    return (uintptr_t)__builtin_frame_address(0) - (uintptr_t)memory < (uintptr_t)128 << 20;
+}
+
 TEST(test_many_stacks_are_found)
 {
     ss_range stack;
 
-    if ((uintptr_t)&stack - (uintptr_t)memory < (uintptr_t)128 << 20)
+    if (is_below_own_stack())
         SKIP("an emulator put memory where a kernel keeps room for this stack");
     change_half(true);
     assert_int_equal(stacksplice_add_stack(memory[1], memory[2] + 1), E_INVALIDARG);
@@ -75,13 +81,13 @@ static void *change_others(void *refused)
 
 TEST(test_a_stack_is_found_while_others_come_and_go)
 {
-    bool all = true, refused = false;
+    bool all = true, refused = false, apart = !is_below_own_stack();
     pthread_t thread;
 
     assert_int_equal(stacksplice_add_stack(memory[2], memory[2] + STACK_BYTES), 0);
     thread = thread_start(change_others, &refused);
     for (unsigned i = 0; i < 20000; i++)
-        all = all && finds(2, true) && finds(1, false);
+        all = all && finds(2, true) && (!apart || finds(1, false));
     atomic_store(&is_found, true);
     (void)thread_end(thread);
     assert_true(all && !refused);
