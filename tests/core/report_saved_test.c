@@ -209,6 +209,7 @@ TEST(test_what_is_no_json)
         {"\"a\nb\"", "a string has a control character", 2},
         {"\"\xFF\"", "a string is not UTF-8", 1},
         {"\"\xC3\"", "a string is not UTF-8", 1},
+        {"\"\xEF", "a string is not UTF-8", 1}, /* nothing beyond the text is read */
         {"\"\xED\xA0\x80\"", "a string is not UTF-8", 1},
         {"01", "a number is damaged", 0},
         {"-", "a number is damaged", 0},

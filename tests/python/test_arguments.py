@@ -64,6 +64,18 @@ def test_not_an_hresult(function):
             function(value)
 
 
+GAP = '{"kind": "gap", "language": ""}'
+
+
+@pytest.mark.parametrize(
+    ("json", "why"),
+    [("", "one frame"), (f"{GAP}, {GAP}", "one frame"), ("{}", "kind is missing"), ("5", "stack must be")],
+)
+def test_no_frame(json, why):
+    with pytest.raises(ValueError, match=why):
+        _stacksplice._format_frame(json)
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have it")
 def test_captures_at_the_raise_before_3_12():
     hook = sys.excepthook

@@ -73,8 +73,7 @@ typedef struct ss_plans {
     struct ss_plan_memory *memory; /* owned: a mapping; NULL before the first recording */
     ss_plan_payoff payoff[SS_PLAN_KINDS];
     ss_plan_recent recent[SS_PLAN_RECENT];
-    uint16_t
-        captured[SS_PLAN_SETS]; /* stacks that were captured in full, by the set of their entry */
+    uint16_t captured[SS_PLAN_SETS]; /* stacks, in full, by the set of their entry */
     ss_stack_cache stack;
 } ss_plans;
 

@@ -198,7 +198,7 @@ static bool read_character(reader *r, uint32_t *end)
     if (point < ' ')
         return refuse(r, "a string has a control character");
     if (point >> 11 == 0xD800 >> 11 ||
-        (point == SS_REPLACEMENT && memcmp(r->text + r->at, "\xEF\xBF\xBD", 3)))
+        (point == SS_REPLACEMENT && strncmp(r->text + r->at, "\xEF\xBF\xBD", 3)))
         return refuse(r, "a string is not UTF-8");
     memmove(r->text + *end, r->text + r->at, length);
     *end += length;

@@ -127,14 +127,17 @@ PyObject *sspy_format_frame(PyObject *module, PyObject *json)
         "{\"hresult_signed\":0,\"message\":\"\",\"propagation\":[],\"stack\":[%S]}", json);
     const stacksplice_told *told = error ? read_told(error) : NULL;
     sspy_text_buffer buffer = {NULL, 0, 0};
-    PyObject *result;
+    PyObject *result = NULL;
 
     (void)module;
     Py_XDECREF(error);
     if (!told)
         return NULL;
-    result = sspy_text_finish(
-        &buffer, stacksplice_format_frame(&told->stack.frames[0].frame, sspy_text_append, &buffer));
+    if (told->stack.count == 1)
+        result = sspy_text_finish(&buffer, stacksplice_format_frame(&told->stack.frames->frame,
+                                                                    sspy_text_append, &buffer));
+    else
+        PyErr_SetString(PyExc_ValueError, "json must be that of one frame");
     stacksplice_told_free(told);
     return result;
 }
