@@ -14,8 +14,8 @@
 #include "shared/lua.h"
 
 /* An activation has the address of its registers in Lua 5.3; later they follow its function.  The
-   status is two halves of a word before 5.5.  AT_REGISTER is the bit of an instruction at which its first register's number
-   begins. */
+   status is two halves of a word before 5.5.  AT_REGISTER is the bit of an instruction at which the
+   number of its first register begins. */
 enum {
 #if LUA_VERSION_NUM < 504
     SS_LUA_AT_REGISTERS = 32,
