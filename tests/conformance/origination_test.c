@@ -71,6 +71,15 @@ FRESH_TEST(test_message_is_cut_at_the_first_nul)
     check_slot(E_FAIL, GENERIC_FAIL, OLESTR("one"));
 }
 
+/* As Rust's buffers are: nothing behind them is read. */
+FRESH_TEST(test_message_needs_no_nul)
+{
+    static const WCHAR text[] = {'r', 'u', 's', 't'};
+
+    RoOriginateErrorW(E_FAIL, 4, text);
+    check_slot(E_FAIL, GENERIC_FAIL, OLESTR("rust"));
+}
+
 FRESH_TEST(test_message_is_copied)
 {
     WCHAR text[] = OLESTR("before");
