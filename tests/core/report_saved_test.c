@@ -1,12 +1,7 @@
 /* Reports that were saved are read back as they were written, or refused with the place. */
 #include "report_text.h"
-#include "support.h"
 
 #include <stacksplice/read.h>
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BEGIN "{\"hresult_signed\":-2147024809,\"message\":\"m\",\"propagation\":[],\"stack\":"
 #define EMPTY BEGIN "[]"
@@ -142,13 +137,76 @@ TEST(test_strings)
     stacksplice_told_free(told);
 }
 
-static int keep(const char *text, size_t length, void *data)
+/* Every byte, so that every escape and every way to be invalid is there. */
+TEST(test_every_byte_is_written)
 {
-    char *all = data;
+    char bytes[256];
+    const fixture_error contents = {
+        .hr = E_FAIL, .type = "\"Odd\\Type\"", .message = bytes, .message_length = sizeof bytes};
+    const stacksplice_told *told;
+    IRestrictedErrorInfo *error;
 
-    assert_true(strlen(all) + length < 4096);
-    (void)strncat(all, text, length);
-    return 0;
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    error = fixture_originate(&contents);
+    told = read_json(json_of(error));
+    assert_int_equal(told->message.length, 128 + 128 * strlen("\uFFFD"));
+    assert_memory_equal(told->message.text, bytes, 128);
+    for (size_t at = 128; at < told->message.length; at += 3)
+        assert_memory_equal(told->message.text + at, "\uFFFD", 3);
+    assert_string_equal(told->type, contents.type);
+    stacksplice_told_free(told);
+    release(error);
+}
+
+/* Each stands behind the one before it; only the outermost error has a schema. */
+static void assert_members(const char *json)
+{
+    char names[] = "schema hresult hresult_signed symbol description message type language notes "
+                   "thread_id reference fingerprint loose_fingerprint stack frames_left_out "
+                   "propagation exceptions exceptions_left_out transformed transformed_left_out "
+                   "transformed_above";
+
+    assert_int_equal(count_of(json, "\"schema\":"), 1);
+    for (char *name = strtok(names, " "); name; name = strtok(NULL, " ")) {
+        char member[40];
+
+        (void)snprintf(member, sizeof member, "\"%s\":", name);
+        json = strstr(json, member);
+        if (!json)
+            fail_msg("%s is not in its place", name);
+    }
+}
+
+TEST(test_each_kind_of_frame_is_written)
+{
+    uintptr_t frames[] = {fixture_script("python", "f\xff\"", "/a/x.py", 1), fixture_gap("why"),
+                          (uintptr_t)fixture_format + 1, 0x10};
+    fixture_error cause = {.hr = E_BOUNDS, .message = "the cause", .message_length = 9};
+    fixture_error contents = value_error(frames, COUNT_OF(frames));
+    IRestrictedErrorInfo *error;
+    const stacksplice_told *told;
+    const stacksplice_told_frame *f;
+    char program[4096] = "";
+
+    contents.cause = fixture_originate(&cause);
+    error = fixture_originate(&contents);
+    fixture_propagate(error, "c++", frames, 1);
+    assert_members(json_of(error));
+    told = read_json(json_of(error));
+    f = told->stack.frames;
+    assert_string_equal(f[0].frame.function, "f\uFFFD\"");
+    assert_string_equal(f[1].frame.reason, "why");
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    assert_string_equal(f[2].frame.module, program);
+    assert_int_equal(strspn(f[2].frame.build_id, "0123456789abcdef"), strlen(f[2].frame.build_id));
+    assert_int_equal(f[2].frame.address % 4096, f[2].frame.module_offset % 4096);
+    assert_true(f[3].frame.address == 0x10 && !f[3].frame.module && !f[3].frame.function);
+    assert_string_equal(told->nodes[0].language, "c++");
+    assert_string_equal(told->cause->message.text, "the cause");
+    stacksplice_told_free(told);
+    release(error);
+    release(contents.cause);
 }
 
 /* The text of a report that was read back is that of the error. */
@@ -163,7 +221,7 @@ TEST(test_an_error_and_its_report_say_the_same)
 
     fixture_propagate(error, "lua", frames, 3);
     told = read_json(json_of(error));
-    assert_int_equal(stacksplice_format_told(told, &all_frames, keep, text), S_OK);
+    assert_int_equal(stacksplice_format_told(told, &all_frames, append, text), S_OK);
     assert_string_equal(text,
                         fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames));
     stacksplice_told_free(told);

@@ -67,7 +67,7 @@ def test_errors_of_lua(validating, tmp_path):
     assert [cause["message"] for cause in reports[4]["transformed"]] == ["first"]
 
 
-@pytest.mark.parametrize("name", ["report_test", "report_json_program", "report_small_stack_test"])
+@pytest.mark.parametrize("name", ["report_test", "report_saved_test", "report_small_stack_test"])
 def test_errors_of_c(validating, tmp_path, name):
     file = tmp_path / "reports.ndjson"
     ran(built(f"tests/core/{name}"), STACKSPLICE_TEST_JSON=file)
