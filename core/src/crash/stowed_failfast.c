@@ -1,6 +1,6 @@
 #include "crash/crash.h"
 
-#include "error/record.h"
+#include "error/error.h"
 #include "inspect/block.h"
 #include "report/report.h"
 

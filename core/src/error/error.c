@@ -1,15 +1,997 @@
-/* Each error is one block of memory. */
+/* Errors and their propagation nodes, from their origin to what readers ask of them. */
 #include "error/error.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "error/registry.h"
-#include "error/related.h"
-#include "error/stack.h"
+#include "com/messages.h"
+#include "splice/pool.h"
+#include "splice/splice.h"
+#include "splice/unloaded.h"
 
+#include <stacksplice/source.h>
+#include <stddef.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
+/* ---- Records ---------------------------------------------------------------------------------*/
+
+/*
+ * The interface by which an object tells that it is a record of this library, or of another copy of
+ * it in the process.  QueryInterface returns the record, without a reference.  The last byte
+ * changes with the layout of ss_record and ss_error.
+ */
+static const IID record_iid = {
+    0x3ad6a0b8, 0x5ad1, 0x4be9, {0x97, 0x0e, 0x6c, 0x1d, 0x1f, 0x5e, 0x52, 0x05}};
+
+ss_record *ss_record_from(IUnknown *object)
+{
+    void *out = NULL;
+
+    if (!object || FAILED(object->lpVtbl->QueryInterface(object, &record_iid, &out)))
+        return NULL;
+    return out;
+}
+
+/*
+ * The same for a public function that returns its result in OUT: S_OK, E_POINTER when OBJECT or OUT
+ * is NULL, or E_INVALIDARG.
+ */
+static HRESULT record_asked(IUnknown *object, const void *out, ss_record **record)
+{
+    *record = NULL;
+    if (!object || !out)
+        return E_POINTER;
+    *record = ss_record_from(object);
+    return *record ? S_OK : E_INVALIDARG;
+}
+
+static bool is_node(const ss_record *record)
+{
+    return record != &record->error->record;
+}
+
+/* The stack of RECORD.  While it is replaced by a longer one, *COUNT may be that of the shorter. */
+static const uintptr_t *frames_now(const ss_record *record, uint32_t *count)
+{
+    *count = __atomic_load_n(&record->fixed.frame_count, __ATOMIC_ACQUIRE);
+    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_RELAXED);
+}
+
+/* The text of the HRESULT, and the message (the same if none was given). */
+static const WCHAR *description_of(const ss_error *error, uint32_t *length)
+{
+    return ss_message_text(error->record.fixed.hresult, length);
+}
+
+static const WCHAR *message_of(const ss_error *error, uint32_t *length)
+{
+    *length = error->message_length;
+    return error->message ? error->message : description_of(error, length);
+}
+
+/* ---- The registry ----------------------------------------------------------------------------*/
+
+enum { BUCKETS = 256 };
+
+static const WCHAR static_reference[] = u"out-of-memory";
+
+SS_LOCK(lock);
+static _Thread_local unsigned without; /* (THREAD) nested calls that did not get the lock */
+static ss_error *buckets[BUCKETS];     /* (LOCK) */
+static uint64_t last_number;           /* (LOCK) */
+static uint64_t process_number;        /* (LOCK) set at load, changed in a forked child */
+
+/*
+ * The lock is unavailable where a signal handler interrupted its holder and forks, and the host's
+ * fork handlers use errors.  No other thread can be here then, so go on without it.
+ */
+void ss_registry_lock(void)
+{
+    if (!ss_lock_take(&lock))
+        without++;
+}
+
+void ss_registry_unlock(void)
+{
+    if (SS_UNLIKELY(without))
+        without--;
+    else
+        ss_lock_drop(&lock);
+}
+
+/*
+ * Choose a number that other processes are unlikely to have, so that references in reports differ.
+ */
+static void choose_process_number(void)
+{
+    struct timespec now = {0, 0};
+    uint64_t mixed;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    mixed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    mixed ^= (uint64_t)getpid() << 40;
+    mixed ^= process_number;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    process_number = mixed ^ mixed >> 31;
+}
+
+static ss_fork_hook choose_in_child = {choose_process_number, NULL};
+
+static void hold_stack(const ss_record *record)
+{
+    uint32_t count;
+    const uintptr_t *frames = frames_now(record, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        ss_token_hold(frames[i]);
+}
+
+/* Keep the names in the stacks of living errors through a sweep. */
+static void hold_stacks(void)
+{
+    if (!ss_lock_take(&lock))
+        return;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (ss_error *error = buckets[i]; error; error = error->next) {
+            hold_stack(&error->record);
+            for (ss_node *node = atomic_load(&error->head); node; node = node->previous)
+                hold_stack(&node->record);
+        }
+    }
+    ss_lock_drop(&lock);
+}
+
+static __attribute__((constructor)) void begin(void)
+{
+    choose_process_number();
+    ss_token_set_holder(hold_stacks);
+    ss_fork_child(&choose_in_child);
+}
+
+static WCHAR *put_hex(WCHAR *out, uint64_t number)
+{
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *out++ = (WCHAR) "0123456789abcdef"[number >> shift & 15];
+    return out;
+}
+
+/* Few callers ask for a reference, so format it on demand. */
+static void put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
+{
+    if (!error->number) {
+        memcpy(out, static_reference, sizeof static_reference);
+        return;
+    }
+    out = put_hex(out, error->process);
+    *out++ = '-';
+    out = put_hex(out, error->number);
+    *out = 0;
+}
+
+static void registry_add(ss_error *error)
+{
+    ss_registry_lock();
+    error->number = ++last_number;
+    error->process = process_number;
+    error->next = buckets[error->number % BUCKETS];
+    buckets[error->number % BUCKETS] = error;
+    ss_registry_unlock();
+}
+
+static void registry_remove(ss_error *error)
+{
+    ss_error **link;
+
+    ss_registry_lock();
+    link = &buckets[error->number % BUCKETS];
+    while (*link != error)
+        link = &(*link)->next;
+    *link = error->next;
+    ss_registry_unlock();
+}
+
+/* ---- Flags -----------------------------------------------------------------------------------*/
+
+enum { ALL_FLAGS = 0xF };
+
+static _Atomic uint32_t flags = RO_ERROR_REPORTING_USESETERRORINFO; /* (ATOMIC) */
+
+uint32_t ss_flags_get(void)
+{
+    return atomic_load_explicit(&flags, memory_order_relaxed);
+}
+
+HRESULT RoGetErrorReportingFlags(UINT32 *out)
+{
+    if (!out)
+        return E_POINTER;
+    *out = ss_flags_get();
+    return S_OK;
+}
+
+HRESULT RoSetErrorReportingFlags(UINT32 value)
+{
+    if (value & ~(UINT32)ALL_FLAGS)
+        return E_INVALIDARG;
+    atomic_store(&flags, value);
+    return S_OK;
+}
+
+BOOL IsErrorPropagationEnabled(void)
+{
+    return TRUE;
+}
+
+/* ---- The stack that a record stores ----------------------------------------------------------*/
+
+enum { DEFAULT_MAX_FRAMES = 512, MOST_FRAMES = 65535 };
+
+typedef struct captured_stack {
+    const uintptr_t *frames;
+    uint32_t count;
+    uint64_t epoch;    /* see ss_code_epoch */
+    int64_t taken_at;  /* nanoseconds since 1970 of the clock by which files are dated */
+    uint32_t to_store; /* elements that a record has to store: 0 where the exception keeps them */
+    uintptr_t *heap;   /* the memory of frames when the limit is above the default */
+    uintptr_t space[DEFAULT_MAX_FRAMES];
+} captured_stack;
+
+static _Atomic uint32_t most_frames = DEFAULT_MAX_FRAMES; /* (ATOMIC) */
+
+uint32_t stacksplice_max_frames(void)
+{
+    return atomic_load_explicit(&most_frames, memory_order_relaxed);
+}
+
+stacksplice_hresult stacksplice_set_max_frames(uint32_t limit)
+{
+    if (limit == 0 || limit > MOST_FRAMES)
+        return E_INVALIDARG;
+    atomic_store(&most_frames, limit);
+    return S_OK;
+}
+
+/* Ask PROVIDER for frames; distrust one that claims more than there was room for. */
+static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t room, uintptr_t *frames)
+{
+    ULONG captured = 0;
+    HRESULT hr = provider->lpVtbl->GetStackBackTrace(provider, room, frames, &captured);
+
+    return FAILED(hr) || captured > room ? 0 : captured;
+}
+
+/*
+ * PROVIDER filled the room for LIMIT frames and may have more.  Ask again for as many as possible,
+ * and keep both ends.  The interface cannot report that there are still more.
+ */
+static void ask_for_both_ends(ILanguageExceptionStackBackTrace *provider, uint32_t limit,
+                              uintptr_t *frames)
+{
+    uintptr_t *all = limit < MOST_FRAMES ? ss_alloc_dirty(MOST_FRAMES * sizeof *all) : NULL;
+    uint32_t count = all ? ask(provider, MOST_FRAMES, all) : 0;
+
+    if (count == MOST_FRAMES)
+        all[count - 1] = stacksplice_left_out(0);
+    if (count >= limit)
+        (void)stacksplice_copy_ends(all, count, limit, frames);
+    else
+        frames[limit - 1] = stacksplice_left_out(0);
+    ss_free(all);
+}
+
+/* The frames that LANGUAGE's object provides; 0 if it provides none. */
+static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t *frames)
+{
+    ILanguageExceptionStackBackTrace *provider = NULL;
+    IUnknown *object = language->object;
+    void *out = NULL;
+    uint32_t count;
+
+    if (!object)
+        return 0;
+    /* The contract asks for agility, but nothing here depends on the answer. */
+    if (SUCCEEDED(object->lpVtbl->QueryInterface(object, &IID_IAgileObject, &out)) && out)
+        ((IUnknown *)out)->lpVtbl->Release(out);
+    out = NULL;
+    if (FAILED(
+            object->lpVtbl->QueryInterface(object, &IID_ILanguageExceptionStackBackTrace, &out)) ||
+        !out)
+        return 0;
+    provider = out;
+    count = ask(provider, limit, frames);
+    if (count == limit && !language->exception) /* a binding already returns both ends */
+        ask_for_both_ends(provider, limit, frames);
+    provider->lpVtbl->Release(provider);
+    return count;
+}
+
+/* The frames that LANGUAGE's object, held inside, keeps; NULL if there are none, or over LIMIT. */
+static const uintptr_t *kept_frames(const ss_held *language, uint32_t limit, uint32_t *count)
+{
+    IScriptExceptionFrames *keeper;
+    const uintptr_t *frames;
+    void *out = NULL;
+
+    if (!language->exception ||
+        FAILED(language->object->lpVtbl->QueryInterface(
+            language->object, &stacksplice_IID_IScriptExceptionFrames, &out)) ||
+        !out)
+        return NULL;
+    keeper = out;
+    *count = 0;
+    frames = keeper->lpVtbl->GetFrames(keeper, count);
+    keeper->lpVtbl->Release(keeper);
+    return *count > 0 && *count <= limit ? frames : NULL;
+}
+
+/* Copy the provider's frames, or capture. */
+static void take_new(captured_stack *stack, uint32_t limit, const ss_held *language,
+                     const void *above)
+{
+    uintptr_t *frames = stack->space;
+
+    if (limit > DEFAULT_MAX_FRAMES) {
+        stack->heap = ss_alloc_dirty(limit * sizeof *stack->heap);
+        if (stack->heap)
+            frames = stack->heap;
+        else
+            limit = DEFAULT_MAX_FRAMES;
+    }
+    stack->frames = frames;
+    stack->count = ask_provider(language, limit, frames);
+    if (!stack->count)
+        (void)ss_capture_ends(above, 0, limit, frames, &stack->count);
+    stack->to_store = stack->count;
+}
+
+/* No file that was written before has a later date. */
+static int64_t now(void)
+{
+    struct timespec time = {0, 0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/*
+ * Take the stack outside of ABOVE into STACK: that of LANGUAGE's object (may be NULL), or the
+ * thread's.  The stack is optional: without memory it is empty.
+ */
+static void stack_take(captured_stack *stack, const ss_held *language, const void *above)
+{
+    uint32_t limit = stacksplice_max_frames();
+
+    stack->heap = NULL;
+    stack->to_store = 0;
+    stack->frames = kept_frames(language, limit, &stack->count);
+    if (!stack->frames)
+        take_new(stack, limit, language, above);
+    stack->epoch = ss_code_epoch();
+    stack->taken_at = now();
+}
+
+static void stack_done(captured_stack *stack)
+{
+    ss_free(stack->heap);
+}
+
+/*
+ * Point RECORD, which holds the language exception for life, to the frames.  Those that it has to
+ * store are copied to STORAGE.
+ */
+static void stack_store(const captured_stack *stack, ss_record *record, uintptr_t *storage)
+{
+    if (stack->to_store)
+        memcpy(storage, stack->frames, stack->to_store * sizeof *storage);
+    record->fixed.frames = (uintptr_t)(stack->to_store ? storage : stack->frames);
+    record->fixed.frame_count = stack->count;
+    atomic_init(&record->epoch, stack->epoch);
+    record->taken_at = stack->taken_at;
+}
+
+/* ---- Held ------------------------------------------------------------------------------------*/
+
+/* The interface IID of OBJECT without a new reference: the caller holds OBJECT. */
+static void *borrow_interface(IUnknown *object, REFIID iid)
+{
+    void *out = NULL;
+
+    if (FAILED(object->lpVtbl->QueryInterface(object, iid, &out)) || !out)
+        return NULL;
+    ((IUnknown *)out)->lpVtbl->Release(out);
+    return out;
+}
+
+/* Start to hold OBJECT (may be NULL), awake.  Calls its AddRef and QueryInterface. */
+static void held_begin(ss_held *held, IUnknown *object)
+{
+    *held = (ss_held){.object = object};
+    if (!object)
+        return;
+    object->lpVtbl->AddRef(object);
+    held->exception = borrow_interface(object, &stacksplice_IID_IScriptException);
+    if (held->exception) {
+        held->exception->lpVtbl->AddInside(held->exception);
+        return;
+    }
+    held->error = borrow_interface(object, &stacksplice_IID_IScriptErrorInfo);
+    if (held->error)
+        held->error->lpVtbl->AddInside(held->error);
+}
+
+static void held_wake(const ss_held *held)
+{
+    if (held->exception || held->error)
+        held->object->lpVtbl->AddRef(held->object);
+}
+
+static void held_sleep(const ss_held *held)
+{
+    if (held->exception || held->error)
+        held->object->lpVtbl->Release(held->object);
+}
+
+/* Stop holding, while the holder sleeps. */
+static void held_end(ss_held *held)
+{
+    if (held->exception)
+        held->exception->lpVtbl->ReleaseInside(held->exception);
+    else if (held->error)
+        held->error->lpVtbl->ReleaseInside(held->error);
+    else if (held->object)
+        held->object->lpVtbl->Release(held->object);
+    held->object = NULL;
+}
+
+/* ---- Lifetime --------------------------------------------------------------------------------*/
+
+/*
+ * The two counts of an error (see stacksplice/script.h).
+ *
+ * While the outside count is above 0, it holds one inside reference.  The memory is freed when the
+ * inside count reaches 0.  The step from 0 to 1 wakes what the error holds; the step to 0 puts it
+ * to sleep.  Both steps take the registry's lock, so a node added at that moment is woken exactly
+ * once.  The held objects are called after the lock is released.  So the calls of two threads may
+ * cross, but they always balance.
+ */
+
+static void wake(ss_error *error, ss_node *head)
+{
+    held_wake(&error->record.language);
+    held_wake(&error->previous);
+    for (ss_node *node = head; node; node = node->previous)
+        held_wake(&node->record.language);
+}
+
+static void put_to_sleep(ss_error *error, ss_node *head)
+{
+    for (ss_node *node = head; node; node = node->previous)
+        held_sleep(&node->record.language);
+    held_sleep(&error->previous);
+    held_sleep(&error->record.language);
+}
+
+/* Free NODE, which sleeps, and all older nodes. */
+static void nodes_free(ss_node *node)
+{
+    while (node) {
+        ss_node *previous = node->previous;
+
+        node->record.fixed.signature = 0;
+        held_end(&node->record.language);
+        ss_free(node);
+        node = previous;
+    }
+}
+
+static void free_error(ss_error *error)
+{
+    registry_remove(error);
+    error->record.fixed.signature = 0;
+    nodes_free(atomic_load(&error->head));
+    for (ss_note *note = atomic_load(&error->notes), *previous; note; note = previous) {
+        previous = note->previous;
+        ss_free(note);
+    }
+    for (ss_longer_stack *stack = error->longer, *previous; stack; stack = previous) {
+        previous = stack->previous;
+        ss_free(stack);
+    }
+    held_end(&error->previous);
+    held_end(&error->record.language);
+    ss_free(error);
+}
+
+static ULONG add_first_ref(ss_error *error)
+{
+    ss_node *head;
+    uint32_t before;
+
+    ss_registry_lock();
+    before = atomic_fetch_add(&error->outside, 1);
+    if (before == 0)
+        atomic_fetch_add(&error->inside, 1);
+    head = atomic_load(&error->head);
+    ss_registry_unlock();
+    if (before == 0)
+        wake(error, head);
+    return before + 1;
+}
+
+static void release_inside(ss_error *error)
+{
+    if (!error->is_static && atomic_fetch_sub(&error->inside, 1) == 1)
+        free_error(error);
+}
+
+static ULONG release_last_ref(ss_error *error)
+{
+    ss_node *head;
+    uint32_t before;
+
+    ss_registry_lock();
+    before = atomic_fetch_sub(&error->outside, 1);
+    head = atomic_load(&error->head);
+    ss_registry_unlock();
+    if (before == 1) {
+        put_to_sleep(error, head);
+        release_inside(error);
+    }
+    return before - 1;
+}
+
+ULONG ss_error_add_ref(ss_error *error)
+{
+    uint32_t refs = atomic_load_explicit(&error->outside, memory_order_relaxed);
+
+    if (error->is_static)
+        return 1;
+    while (refs) {
+        if (atomic_compare_exchange_weak(&error->outside, &refs, refs + 1))
+            return refs + 1;
+    }
+    return add_first_ref(error);
+}
+
+ULONG ss_error_release(ss_error *error)
+{
+    uint32_t refs = atomic_load_explicit(&error->outside, memory_order_relaxed);
+
+    if (error->is_static)
+        return 1;
+    while (refs > 1) {
+        if (atomic_compare_exchange_weak(&error->outside, &refs, refs - 1))
+            return refs - 1;
+    }
+    return release_last_ref(error);
+}
+
+static void add_inside(ss_error *error)
+{
+    if (!error->is_static)
+        atomic_fetch_add(&error->inside, 1);
+}
+
+#define RECORD_OF(iface, type) SS_CONTAINER(iface, ss_record, type##_iface)
+
+/* ---- IUnknown --------------------------------------------------------------------------------*/
+
+/* Those that crossings ask for come first. */
+static void *find_interface(ss_record *record, REFIID iid)
+{
+    if (IsEqualIID(iid, &IID_IRestrictedErrorInfo))
+        return &record->IRestrictedErrorInfo_iface;
+    if (IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo2) ||
+        IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo))
+        return &record->ILanguageExceptionErrorInfo2_iface;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptErrorInfo) && !is_node(record))
+        return &record->error->IScriptErrorInfo_iface;
+    if (IsEqualIID(iid, &IID_IErrorInfo))
+        return &record->IErrorInfo_iface;
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_IAgileObject))
+        return &record->IRestrictedErrorInfo_iface;
+    return NULL;
+}
+
+static HRESULT query(ss_record *record, REFIID iid, void **out)
+{
+    if (!out)
+        return E_POINTER;
+    *out = NULL;
+    if (!iid)
+        return E_INVALIDARG;
+    if (IsEqualIID(iid, &record_iid)) {
+        *out = record;
+        return S_OK;
+    }
+    *out = find_interface(record, iid);
+    if (!*out)
+        return E_NOINTERFACE;
+    ss_error_add_ref(record->error);
+    return S_OK;
+}
+
+/* The methods of IUnknown for the interface TYPE; RECORD maps its pointers to their record. */
+#define FORWARD_UNKNOWN(type, prefix, record)                                                     \
+    static HRESULT STDMETHODCALLTYPE prefix##_QueryInterface(type *iface, REFIID iid, void **out) \
+    {                                                                                             \
+        return query(record, iid, out);                                                           \
+    }                                                                                             \
+    static ULONG STDMETHODCALLTYPE prefix##_AddRef(type *iface)                                   \
+    {                                                                                             \
+        return ss_error_add_ref((record)->error);                                                 \
+    }                                                                                             \
+    static ULONG STDMETHODCALLTYPE prefix##_Release(type *iface)                                  \
+    {                                                                                             \
+        return ss_error_release((record)->error);                                                 \
+    }
+
+FORWARD_UNKNOWN(IRestrictedErrorInfo, restricted, RECORD_OF(iface, IRestrictedErrorInfo))
+FORWARD_UNKNOWN(IErrorInfo, info, RECORD_OF(iface, IErrorInfo))
+FORWARD_UNKNOWN(ILanguageExceptionErrorInfo2, language,
+                RECORD_OF(iface, ILanguageExceptionErrorInfo2))
+FORWARD_UNKNOWN(IScriptErrorInfo, script,
+                &SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface)->record)
+
+/* ---- IRestrictedErrorInfo --------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo *iface,
+                                                            BSTR *description, HRESULT *hr,
+                                                            BSTR *message, BSTR *capability_sid)
+{
+    ss_error *error = RECORD_OF(iface, IRestrictedErrorInfo)->error;
+    const WCHAR *text;
+    uint32_t length;
+    BSTR first, second;
+
+    if (!description || !hr || !message || !capability_sid)
+        return E_POINTER;
+    text = description_of(error, &length);
+    first = SysAllocStringLen(text, length);
+    text = message_of(error, &length);
+    second = SysAllocStringLen(text, length);
+    if (!first || !second) {
+        SysFreeString(first);
+        SysFreeString(second);
+        return E_OUTOFMEMORY;
+    }
+    *description = first;
+    *hr = error->record.fixed.hresult;
+    *message = second;
+    *capability_sid = NULL;
+    return S_OK;
+}
+
+static HRESULT STDMETHODCALLTYPE restricted_GetReference(IRestrictedErrorInfo *iface,
+                                                         BSTR *reference)
+{
+    WCHAR units[SS_REFERENCE_UNITS];
+    BSTR text;
+
+    if (!reference)
+        return E_POINTER;
+    put_reference(RECORD_OF(iface, IRestrictedErrorInfo)->error, units);
+    text = SysAllocString(units);
+    if (!text)
+        return E_OUTOFMEMORY;
+    *reference = text;
+    return S_OK;
+}
+
+static const IRestrictedErrorInfoVtbl restricted_vtbl = {
+    restricted_QueryInterface,  restricted_AddRef,       restricted_Release,
+    restricted_GetErrorDetails, restricted_GetReference,
+};
+
+/* ---- IErrorInfo ------------------------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE info_GetGUID(IErrorInfo *iface, GUID *guid)
+{
+    (void)iface;
+    if (!guid)
+        return E_POINTER;
+    *guid = GUID_NULL;
+    return S_OK;
+}
+
+/* GetSource and GetHelpFile: an error has neither. */
+static HRESULT STDMETHODCALLTYPE info_GetNothing(IErrorInfo *iface, BSTR *text)
+{
+    (void)iface;
+    if (!text)
+        return E_POINTER;
+    *text = NULL;
+    return S_OK;
+}
+
+static HRESULT STDMETHODCALLTYPE info_GetDescription(IErrorInfo *iface, BSTR *description)
+{
+    const WCHAR *text;
+    uint32_t length;
+    BSTR copy;
+
+    if (!description)
+        return E_POINTER;
+    text = description_of(RECORD_OF(iface, IErrorInfo)->error, &length);
+    copy = SysAllocStringLen(text, length);
+    if (!copy)
+        return E_OUTOFMEMORY;
+    *description = copy;
+    return S_OK;
+}
+
+static HRESULT STDMETHODCALLTYPE info_GetHelpContext(IErrorInfo *iface, DWORD *context)
+{
+    (void)iface;
+    if (!context)
+        return E_POINTER;
+    *context = 0;
+    return S_OK;
+}
+
+static const IErrorInfoVtbl info_vtbl = {
+    info_QueryInterface, info_AddRef,         info_Release,    info_GetGUID,
+    info_GetNothing,     info_GetDescription, info_GetNothing, info_GetHelpContext,
+};
+
+/* ---- ILanguageExceptionErrorInfo2 ------------------------------------------------------------*/
+
+static HRESULT STDMETHODCALLTYPE language_GetLanguageException(ILanguageExceptionErrorInfo2 *iface,
+                                                               IUnknown **out)
+{
+    IUnknown *object = RECORD_OF(iface, ILanguageExceptionErrorInfo2)->language.object;
+
+    if (!out)
+        return E_POINTER;
+    if (object)
+        object->lpVtbl->AddRef(object);
+    *out = object;
+    return S_OK;
+}
+
+/* NODE as an interface with a new reference; NULL stays NULL. */
+static ILanguageExceptionErrorInfo2 *ref_node(ss_node *node)
+{
+    if (!node)
+        return NULL;
+    ss_error_add_ref(node->record.error);
+    return &node->record.ILanguageExceptionErrorInfo2_iface;
+}
+
+static HRESULT STDMETHODCALLTYPE language_GetPrevious(ILanguageExceptionErrorInfo2 *iface,
+                                                      ILanguageExceptionErrorInfo2 **out)
+{
+    ss_record *record = RECORD_OF(iface, ILanguageExceptionErrorInfo2);
+    IUnknown *previous;
+
+    if (!out)
+        return E_POINTER;
+    if (is_node(record)) {
+        *out = ref_node(((ss_node *)(void *)record)->previous);
+        return S_OK;
+    }
+    previous = record->error->previous.object;
+    if (previous)
+        previous->lpVtbl->AddRef(previous);
+    *out = (ILanguageExceptionErrorInfo2 *)(void *)previous;
+    return S_OK;
+}
+
+static HRESULT STDMETHODCALLTYPE language_CapturePropagationContext(
+    ILanguageExceptionErrorInfo2 *iface, IUnknown *language_exception)
+{
+    if (ss_flags_get() & RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
+        return S_OK;
+    return ss_error_add_node(
+        RECORD_OF(iface, ILanguageExceptionErrorInfo2)->error,
+        &(ss_arrival){.language_exception = language_exception, .above = SS_HERE()});
+}
+
+static HRESULT STDMETHODCALLTYPE language_GetPropagationContextHead(
+    ILanguageExceptionErrorInfo2 *iface, ILanguageExceptionErrorInfo2 **out)
+{
+    if (!out)
+        return E_POINTER;
+    *out = ref_node(atomic_load(&RECORD_OF(iface, ILanguageExceptionErrorInfo2)->error->head));
+    return S_OK;
+}
+
+static const ILanguageExceptionErrorInfo2Vtbl language_vtbl = {
+    language_QueryInterface,
+    language_AddRef,
+    language_Release,
+    language_GetLanguageException,
+    language_GetPrevious,
+    language_CapturePropagationContext,
+    language_GetPropagationContextHead,
+};
+
+/* ---- IScriptErrorInfo ------------------------------------------------------------------------*/
+
+static void STDMETHODCALLTYPE script_AddInside(IScriptErrorInfo *iface)
+{
+    add_inside(SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface));
+}
+
+static void STDMETHODCALLTYPE script_ReleaseInside(IScriptErrorInfo *iface)
+{
+    release_inside(SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface));
+}
+
+const IScriptErrorInfoVtbl ss_error_script_methods = {
+    script_QueryInterface, script_AddRef, script_Release, script_AddInside, script_ReleaseInside,
+};
+
+/* ---- Beginning -------------------------------------------------------------------------------*/
+
+#define FIXED_PART(code)                                                                   \
+    {                                                                                      \
+        .signature = STACKSPLICE_RECORD_SIGNATURE, .version = STACKSPLICE_INSPECT_VERSION, \
+        .frame_size = sizeof(uintptr_t), .hresult = (code)                                 \
+    }
+
+static void error_init(ss_error *error, HRESULT hr)
+{
+    error->record.IRestrictedErrorInfo_iface.lpVtbl = &restricted_vtbl;
+    error->record.IErrorInfo_iface.lpVtbl = &info_vtbl;
+    error->record.ILanguageExceptionErrorInfo2_iface.lpVtbl = &language_vtbl;
+    error->record.fixed = (stacksplice_record)FIXED_PART(hr);
+    error->record.error = error;
+    error->IScriptErrorInfo_iface.lpVtbl = &ss_error_script_methods;
+}
+
+ss_error *ss_error_out_of_memory(void)
+{
+    static ss_error error = {
+        .record = {.IRestrictedErrorInfo_iface = {&restricted_vtbl},
+                   .IErrorInfo_iface = {&info_vtbl},
+                   .ILanguageExceptionErrorInfo2_iface = {&language_vtbl},
+                   .fixed = FIXED_PART(E_OUTOFMEMORY),
+                   .error = &error},
+        .IScriptErrorInfo_iface = {&ss_error_script_methods},
+        .outside = 1,
+        .inside = 1,
+        .is_static = true,
+    };
+
+    return &error;
+}
+
+/* ---- Causes and notes of a new error ---------------------------------------------------------*/
+
+/* The error that an error was made from, and the length of that chain. */
+typedef struct relations {
+    ss_held previous; /* awake, or nothing */
+    stacksplice_relation relation;
+    uint32_t causes_left_out;
+    uint8_t depth;
+} relations;
+
+static uint32_t depth_with(IUnknown *object)
+{
+    ss_record *record = ss_record_from(object);
+
+    return record ? record->error->depth + 1u : object != NULL;
+}
+
+/* The cause that LANGUAGE_EXCEPTION reports, with a reference, or NULL. */
+static IUnknown *ask_for_cause(IUnknown *language_exception)
+{
+    ILanguageExceptionTransform *transform;
+    IRestrictedErrorInfo *cause = NULL;
+    void *out = NULL;
+    HRESULT hr;
+
+    if (!language_exception ||
+        FAILED(language_exception->lpVtbl->QueryInterface(
+            language_exception, &IID_ILanguageExceptionTransform, &out)) ||
+        !out)
+        return NULL;
+    transform = out;
+    hr = transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
+    transform->lpVtbl->Release(transform);
+    if (FAILED(hr) || !cause)
+        return NULL;
+    out = NULL;
+    hr = cause->lpVtbl->QueryInterface(cause, &IID_ILanguageExceptionErrorInfo2, &out);
+    cause->lpVtbl->Release(cause);
+    return FAILED(hr) ? NULL : out;
+}
+
+/* The interface with a reference, or NULL. */
+static IScriptExceptionDetails *details_of(IUnknown *exception)
+{
+    void *out = NULL;
+
+    if (!exception || FAILED(exception->lpVtbl->QueryInterface(
+                          exception, &stacksplice_IID_IScriptExceptionDetails, &out)))
+        return NULL;
+    return out;
+}
+
+/* One more than the depth of the deepest member; 0 without members. */
+static uint32_t depth_of_members(IScriptExceptionDetails *details)
+{
+    uint32_t members = 0, left_out = 0, deepest = 0;
+
+    if (!details->lpVtbl->GetGroup(details, &members, &left_out))
+        return 0;
+    for (uint32_t i = 0; i < members; i++) {
+        IRestrictedErrorInfo *member = NULL;
+        uint32_t depth;
+
+        if (details->lpVtbl->GetMember(details, i, &member) != S_OK || !member)
+            break;
+        depth = depth_with((IUnknown *)(void *)member);
+        if (depth > deepest)
+            deepest = depth;
+        member->lpVtbl->Release(member);
+    }
+    return deepest;
+}
+
+static void ask_details(relations *related, uint32_t *depth, IUnknown *exception)
+{
+    IScriptExceptionDetails *details = details_of(exception);
+    stacksplice_relation relation;
+    uint32_t members;
+
+    if (!details)
+        return;
+    relation = details->lpVtbl->GetRelation(details, &related->causes_left_out);
+    if (related->previous.object && relation == STACKSPLICE_RELATION_CONTEXT)
+        related->relation = relation;
+    members = depth_of_members(details);
+    if (members > *depth)
+        *depth = members;
+    details->lpVtbl->Release(details);
+}
+
+/* Release them, for an error that was not made. */
+static void related_drop(relations *related)
+{
+    held_sleep(&related->previous);
+    held_end(&related->previous);
+    memset(related, 0, sizeof *related);
+}
+
+/* Collect them from ORIGIN's language exception. */
+static void related_take(relations *related, const ss_origin *origin)
+{
+    IUnknown *cause = NULL;
+    uint32_t depth;
+
+    memset(related, 0, sizeof *related);
+    if (origin->previous) {
+        ss_record *record = &origin->previous->record;
+
+        held_begin(&related->previous,
+                   (IUnknown *)(void *)&record->ILanguageExceptionErrorInfo2_iface);
+    } else {
+        cause = ask_for_cause(origin->language_exception);
+        held_begin(&related->previous, cause);
+        if (cause)
+            cause->lpVtbl->Release(cause);
+    }
+    depth = depth_with(related->previous.object);
+    /* Cut longer chains, so that a retry loop does not grow one without limit. */
+    if (depth > SS_MAX_PREVIOUS) {
+        related_drop(related);
+        depth = 0;
+        related->causes_left_out = 1;
+    }
+    if (related->previous.object)
+        related->relation = STACKSPLICE_RELATION_CAUSE;
+    if (!origin->previous)
+        ask_details(related, &depth, origin->language_exception);
+    related->depth = (uint8_t)(depth < UINT8_MAX ? depth : UINT8_MAX);
+}
+
+/* ---- A new error, in one block of memory -----------------------------------------------------*/
+
+static ss_error *allocate_error(const ss_origin *origin, const captured_stack *stack)
 {
     size_t text = origin->message ? (origin->length + (size_t)1) * sizeof(WCHAR) : 0;
     ss_error *error = ss_alloc_dirty(sizeof *error + stack->to_store * sizeof(uintptr_t) + text);
@@ -17,9 +999,9 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
     if (!error)
         return NULL;
     memset(error, 0, sizeof *error);
-    ss_error_init(error, origin->hr);
-    ss_stack_store(stack, &error->record, error->storage);
-    error->captured = ss_record_frames(&error->record, &error->captured_count);
+    error_init(error, origin->hr);
+    stack_store(stack, &error->record, error->storage);
+    error->captured = frames_now(&error->record, &error->captured_count);
     if (origin->message) {
         WCHAR *copy = (WCHAR *)(error->storage + stack->to_store);
 
@@ -33,20 +1015,20 @@ static ss_error *allocate_error(const ss_origin *origin, const ss_stack *stack)
 
 ss_error *ss_error_new(const ss_origin *origin)
 {
-    ss_stack stack;
+    captured_stack stack;
     ss_held language;
-    ss_related related;
+    relations related;
     ss_error *error;
 
-    ss_held_begin(&language, origin->language_exception);
-    ss_stack_take(&stack, &language, origin->above);
-    ss_related_take(&related, origin);
+    held_begin(&language, origin->language_exception);
+    stack_take(&stack, &language, origin->above);
+    related_take(&related, origin);
     error = allocate_error(origin, &stack);
-    ss_stack_done(&stack);
+    stack_done(&stack);
     if (!error) {
-        ss_related_drop(&related);
-        ss_held_sleep(&language);
-        ss_held_end(&language);
+        related_drop(&related);
+        held_sleep(&language);
+        held_end(&language);
         return NULL;
     }
     error->record.fixed.thread_id = ss_thread_id();
@@ -57,6 +1039,548 @@ ss_error *ss_error_new(const ss_origin *origin)
     error->depth = related.depth;
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
-    ss_registry_add(error);
+    registry_add(error);
     return error;
+}
+
+/* ---- Found by its reference ------------------------------------------------------------------*/
+
+static bool equal(const WCHAR *a, const WCHAR *b)
+{
+    for (; *a == *b; a++, b++) {
+        if (!*a)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Parse the numbers in both halves of REFERENCE; false if it does not have the form of a reference.
+ */
+static bool parse(const WCHAR *reference, uint64_t numbers[2])
+{
+    uint64_t *number = numbers;
+
+    numbers[0] = numbers[1] = 0;
+    for (int at = 0; at < SS_REFERENCE_UNITS - 1; at++) {
+        WCHAR unit = reference[at];
+
+        if (at == 16) {
+            if (unit != '-')
+                return false;
+            number++;
+        } else if (unit >= '0' && unit <= '9') {
+            *number = *number << 4 | (uint64_t)(unit - '0');
+        } else if (unit >= 'a' && unit <= 'f') {
+            *number = *number << 4 | (uint64_t)(unit - 'a' + 10);
+        } else {
+            return false; /* also at an early NUL: never reads past it */
+        }
+    }
+    return reference[SS_REFERENCE_UNITS - 1] == 0;
+}
+
+/* One with an outside count above 0, with a new reference; or NULL. */
+static ss_error *find_by_reference(const WCHAR *reference)
+{
+    ss_error *error;
+    uint64_t numbers[2];
+
+    if (equal(static_reference, reference))
+        return ss_error_out_of_memory();
+    if (!parse(reference, numbers))
+        return NULL;
+    ss_registry_lock();
+    error = buckets[numbers[1] % BUCKETS];
+    while (error && !(error->process == numbers[0] && error->number == numbers[1]))
+        error = error->next;
+    /* At 0 it is dying, or sleeping in a script's exception, and only its binding may wake it. */
+    if (error && atomic_load(&error->outside) == 0)
+        error = NULL;
+    if (error)
+        atomic_fetch_add(&error->outside, 1);
+    ss_registry_unlock();
+    return error;
+}
+
+HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)
+{
+    ss_error *found;
+
+    if (!error)
+        return E_POINTER;
+    *error = NULL;
+    found = reference ? find_by_reference(reference) : NULL;
+    if (!found)
+        return E_INVALIDARG;
+    *error = &found->record.IRestrictedErrorInfo_iface;
+    return S_OK;
+}
+
+/* ---- Nodes, each in one block of memory ------------------------------------------------------*/
+
+static const char *receiver_of(const ss_arrival *arrival, const ss_held *language)
+{
+    IScriptException *exception = language->exception;
+    const char *receiver = arrival->receiver;
+
+    if (!receiver && exception)
+        receiver = exception->lpVtbl->GetLanguage(exception);
+    return receiver ? receiver : "native";
+}
+
+/* Copies the receiver's name: its code may be unloaded before the error dies. */
+static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arrival *arrival)
+{
+    const char *receiver = receiver_of(arrival, language);
+    size_t name = strlen(receiver) + 1;
+    captured_stack stack;
+    ss_node *node;
+
+    stack_take(&stack, language, arrival->above);
+    node = ss_alloc_dirty(sizeof *node + stack.to_store * sizeof(uintptr_t) + name);
+    if (node) {
+        memset(node, 0, sizeof *node);
+        node->receiver = memcpy(node->storage + stack.to_store, receiver, name);
+        node->record = error->record; /* the interfaces and the constant fields */
+        stack_store(&stack, &node->record, node->storage);
+        node->record.fixed.thread_id = ss_thread_id();
+        node->record.language = *language;
+    }
+    stack_done(&stack);
+    return node;
+}
+
+/*
+ * Link NODE as the newest; false if the error is full.  *AWAKE: the error has outside references.
+ */
+static bool link_node(ss_error *error, ss_node *node, bool *awake)
+{
+    bool linked = false;
+
+    ss_registry_lock();
+    *awake = atomic_load(&error->outside) > 0;
+    if (error->node_count < SS_MAX_NODES) {
+        error->node_count++;
+        node->previous = atomic_load(&error->head);
+        atomic_store(&error->head, node);
+        linked = true;
+    }
+    ss_registry_unlock();
+    return linked;
+}
+
+static bool has_place(ss_error *error)
+{
+    bool place;
+
+    ss_registry_lock();
+    place = error->node_count < SS_MAX_NODES;
+    ss_registry_unlock();
+    return place;
+}
+
+HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival)
+{
+    ss_held language;
+    ss_node *node;
+    bool awake;
+
+    if (error->is_static || !has_place(error))
+        return S_OK;
+    held_begin(&language, arrival->language_exception);
+    node = new_node(error, &language, arrival);
+    if (!node) {
+        held_sleep(&language);
+        held_end(&language);
+        return E_OUTOFMEMORY;
+    }
+    if (!link_node(error, node, &awake)) {
+        held_sleep(&language);
+        node->previous = NULL;
+        nodes_free(node);
+    } else if (!awake) {
+        held_sleep(&language);
+    }
+    return S_OK;
+}
+
+/* ---- A longer one later ----------------------------------------------------------------------*/
+
+/* Whether STACK, of COUNT elements, is now ERROR's: only if it is longer, so that a reader who has
+   the number of the shorter one reads no further than this one's end. */
+static bool put_longer(ss_error *error, ss_longer_stack *stack, uint32_t count)
+{
+    stacksplice_record *fixed = &error->record.fixed;
+    bool put;
+
+    ss_registry_lock();
+    put = error->longer_count < SS_MAX_LONGER && count >= fixed->frame_count;
+    if (put) {
+        error->longer_count++;
+        stack->previous = error->longer;
+        error->longer = stack;
+        __atomic_store_n(&fixed->frames, (uintptr_t)stack->frames, __ATOMIC_RELEASE);
+        __atomic_store_n(&fixed->frame_count, count, __ATOMIC_RELEASE);
+    }
+    ss_registry_unlock();
+    return put;
+}
+
+stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t *frames,
+                                               uint32_t count)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(object, frames, &record);
+    ss_longer_stack *stack;
+
+    if (FAILED(hr))
+        return hr;
+    if (is_node(record))
+        return E_INVALIDARG;
+    if (record->error->is_static || count > MOST_FRAMES)
+        return S_FALSE;
+    stack = ss_alloc_dirty(sizeof *stack + count * sizeof *frames);
+    if (!stack)
+        return E_OUTOFMEMORY;
+    memcpy(stack->frames, frames, count * sizeof *frames);
+    stack->count = count;
+    atomic_init(&stack->epoch, ss_code_epoch());
+    if (put_longer(record->error, stack, count))
+        return S_OK;
+    ss_free(stack);
+    return S_FALSE;
+}
+
+/* ---- Errors by value, for reports ------------------------------------------------------------*/
+
+static void settle(_Atomic uint64_t *epoch, uintptr_t *frames, uint32_t count)
+{
+    atomic_store(epoch, ss_settle(frames, count, atomic_load(epoch)));
+}
+
+/* The stack of a node, or with which an error was made. */
+static const uintptr_t *captured_of(ss_record *record, uint32_t *count)
+{
+    bool of_node = is_node(record);
+    const uintptr_t *frames = of_node ? frames_now(record, count) : record->error->captured;
+
+    if (!of_node)
+        *count = record->error->captured_count;
+    settle(&record->epoch, (uintptr_t *)(uintptr_t)frames, *count);
+    return frames;
+}
+
+static const uintptr_t *frames_of(ss_record *record, uint32_t *count)
+{
+    const uintptr_t *frames = frames_now(record, count);
+    ss_longer_stack *longer;
+
+    if (is_node(record) || frames == record->error->captured)
+        return captured_of(record, count);
+    longer = (ss_longer_stack *)((uintptr_t)frames - offsetof(ss_longer_stack, frames));
+    settle(&longer->epoch, longer->frames, longer->count);
+    return frames;
+}
+
+static void fill(ss_record *record, ss_error_view *view)
+{
+    const ss_error *error = record->error;
+    bool of_node = is_node(record);
+    uint32_t length, count, captured_count;
+    const uintptr_t *frames = frames_of(record, &count);
+    const uintptr_t *captured = captured_of(record, &captured_count);
+
+    *view = (ss_error_view){
+        .identity = record,
+        .is_node = of_node,
+        .hresult = record->fixed.hresult,
+        .description = description_of(error, &length),
+        .message = message_of(error, &length),
+        .taken_at = record->taken_at,
+        .thread_id = record->fixed.thread_id,
+        .frames = frames,
+        .frame_count = count,
+        .frames_left_out = stacksplice_frames_left_out(frames, count),
+        .captured = captured,
+        .captured_count = captured_count,
+        .language_exception = record->language.object,
+    };
+    if (of_node) {
+        view->receiver = ((const ss_node *)(const void *)record)->receiver;
+        return;
+    }
+    put_reference(error, view->reference);
+    view->relation = (stacksplice_relation)error->relation;
+    view->causes_left_out = error->causes_left_out;
+}
+
+bool ss_error_view_get(IUnknown *error, ss_error_view *view)
+{
+    ss_record *record = ss_record_from(error);
+
+    if (record)
+        fill(record, view);
+    return record != NULL;
+}
+
+void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
+                        void *data)
+{
+    ss_node *nodes[SS_MAX_NODES];
+    ss_record *record = ss_record_from(error);
+    size_t count = 0;
+    ss_error_view view;
+
+    if (!record || is_node(record))
+        return;
+    for (ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
+        nodes[count++] = node;
+    while (count > 0) {
+        fill(&nodes[--count]->record, &view);
+        if (!back(&view, data))
+            return;
+    }
+}
+
+IUnknown *ss_error_previous(IUnknown *error)
+{
+    ss_record *record = ss_record_from(error);
+
+    return record && !is_node(record) ? record->error->previous.object : NULL;
+}
+
+/* ---- The public accessors --------------------------------------------------------------------*/
+
+/* Copy the stack that STACK_OF tells of OBJECT. */
+static HRESULT copy_stack(IUnknown *object,
+                          const uintptr_t *(*stack_of)(ss_record *record, uint32_t *count),
+                          uint32_t max_frames, uintptr_t *frames, uint32_t *captured)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(object, captured, &record);
+    const uintptr_t *from;
+    uint32_t count, stored;
+
+    if (!frames && max_frames)
+        return E_POINTER;
+    if (FAILED(hr))
+        return hr;
+    (void)ss_code_epoch();
+    from = stack_of(record, &count);
+    stored = count < max_frames ? count : max_frames;
+    if (stored)
+        memcpy(frames, from, stored * sizeof *frames);
+    *captured = max_frames ? stored : count;
+    return count > max_frames ? S_FALSE : S_OK;
+}
+
+stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames, uintptr_t *frames,
+                                            uint32_t *captured)
+{
+    return copy_stack(error, frames_of, max_frames, frames, captured);
+}
+
+stacksplice_hresult stacksplice_error_captured(IUnknown *error, uint32_t max_frames,
+                                               uintptr_t *frames, uint32_t *captured)
+{
+    return copy_stack(error, captured_of, max_frames, frames, captured);
+}
+
+stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(error, thread_id, &record);
+
+    if (record)
+        *thread_id = record->fixed.thread_id;
+    return hr;
+}
+
+stacksplice_hresult stacksplice_node_language(IUnknown *node, const char **language)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(node, language, &record);
+
+    if (FAILED(hr) || !is_node(record))
+        return FAILED(hr) ? hr : E_INVALIDARG;
+    *language = ((ss_node *)(void *)record)->receiver;
+    return S_OK;
+}
+
+stacksplice_hresult stacksplice_error_hresult(IUnknown *error, stacksplice_hresult *hr)
+{
+    ss_record *record;
+    HRESULT result = record_asked(error, hr, &record);
+
+    if (record)
+        *hr = record->fixed.hresult;
+    return result;
+}
+
+/* ---- Causes and members ----------------------------------------------------------------------*/
+
+/* ERROR's record unless it is a node. */
+static const ss_error *origin_of(const ss_record *record)
+{
+    return is_node(record) ? NULL : record->error;
+}
+
+stacksplice_hresult stacksplice_error_cause(IUnknown *error, IRestrictedErrorInfo **cause,
+                                            stacksplice_relation *relation)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(error, cause, &record);
+    const ss_error *origin;
+    void *out = NULL;
+
+    if (FAILED(hr))
+        return hr;
+    origin = origin_of(record);
+    if (origin && origin->previous.object)
+        (void)origin->previous.object->lpVtbl->QueryInterface(origin->previous.object,
+                                                              &IID_IRestrictedErrorInfo, &out);
+    *cause = out;
+    if (relation)
+        *relation = out ? (stacksplice_relation)origin->relation : STACKSPLICE_RELATION_NONE;
+    return out ? S_OK : S_FALSE;
+}
+
+stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(error, depth, &record);
+
+    if (record)
+        *depth = origin_of(record) ? record->error->depth : 0;
+    return hr;
+}
+
+stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, uint32_t *left_out)
+{
+    IScriptExceptionDetails *details = NULL;
+    uint32_t counts[2] = {0, 0};
+    ss_record *record;
+    HRESULT hr = record_asked(error, counts, &record);
+    int is_group = 0;
+
+    if (FAILED(hr))
+        return hr;
+    if (origin_of(record))
+        details = details_of(record->language.object);
+    if (details) {
+        is_group = details->lpVtbl->GetGroup(details, &counts[0], &counts[1]);
+        details->lpVtbl->Release(details);
+    }
+    if (members)
+        *members = is_group ? counts[0] : 0;
+    if (left_out)
+        *left_out = is_group ? counts[1] : 0;
+    return is_group ? S_OK : S_FALSE;
+}
+
+stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
+                                             IRestrictedErrorInfo **member)
+{
+    IScriptExceptionDetails *details = NULL;
+    IRestrictedErrorInfo *found = NULL;
+    ss_record *record;
+    HRESULT hr = record_asked(error, member, &record);
+
+    if (FAILED(hr))
+        return hr;
+    if (origin_of(record))
+        details = details_of(record->language.object);
+    if (details) {
+        (void)details->lpVtbl->GetMember(details, index, &found);
+        details->lpVtbl->Release(details);
+    }
+    *member = found;
+    return found ? S_OK : S_FALSE;
+}
+
+/* ---- Notes -----------------------------------------------------------------------------------*/
+
+/* False when CALLBACK stopped it. */
+static bool tell_notes_of_exception(IUnknown *exception, stacksplice_note_callback callback,
+                                    void *data)
+{
+    IScriptExceptionDetails *details = details_of(exception);
+    const char *text;
+    size_t length = 0;
+    bool go_on = true;
+
+    for (uint32_t i = 0; details && go_on; i++) {
+        text = details->lpVtbl->GetNote(details, i, &length);
+        if (!text)
+            break;
+        go_on = !callback(text, length, data);
+    }
+    if (details)
+        details->lpVtbl->Release(details);
+    return go_on;
+}
+
+stacksplice_hresult stacksplice_error_notes(IUnknown *error, stacksplice_note_callback callback,
+                                            void *data)
+{
+    const ss_note *notes[SS_MAX_NOTES];
+    ss_record *record;
+    HRESULT hr = record_asked(error, (const void *)(uintptr_t)callback, &record);
+    size_t count = 0;
+
+    if (FAILED(hr))
+        return hr;
+    if (!tell_notes_of_exception(record->error->record.language.object, callback, data))
+        return S_FALSE;
+    for (const ss_note *note = atomic_load(&record->error->notes); note; note = note->previous)
+        notes[count++] = note;
+    while (count > 0) {
+        const ss_note *note = notes[--count];
+
+        if (callback(note->text, note->length, data))
+            return S_FALSE;
+    }
+    return S_OK;
+}
+
+static bool link_note(ss_error *error, ss_note *note)
+{
+    bool linked = false;
+
+    ss_registry_lock();
+    if (error->note_count < SS_MAX_NOTES) {
+        error->note_count++;
+        note->previous = atomic_load(&error->notes);
+        atomic_store(&error->notes, note);
+        linked = true;
+    }
+    ss_registry_unlock();
+    return linked;
+}
+
+stacksplice_hresult stacksplice_add_note(IUnknown *error, const char *text, size_t length)
+{
+    ss_record *record;
+    HRESULT hr = record_asked(error, length ? text : "", &record);
+    ss_note *note;
+
+    if (FAILED(hr))
+        return hr;
+    if (record->error->is_static)
+        return S_FALSE;
+    if (length >= SIZE_MAX - sizeof *note)
+        return E_OUTOFMEMORY;
+    note = ss_alloc_dirty(sizeof *note + length + 1);
+    if (!note)
+        return E_OUTOFMEMORY;
+    note->previous = NULL;
+    note->length = length;
+    if (length)
+        memcpy(note->text, text, length);
+    note->text[length] = 0;
+    if (link_note(record->error, note))
+        return S_OK;
+    ss_free(note);
+    return S_FALSE;
 }

@@ -1,13 +1,321 @@
-/* The functions that put errors into the slot. */
+/* The thread's slot, and the functions that put errors into it. */
+#include "error/error.h"
+
+#include "base/thread.h"
 #include "com/messages.h"
 #include "com/utf.h"
-#include "error/error.h"
-#include "error/flags.h"
-#include "error/record.h"
-#include "error/registry.h"
-#include "error/slot.h"
+#include "splice/splice.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stacksplice/winrt/rtlsupportapi.h>
 #include <string.h>
+
+/* ---- The slot --------------------------------------------------------------------------------*/
+
+enum { MOST_INTRUDERS = 8 };
+
+typedef struct slot_state {
+    stacksplice_anchor anchor; /* the part that debuggers read */
+    IErrorInfo *info;          /* owned, or NULL */
+    ss_record *record;         /* the same object if it is ours, else NULL */
+    bool has_destructor;
+    stacksplice_entry *entry; /* by which debuggers find the anchor */
+} slot_state;
+
+static _Thread_local slot_state slot = {
+    .anchor = {STACKSPLICE_ANCHOR_SIGNATURE, STACKSPLICE_INSPECT_VERSION, 0}};
+
+static pthread_key_t key;
+static bool has_key; /* (RO) after load */
+
+static IErrorInfo *exchange(IErrorInfo *info)
+{
+    /* Ask first: a foreign object may itself use the slot. */
+    ss_record *record = info ? ss_record_from((IUnknown *)(void *)info) : NULL;
+    IErrorInfo *old = slot.info;
+
+    /* A foreign object that forwards QueryInterface to an error of ours is not that error. */
+    if (record && &record->IErrorInfo_iface != info)
+        record = NULL;
+    atomic_signal_fence(memory_order_release); /* the error is complete for who stops us here */
+    slot.record = record;
+    slot.anchor.error = slot.record ? (uintptr_t)&slot.record->fixed : 0;
+    slot.info = info;
+    atomic_signal_fence(memory_order_acquire); /* OLD is not released before */
+    return old;
+}
+
+/*
+ * Without a key (the process has used all), an error still in the slot at thread exit leaks, and
+ * debuggers do not find it: nothing would free the entry.
+ */
+static void ensure_destructor(void)
+{
+    if (slot.has_destructor || !has_key)
+        return;
+    slot.has_destructor = pthread_setspecific(key, &slot) == 0;
+    if (slot.has_destructor && !slot.entry)
+        slot.entry = ss_entry_add(STACKSPLICE_ENTRY_THREAD, &slot.anchor, ss_thread_id());
+}
+
+/* Take the content with its reference, or NULL. */
+static IErrorInfo *slot_take(void)
+{
+    return exchange(NULL);
+}
+
+/*
+ * Put INFO (with its reference, or NULL) into the slot and release the old content.  The release
+ * runs foreign code, which may originate an error; that error is released, too.
+ */
+static void slot_put(IErrorInfo *info)
+{
+    IErrorInfo *old = exchange(NULL);
+
+    for (int i = 0; old && i < MOST_INTRUDERS; i++) {
+        old->lpVtbl->Release(old);
+        old = exchange(NULL);
+    }
+    if (old)
+        old->lpVtbl->Release(old);
+    if (info)
+        ensure_destructor();
+    old = exchange(info);
+    if (old)
+        old->lpVtbl->Release(old);
+}
+
+/* Runs late in a thread's life, and again if a later destructor originated an error. */
+static void at_thread_exit(void *unused)
+{
+    (void)unused;
+    slot.has_destructor = false;
+    slot_put(NULL);
+    if (slot.has_destructor)
+        return;
+    ss_entry_free(slot.entry);
+    slot.entry = NULL;
+}
+
+static void at_fork(void)
+{
+    ss_entries_free_others(STACKSPLICE_ENTRY_THREAD, slot.entry);
+    if (slot.entry)
+        slot.entry->detail = ss_thread_id();
+}
+
+static ss_fork_hook fork_hook = {at_fork, NULL};
+
+static __attribute__((constructor)) void begin(void)
+{
+    has_key = pthread_key_create(&key, at_thread_exit) == 0;
+    ss_fork_child(&fork_hook);
+}
+
+const stacksplice_anchor *stacksplice_thread_anchor(void)
+{
+    return &slot.anchor;
+}
+
+/* ---- The public functions --------------------------------------------------------------------*/
+
+HRESULT GetErrorInfo(ULONG reserved, IErrorInfo **info)
+{
+    if (reserved || !info)
+        return E_INVALIDARG;
+    *info = slot_take();
+    return *info ? S_OK : S_FALSE;
+}
+
+HRESULT SetErrorInfo(ULONG reserved, IErrorInfo *info)
+{
+    if (reserved)
+        return E_INVALIDARG;
+    if (info)
+        info->lpVtbl->AddRef(info);
+    slot_put(info);
+    return S_OK;
+}
+
+HRESULT GetRestrictedErrorInfo(IRestrictedErrorInfo **error)
+{
+    ss_record *record = slot.record;
+    IErrorInfo *info;
+
+    if (!error)
+        return E_POINTER;
+    info = slot_take();
+    *error = record ? &record->IRestrictedErrorInfo_iface : NULL;
+    if (record)
+        return S_OK;
+    if (info)
+        info->lpVtbl->Release(info);
+    return S_FALSE;
+}
+
+HRESULT SetRestrictedErrorInfo(IRestrictedErrorInfo *error)
+{
+    ss_record *record = ss_record_from((IUnknown *)(void *)error);
+
+    if (error && !record)
+        return E_INVALIDARG;
+    return SetErrorInfo(0, record ? &record->IErrorInfo_iface : NULL);
+}
+
+void RoClearError(void)
+{
+    slot_put(NULL);
+}
+
+HRESULT stacksplice_peek_error(IRestrictedErrorInfo **error)
+{
+    if (!error)
+        return E_POINTER;
+    *error = slot.record ? &slot.record->IRestrictedErrorInfo_iface : NULL;
+    if (!*error)
+        return S_FALSE;
+    ss_error_add_ref(slot.record->error);
+    return S_OK;
+}
+
+HRESULT stacksplice_save_error(stacksplice_saved_error *saved)
+{
+    if (!saved)
+        return E_POINTER;
+    saved->slot = slot_take();
+    saved->thread = &slot;
+    return S_OK;
+}
+
+HRESULT stacksplice_restore_error(stacksplice_saved_error *saved)
+{
+    IErrorInfo *info;
+
+    if (!saved)
+        return E_POINTER;
+    if (!saved->thread)
+        return E_ILLEGAL_METHOD_CALL;
+    if (saved->thread != &slot)
+        return RPC_E_WRONG_THREAD;
+    info = saved->slot;
+    *saved = (stacksplice_saved_error){NULL, NULL};
+    slot_put(info);
+    return S_OK;
+}
+
+/* ---- Events ----------------------------------------------------------------------------------*/
+
+#if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__))
+
+/* Version 3 of the note.  Tools use the base symbol to correct addresses of prelinked files. */
+#define SS_PROBE_NOTE(name, arguments)                                          \
+    "990: nop\n"                                                                \
+    ".pushsection .note.stapsdt, \"\", \"note\"\n"                              \
+    ".balign 4\n"                                                               \
+    ".4byte 992f - 991f, 994f - 993f, 3\n"                                      \
+    "991: .asciz \"stapsdt\"\n"                                                 \
+    "992: .balign 4\n"                                                          \
+    "993: .8byte 990b\n"                                                        \
+    ".8byte _.stapsdt.base\n"                                                   \
+    ".8byte 0\n"                                                                \
+    ".asciz \"stacksplice\"\n"                                                  \
+    ".asciz \"" name "\"\n"                                                     \
+    ".asciz \"" arguments "\"\n"                                                \
+    "994: .balign 4\n"                                                          \
+    ".popsection\n"                                                             \
+    ".ifndef _.stapsdt.base\n"                                                  \
+    ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n" \
+    ".weak _.stapsdt.base\n"                                                    \
+    ".hidden _.stapsdt.base\n"                                                  \
+    "_.stapsdt.base: .space 1\n"                                                \
+    ".size _.stapsdt.base, 1\n"                                                 \
+    ".popsection\n"                                                             \
+    ".endif\n"
+
+#define SS_PROBE_ORIGINATE(hr, length, message)                          \
+    __asm__ volatile(SS_PROBE_NOTE("originate_error", "-4@%0 4@%1 8@%2") \
+                     :                                                   \
+                     : "r"(hr), "r"(length), "r"(message))
+
+#define SS_PROBE_TRANSFORM(old, hr, length, message)                           \
+    __asm__ volatile(SS_PROBE_NOTE("transform_error", "-4@%0 -4@%1 4@%2 8@%3") \
+                     :                                                         \
+                     : "r"(old), "r"(hr), "r"(length), "r"(message))
+
+#else
+
+#define SS_PROBE_ORIGINATE(hr, length, message) ((void)0)
+
+#define SS_PROBE_TRANSFORM(old, hr, length, message) ((void)0)
+
+#endif
+
+static stacksplice_debug_event_callback hook; /* (LOCK) */
+static void *hook_data;                       /* (LOCK) */
+static _Thread_local bool in_event;
+
+stacksplice_hresult stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data)
+{
+    ss_registry_lock();
+    hook = f;
+    hook_data = data;
+    ss_registry_unlock();
+    return S_OK;
+}
+
+/*
+ * The hook sees the slot's error, and afterwards the slot holds it again, whatever the hook does.
+ */
+static void call_hook(const stacksplice_debug_event *event)
+{
+    stacksplice_debug_event_callback f;
+    IErrorInfo *kept;
+    void *data;
+
+    ss_registry_lock();
+    f = hook;
+    data = hook_data;
+    ss_registry_unlock();
+    if (!f)
+        return;
+    kept = slot_take();
+    if (kept) {
+        kept->lpVtbl->AddRef(kept);
+        slot_put(kept);
+    }
+    f(event, data);
+    slot_put(kept);
+}
+
+/*
+ * If the flags say so, raise the event of originating HR or, with TRANSFORMED, of turning OLD into
+ * HR.  Runs the host's hook, which cannot change the slot.
+ */
+static void raise_debug_event(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
+                              uint32_t length)
+{
+    stacksplice_debug_event event = {.size = sizeof event};
+    int saved_errno = errno;
+
+    if (transformed)
+        SS_PROBE_TRANSFORM(old, hr, length, message);
+    else
+        SS_PROBE_ORIGINATE(hr, length, message);
+    if (in_event || !(ss_flags_get() & RO_ERROR_REPORTING_FORCEEXCEPTIONS))
+        return;
+    event.code =
+        transformed ? STACKSPLICE_EVENT_TRANSFORM_ERROR : STACKSPLICE_EVENT_ORIGINATE_ERROR;
+    if (transformed)
+        event.parameters[event.parameter_count++] = (uint32_t)old;
+    event.parameters[event.parameter_count++] = (uint32_t)hr;
+    event.parameters[event.parameter_count++] = length;
+    event.parameters[event.parameter_count++] = (uintptr_t)message;
+    in_event = true;
+    call_hook(&event);
+    in_event = false;
+    errno = saved_errno;
+}
 
 /* ---- Shared steps ----------------------------------------------------------------------------*/
 
@@ -51,7 +359,7 @@ static void raise_event(const ss_origin *origin, bool transformed, HRESULT old)
     } else {
         text = ss_message_text(origin->hr, &length);
     }
-    ss_event_raise(transformed, old, origin->hr, text, length);
+    raise_debug_event(transformed, old, origin->hr, text, length);
 }
 
 /*
@@ -64,21 +372,29 @@ static HRESULT store_new(const ss_origin *origin)
 
     if (!error && origin->hr == E_OUTOFMEMORY)
         error = ss_error_out_of_memory();
-    ss_slot_put(error ? &error->record.IErrorInfo_iface : NULL);
+    slot_put(error ? &error->record.IErrorInfo_iface : NULL);
     return error ? S_OK : E_OUTOFMEMORY;
+}
+
+/* Whether errors are stored in the slot. */
+static bool flags_store(void)
+{
+    return (ss_flags_get() &
+            (RO_ERROR_REPORTING_USESETERRORINFO | RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)) ==
+           RO_ERROR_REPORTING_USESETERRORINFO;
 }
 
 /* Returns S_FALSE when the flags forbid storing; the slot then keeps its content. */
 static HRESULT originate(const ss_origin *origin)
 {
     raise_event(origin, false, S_OK);
-    return ss_flags_store() ? store_new(origin) : S_FALSE;
+    return flags_store() ? store_new(origin) : S_FALSE;
 }
 
 /* The slot's error if it is for HR, else NULL. */
 static ss_record *match(HRESULT hr)
 {
-    ss_record *record = ss_slot_peek();
+    ss_record *record = slot.record;
 
     return record && record->fixed.hresult == hr ? record : NULL;
 }
@@ -148,7 +464,7 @@ static BOOL transform(ss_origin *origin, HRESULT old)
         RoClearError(); /* the caller has handled it */
         return TRUE;
     }
-    if (!ss_flags_store())
+    if (!flags_store())
         return TRUE;
     record = FAILED(old) ? match(old) : NULL;
     previous = origin->previous = record ? record->error : NULL;
@@ -263,16 +579,26 @@ stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stack
     return propagate(hr, &arrival);
 }
 
-HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)
-{
-    ss_error *found;
+/* ---- Backtrace -------------------------------------------------------------------------------*/
 
-    if (!error)
-        return E_POINTER;
-    *error = NULL;
-    found = reference ? ss_registry_find(reference, ss_error_out_of_memory()) : NULL;
-    if (!found)
-        return E_INVALIDARG;
-    *error = &found->record.IRestrictedErrorInfo_iface;
-    return S_OK;
+/* Native stacks under their Windows names. */
+
+USHORT RtlCaptureStackBackTrace(ULONG frames_to_skip, ULONG frames_to_capture, PVOID *back_trace,
+                                PULONG hash)
+{
+    uint32_t most = frames_to_capture < UINT16_MAX ? frames_to_capture : UINT16_MAX;
+
+    if (hash)
+        *hash = 0;
+    if (!back_trace || !most)
+        return 0;
+    return (USHORT)ss_capture_native(SS_HERE(), frames_to_skip, most, (uintptr_t *)back_trace,
+                                     hash);
+}
+
+ULONG RtlWalkFrameChain(PVOID *callers, ULONG count, ULONG flags)
+{
+    if (!callers || !count || flags)
+        return 0;
+    return ss_capture_native(SS_HERE(), 0, count, (uintptr_t *)callers, NULL);
 }

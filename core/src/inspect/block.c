@@ -1,10 +1,8 @@
 /* The loader fills in the addresses, so the block is complete before any code runs. */
 #include "inspect/block.h"
 
-#include "error/entries.h"
-#include "error/record.h"
+#include "error/error.h"
 #include "script/exception.h"
-#include "script/release.h"
 #include "splice/pool.h"
 #include "splice/unloaded.h"
 

@@ -1,10 +1,698 @@
-/* Makes a language exception: by value, in one block of memory. */
+/* Language exceptions: their making, their release, and their way over the borders. */
 #include "script/exception.h"
 
 #include "base/alloc.h"
-#include "script/release.h"
+#include "base/thread.h"
+#include "error/error.h"
 
 #include <string.h>
+
+/* Guards values of languages that allow any thread to drop them. */
+SS_LOCK(value_lock);
+
+/* ---- Owner -----------------------------------------------------------------------------------*/
+
+/* The record of an interpreter: creation, counting, queries. */
+
+stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language, void *data)
+{
+    ss_owner *self;
+
+    if (!language || language->size < sizeof *language || !language->name || !language->drop)
+        return NULL;
+    self = ss_alloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->language = language;
+    atomic_init(&self->data, data);
+    atomic_init(&self->refs, 1);
+    return &self->public;
+}
+
+void stacksplice_owner_show(stacksplice_owner *owner, const void *state, const char *version)
+{
+    ss_owner *self = ss_owner_of(owner);
+
+    self->version = version;
+    self->entry = ss_entry_add(STACKSPLICE_ENTRY_INTERPRETER, state, (uintptr_t)self);
+}
+
+void stacksplice_owner_ref(stacksplice_owner *self)
+{
+    atomic_fetch_add(&ss_owner_of(self)->refs, 1);
+}
+
+void stacksplice_owner_unref(stacksplice_owner *self)
+{
+    if (self && atomic_fetch_sub(&ss_owner_of(self)->refs, 1) == 1)
+        ss_free(self);
+}
+
+void *stacksplice_owner_data(const stacksplice_owner *self)
+{
+    return atomic_load(&ss_owner_of(self)->data);
+}
+
+const stacksplice_language *stacksplice_owner_language(const stacksplice_owner *self)
+{
+    return ss_owner_of(self)->language;
+}
+
+/* Whether the releasing thread may drop OWNER's values itself. */
+static bool any_thread(const stacksplice_owner *owner)
+{
+    return ss_owner_of(owner)->language->flags & STACKSPLICE_LANGUAGE_ANY_THREAD;
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------*/
+
+IScriptErrorInfo *stacksplice_exception_related(const stacksplice_exception *x, uint32_t index)
+{
+    if (index == 0)
+        return atomic_load(&x->cause);
+    return index <= x->member_count ? x->members[index - 1] : NULL;
+}
+
+static void related_wake(IScriptErrorInfo *error)
+{
+    error->lpVtbl->AddRef(error);
+}
+
+static void related_hold(IScriptErrorInfo *error)
+{
+    error->lpVtbl->AddInside(error);
+}
+
+/* False where no interpreter can keep a related value again: related errors stay awake. */
+static bool sleeps(const stacksplice_exception *x)
+{
+    return !any_thread(x->owner);
+}
+
+void stacksplice_exception_ref(stacksplice_exception *x)
+{
+    atomic_fetch_add(&x->inside, 1);
+}
+
+void *stacksplice_exception_value(const stacksplice_exception *x)
+{
+    return atomic_load(&x->value);
+}
+
+/* ---- Release ---------------------------------------------------------------------------------*/
+
+/* Guards "not closed, so the language may be called". */
+SS_LOCK(wake_lock);
+
+static _Thread_local stacksplice_owner *current;
+
+/* ---- What is kept ----------------------------------------------------------------------------*/
+
+static void unlink_kept(stacksplice_exception *x)
+{
+    if (!x->link)
+        return;
+    *x->link = x->kept;
+    if (x->kept)
+        x->kept->link = x->link;
+    x->link = NULL;
+}
+
+/*
+ * Add X to the list that OWNER drops values from at its end; owner's thread.  False when OWNER is
+ * closed.
+ */
+static bool can_keep(stacksplice_owner *self, stacksplice_exception *x)
+{
+    stacksplice_exception **list = &ss_owner_of(self)->keeping;
+
+    if (atomic_load(&ss_owner_of(self)->closed))
+        return false;
+    if (any_thread(self))
+        return true;
+    x->kept = *list;
+    x->link = list;
+    if (*list)
+        (*list)->link = &x->kept;
+    *list = x;
+    return true;
+}
+
+void stacksplice_owner_drop_all(stacksplice_owner *self, void *context)
+{
+    ss_owner *own = ss_owner_of(self);
+    stacksplice_exception *list = own->keeping;
+    stacksplice_saved_error saved;
+
+    if (!list)
+        return;
+    own->keeping = NULL;
+    list->link = &list;
+    (void)stacksplice_save_error(&saved);
+    while (list) {
+        void *value = atomic_exchange(&list->value, NULL);
+
+        unlink_kept(list);
+        own->language->drop(context, atomic_load(&own->data), value);
+    }
+    (void)stacksplice_restore_error(&saved);
+}
+
+/* ---- What was released -----------------------------------------------------------------------*/
+
+static stacksplice_exception *take_waiting(ss_owner *self)
+{
+    return (stacksplice_exception *)(uintptr_t)__atomic_exchange_n(&self->public.waiting, NULL,
+                                                                   __ATOMIC_SEQ_CST);
+}
+
+/* Call VISIT for each cause and member of X. */
+static void each_related(const stacksplice_exception *x, void (*visit)(IScriptErrorInfo *error))
+{
+    for (uint32_t i = 0; i <= x->member_count; i++) {
+        IScriptErrorInfo *error = stacksplice_exception_related(x, i);
+
+        if (error)
+            visit(error);
+    }
+}
+
+static void related_sleep(IScriptErrorInfo *error)
+{
+    error->lpVtbl->Release(error);
+}
+
+static void release_inside(IScriptErrorInfo *error)
+{
+    error->lpVtbl->ReleaseInside(error);
+}
+
+static void free_exception(stacksplice_exception *x)
+{
+    if (!sleeps(x))
+        each_related(x, related_sleep);
+    each_related(x, release_inside);
+    stacksplice_owner_unref(x->owner);
+    ss_free(x);
+}
+
+/*
+ * Release an inside reference of an exception whose value, if any, is dropped elsewhere.
+ */
+static void release_memory(stacksplice_exception *x)
+{
+    if (atomic_fetch_sub(&x->inside, 1) == 1)
+        free_exception(x);
+}
+
+/* Discard the list: the interpreter is gone. */
+static void abandon(ss_owner *self)
+{
+    stacksplice_exception *x = take_waiting(self);
+
+    while (x) {
+        stacksplice_exception *next = x->waiting;
+
+        atomic_store(&x->queued, false);
+        release_memory(x);
+        x = next;
+    }
+}
+
+/* Dropping a value may run code of the language that crosses borders itself. */
+static void drop_saving_slot(ss_owner *self, void *context, void *value)
+{
+    stacksplice_saved_error saved;
+
+    if (!value)
+        return;
+    (void)stacksplice_save_error(&saved);
+    self->language->drop(context, atomic_load(&self->data), value);
+    (void)stacksplice_restore_error(&saved);
+}
+
+/* Lock changes of the value, where other threads may change it. */
+static bool lock_value(const stacksplice_exception *x)
+{
+    return any_thread(x->owner) && ss_lock_take(&value_lock);
+}
+
+static void unlock_value(bool locked)
+{
+    if (locked)
+        ss_lock_drop(&value_lock);
+}
+
+/* Take the value if it must be dropped now, because nothing outside holds X; else NULL. */
+static void *take_value(stacksplice_exception *x)
+{
+    bool locked = lock_value(x);
+    void *value = NULL;
+
+    if (atomic_load(&x->outside) == 0)
+        value = atomic_exchange(&x->value, NULL);
+    unlock_value(locked);
+    return value;
+}
+
+void stacksplice_owner_drain(stacksplice_owner *public, void *context)
+{
+    ss_owner *self = ss_owner_of(public);
+    stacksplice_exception *x;
+
+    atomic_store(&self->waking, false);
+    x = take_waiting(self);
+    while (x) {
+        stacksplice_exception *next = x->waiting;
+        void *value;
+
+        /* Clear it before reading the count, so that a later release queues X again. */
+        atomic_store(&x->queued, false);
+        value = take_value(x);
+        if (value)
+            unlink_kept(x);
+        drop_saving_slot(self, context, value);
+        release_memory(x);
+        x = next;
+    }
+}
+
+static void wake(ss_owner *self)
+{
+    bool asked = false;
+
+    if (!self->language->wake || atomic_exchange(&self->waking, true))
+        return;
+    if (ss_lock_take(&wake_lock)) {
+        if (!atomic_load(&self->closed))
+            asked = self->language->wake(&self->public);
+        ss_lock_drop(&wake_lock);
+    }
+    if (!asked)
+        atomic_store(&self->waking, false);
+}
+
+static void push_waiting(ss_owner *self, stacksplice_exception *x)
+{
+    const void *head = __atomic_load_n(&self->public.waiting, __ATOMIC_RELAXED);
+
+    do
+        x->waiting = (stacksplice_exception *)(uintptr_t)head;
+    while (!__atomic_compare_exchange_n(&self->public.waiting, &head, x, true, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+}
+
+/*
+ * Call when X's outside count fell to 0: has its value dropped.  Takes over an inside reference.
+ * Any thread.
+ */
+static void release(stacksplice_owner *public, stacksplice_exception *x)
+{
+    ss_owner *self = ss_owner_of(public);
+
+    if (any_thread(public)) {
+        drop_saving_slot(self, NULL, take_value(x));
+        release_memory(x);
+        return;
+    }
+    /* Nothing to drop, no interpreter, or already on the list. */
+    if (!stacksplice_exception_value(x) || atomic_load(&self->closed) ||
+        atomic_exchange(&x->queued, true)) {
+        release_memory(x);
+        return;
+    }
+    /* Once X is on the list, another thread may drain it, and close and free this owner. */
+    stacksplice_owner_ref(public);
+    push_waiting(self, x);
+    if (atomic_load(&self->closed))
+        abandon(self);
+    else if (current != public)
+        wake(self);
+    stacksplice_owner_unref(public);
+}
+
+void stacksplice_owner_close(stacksplice_owner *public)
+{
+    ss_owner *self = ss_owner_of(public);
+    bool locked = ss_lock_take(&wake_lock);
+
+    atomic_store(&self->closed, true);
+    if (locked)
+        ss_lock_drop(&wake_lock);
+    ss_entry_free(self->entry);
+    atomic_store(&self->data, NULL);
+    while (self->keeping) {
+        atomic_store(&self->keeping->value, NULL);
+        unlink_kept(self->keeping);
+    }
+    abandon(self);
+    stacksplice_owner_unref(public);
+}
+
+/* ---- Sections --------------------------------------------------------------------------------*/
+
+stacksplice_section stacksplice_section_enter(stacksplice_owner *self)
+{
+    stacksplice_section section = {current};
+
+    current = self;
+    return section;
+}
+
+void stacksplice_section_leave(stacksplice_section section, void *context)
+{
+    stacksplice_owner *self = current;
+
+    current = section.outer;
+    if (!self || !stacksplice_owner_waits(self))
+        return;
+    if (!current)
+        stacksplice_owner_drain(self, context);
+    else if (current != self) /* in a section of another language, which runs none of our scripts */
+        wake(ss_owner_of(self));
+}
+
+/* ---- Counts ----------------------------------------------------------------------------------*/
+
+/* The outside count of a language exception, and what the exception holds while it is above 0. */
+
+static ULONG add_outside(stacksplice_exception *x)
+{
+    ULONG count = atomic_fetch_add(&x->outside, 1) + 1;
+
+    if (count == 1) {
+        stacksplice_exception_ref(x);
+        if (sleeps(x))
+            each_related(x, related_wake);
+    }
+    return count;
+}
+
+static ULONG release_outside(stacksplice_exception *x)
+{
+    ULONG count = atomic_fetch_sub(&x->outside, 1) - 1;
+
+    if (count)
+        return count;
+    /*
+     * Enter the owner's list first: a thread that finds a related exception there must find this
+     * one, too.
+     */
+    stacksplice_exception_ref(x);
+    release(x->owner, x);
+    if (sleeps(x))
+        each_related(x, related_sleep);
+    release_memory(x);
+    return 0;
+}
+
+/* If it keeps a value and was never held from outside, drop that value first. */
+void stacksplice_exception_unref(stacksplice_exception *x)
+{
+    if (!x)
+        return;
+    if (stacksplice_exception_value(x) && !atomic_load(&x->outside))
+        release(x->owner, x);
+    else
+        release_memory(x);
+}
+
+void stacksplice_exception_set_cause(stacksplice_exception *x, IScriptErrorInfo *cause,
+                                     stacksplice_relation relation, uint32_t left_out)
+{
+    x->relation = relation;
+    x->causes_left_out = left_out;
+    if (!cause)
+        return;
+    related_hold(cause);
+    /*
+     * Our own outside reference keeps other threads from adding the first or dropping the last one.
+     */
+    if (sleeps(x))
+        add_outside(x);
+    related_wake(cause);
+    atomic_store(&x->cause, cause);
+    if (sleeps(x))
+        release_outside(x);
+}
+
+int stacksplice_exception_keep(stacksplice_exception *x, void *value)
+{
+    bool locked = lock_value(x), kept = false;
+
+    if (!atomic_load(&x->value) && can_keep(x->owner, x)) {
+        atomic_store(&x->value, value);
+        kept = true;
+    }
+    unlock_value(locked);
+    return kept;
+}
+
+int stacksplice_exception_is_held(const stacksplice_exception *x)
+{
+    return atomic_load(&x->value) && atomic_load(&x->outside);
+}
+
+/* ---- As COM sees it: seven interfaces that forward to the object -----------------------------*/
+
+#define OBJECT_OF(pointer, member)                                                          \
+    ((stacksplice_exception *)((char *)(uintptr_t)(pointer)-offsetof(stacksplice_exception, \
+                                                                     member)))
+
+static bool has_details(const stacksplice_exception *x)
+{
+    return x->relation == STACKSPLICE_RELATION_CONTEXT || x->causes_left_out || x->group ||
+           x->note_count;
+}
+
+static void *find_interface(stacksplice_exception *x, REFIID iid)
+{
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) ||
+        (x->interrupt && IsEqualIID(iid, &stacksplice_IID_IScriptInterrupt)))
+        return &x->backtrace;
+    if (IsEqualIID(iid, &IID_IAgileObject))
+        return &x->agile;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptException))
+        return &x->script;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionFrames))
+        return &x->frames;
+    if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && atomic_load(&x->cause))
+        return &x->transform;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails) && has_details(x))
+        return &x->details;
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionType) && x->type_count > 1)
+        return &x->type;
+    return NULL;
+}
+
+static HRESULT query(stacksplice_exception *x, REFIID iid, void **out)
+{
+    if (!out)
+        return E_POINTER;
+    *out = find_interface(x, iid);
+    if (!*out)
+        return E_NOINTERFACE;
+    add_outside(x);
+    return S_OK;
+}
+
+/* The methods of IUnknown for the interface TYPE at MEMBER. */
+#define FORWARD_UNKNOWN(type, member)                                                            \
+    static HRESULT STDMETHODCALLTYPE member##_QueryInterface(type *self, REFIID iid, void **out) \
+    {                                                                                            \
+        return query(OBJECT_OF(self, member), iid, out);                                         \
+    }                                                                                            \
+    static ULONG STDMETHODCALLTYPE member##_AddRef(type *self)                                   \
+    {                                                                                            \
+        return add_outside(OBJECT_OF(self, member));                                             \
+    }                                                                                            \
+    static ULONG STDMETHODCALLTYPE member##_Release(type *self)                                  \
+    {                                                                                            \
+        return release_outside(OBJECT_OF(self, member));                                         \
+    }
+
+FORWARD_UNKNOWN(ILanguageExceptionStackBackTrace, backtrace)
+FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
+FORWARD_UNKNOWN(IScriptException, script)
+FORWARD_UNKNOWN(IScriptExceptionDetails, details)
+FORWARD_UNKNOWN(IScriptExceptionType, type)
+FORWARD_UNKNOWN(IScriptExceptionFrames, frames)
+FORWARD_UNKNOWN(IAgileObject, agile)
+
+/* ---- The interfaces' own methods -------------------------------------------------------------*/
+
+static HRESULT give(IScriptErrorInfo *error, IRestrictedErrorInfo **out)
+{
+    return error->lpVtbl->QueryInterface(error, &IID_IRestrictedErrorInfo, (void **)out);
+}
+
+static const uintptr_t *settled_frames(stacksplice_exception *x)
+{
+    atomic_store(&x->epoch, stacksplice_settle(x->storage, x->frame_count, atomic_load(&x->epoch)));
+    return x->storage;
+}
+
+static HRESULT STDMETHODCALLTYPE backtrace_GetStackBackTrace(ILanguageExceptionStackBackTrace *self,
+                                                             ULONG max_frames, UINT_PTR *frames,
+                                                             ULONG *captured)
+{
+    stacksplice_exception *x = OBJECT_OF(self, backtrace);
+
+    if (!captured || (!frames && max_frames))
+        return E_POINTER;
+    *captured = stacksplice_copy_ends(settled_frames(x), x->frame_count, max_frames, frames);
+    return S_OK;
+}
+
+static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
+    ILanguageExceptionTransform *self, IRestrictedErrorInfo **out)
+{
+    return out ? give(atomic_load(&OBJECT_OF(self, transform)->cause), out) : E_POINTER;
+}
+
+static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *self)
+{
+    return stacksplice_owner_language(OBJECT_OF(self, script)->owner)->name;
+}
+
+static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, script);
+
+    return x->type_count ? x->types : NULL;
+}
+
+static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *self, size_t *length)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, script);
+
+    if (length)
+        *length = x->message_length;
+    return x->message;
+}
+
+static void STDMETHODCALLTYPE script_AddInside(IScriptException *self)
+{
+    stacksplice_exception_ref(OBJECT_OF(self, script));
+}
+
+static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *self)
+{
+    stacksplice_exception_unref(OBJECT_OF(self, script));
+}
+
+static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *self, uint32_t index)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, type);
+    const char *name = x->types;
+
+    if (index >= x->type_count)
+        return NULL;
+    while (index--)
+        name += strlen(name) + 1;
+    return name;
+}
+
+static const uintptr_t *STDMETHODCALLTYPE frames_GetFrames(IScriptExceptionFrames *self,
+                                                           uint32_t *count)
+{
+    stacksplice_exception *x = OBJECT_OF(self, frames);
+
+    *count = x->frame_count;
+    return settled_frames(x);
+}
+
+static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *self,
+                                                                  uint32_t *left_out)
+{
+    *left_out = OBJECT_OF(self, details)->causes_left_out;
+    return OBJECT_OF(self, details)->relation;
+}
+
+static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *self, uint32_t *members,
+                                              uint32_t *left_out)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, details);
+
+    *members = x->member_count;
+    *left_out = x->members_left_out;
+    return x->group;
+}
+
+static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *self, uint32_t index,
+                                                   IRestrictedErrorInfo **member)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, details);
+
+    if (!member)
+        return E_POINTER;
+    *member = NULL;
+    return index < x->member_count ? give(x->members[index], member) : S_FALSE;
+}
+
+static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *self, uint32_t index,
+                                                     size_t *length)
+{
+    const stacksplice_exception *x = OBJECT_OF(self, details);
+
+    if (index >= x->note_count)
+        return NULL;
+    *length = x->notes[index].length;
+    return x->notes[index].text;
+}
+
+static const ILanguageExceptionStackBackTraceVtbl backtrace_vtbl = {
+    backtrace_QueryInterface, backtrace_AddRef, backtrace_Release, backtrace_GetStackBackTrace};
+static const ILanguageExceptionTransformVtbl transform_vtbl = {
+    transform_QueryInterface, transform_AddRef, transform_Release,
+    transform_GetTransformedRestrictedErrorInfo};
+const IScriptExceptionVtbl ss_exception_script_methods = {
+    script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
+    script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside};
+static const IScriptExceptionDetailsVtbl details_vtbl = {
+    details_QueryInterface, details_AddRef,    details_Release, details_GetRelation,
+    details_GetGroup,       details_GetMember, details_GetNote};
+static const IScriptExceptionTypeVtbl type_vtbl = {type_QueryInterface, type_AddRef, type_Release,
+                                                   type_GetName};
+static const IScriptExceptionFramesVtbl frames_vtbl = {frames_QueryInterface, frames_AddRef,
+                                                       frames_Release, frames_GetFrames};
+static const IAgileObjectVtbl agile_vtbl = {agile_QueryInterface, agile_AddRef, agile_Release};
+
+static void set_interfaces(stacksplice_exception *x)
+{
+    x->backtrace.lpVtbl = &backtrace_vtbl;
+    x->transform.lpVtbl = &transform_vtbl;
+    x->script.lpVtbl = &ss_exception_script_methods;
+    x->details.lpVtbl = &details_vtbl;
+    x->type.lpVtbl = &type_vtbl;
+    x->frames.lpVtbl = &frames_vtbl;
+    x->agile.lpVtbl = &agile_vtbl;
+}
+
+stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacksplice_owner *owner)
+{
+    ILanguageExceptionStackBackTrace *unknown = (void *)object;
+    IScriptException *script;
+    void *out = NULL;
+    stacksplice_exception *x = NULL;
+
+    /* What is asked about most is one of ours, by its first interface. */
+    if (object && unknown->lpVtbl == &backtrace_vtbl) {
+        x = OBJECT_OF(unknown, backtrace);
+        return !owner || x->owner == owner ? x : NULL;
+    }
+    if (!object ||
+        FAILED(object->lpVtbl->QueryInterface(object, &stacksplice_IID_IScriptException, &out)) ||
+        !out)
+        return NULL;
+    script = out;
+    if (script->lpVtbl == &ss_exception_script_methods)
+        x = OBJECT_OF(script, script);
+    script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
+    return x && (!owner || x->owner == owner) ? x : NULL;
+}
+
+/* ---- Making one: by value, in one block of memory --------------------------------------------*/
 
 const stacksplice_owner *stacksplice_exception_owner(const stacksplice_exception *x)
 {
@@ -91,9 +779,9 @@ static void put_members(stacksplice_exception *x, const stacksplice_exception_pa
     x->members_left_out = parts->members_left_out;
     for (uint32_t i = 0; i < parts->member_count; i++) {
         x->members[i] = parts->members[i];
-        ss_related_hold(x->members[i]);
-        if (!ss_exception_sleeps(x))
-            ss_related_wake(x->members[i]);
+        related_hold(x->members[i]);
+        if (!sleeps(x))
+            related_wake(x->members[i]);
     }
 }
 
@@ -111,7 +799,7 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     if (!x)
         return NULL;
     memset(x, 0, sizeof *x);
-    ss_exception_set_interfaces(x);
+    set_interfaces(x);
     atomic_init(&x->inside, 1);
     stacksplice_owner_ref(owner);
     x->owner = owner;
@@ -145,4 +833,183 @@ uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t fla
 
     (void)stacksplice_intern(&gap, &token); /* without memory, the token says so */
     return token;
+}
+
+/* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
+void *ss_query(void *object, REFIID iid)
+{
+    IUnknown *unknown = object;
+    void *out = NULL;
+
+    if (!unknown || FAILED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)))
+        return NULL;
+    return out;
+}
+
+/* ---- Ties ------------------------------------------------------------------------------------*/
+
+void stacksplice_ties_set_exception(stacksplice_ties *ties, stacksplice_exception *x)
+{
+    stacksplice_exception *former = ties->exception;
+
+    ties->exception = x;
+    stacksplice_exception_unref(former);
+}
+
+/* Untie ERROR before releasing it: the release may run code that reads the ties. */
+static void release_error(stacksplice_ties *ties)
+{
+    IScriptErrorInfo *error = ties->error;
+    int foreign = ties->foreign;
+
+    ties->error = NULL;
+    ties->foreign = 0;
+    if (error && foreign)
+        error->lpVtbl->Release(error);
+    else if (error)
+        error->lpVtbl->ReleaseInside(error);
+}
+
+void stacksplice_ties_set_error(stacksplice_ties *ties, IScriptErrorInfo *error, int foreign)
+{
+    if (foreign)
+        error->lpVtbl->AddRef(error);
+    else
+        error->lpVtbl->AddInside(error);
+    release_error(ties);
+    ties->error = error;
+    ties->foreign = foreign;
+}
+
+void stacksplice_ties_drop(stacksplice_ties *ties)
+{
+    stacksplice_exception *x = ties->exception;
+
+    ties->exception = NULL;
+    release_error(ties);
+    stacksplice_exception_unref(x);
+}
+
+/* ---- Leaving ---------------------------------------------------------------------------------*/
+
+/*
+ * Store a new error in the slot and tie it.  *ERROR gets an outside reference, or NULL with
+ * S_FALSE.
+ */
+static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
+{
+    stacksplice_exception *x = ties->exception;
+    IUnknown *unknown = stacksplice_exception_unknown(x);
+    IRestrictedErrorInfo *info = NULL;
+    HRESULT hr;
+
+    /* Makes X drop its value again even if no error comes to hold X. */
+    unknown->lpVtbl->AddRef(unknown);
+    hr = stacksplice_originate(x->hresult, x->message, x->message_length, unknown, &info);
+    *error = ss_query(info, &stacksplice_IID_IScriptErrorInfo);
+    if (info)
+        info->lpVtbl->Release(info);
+    if (*error)
+        stacksplice_ties_set_error(ties, *error, 0);
+    unknown->lpVtbl->Release(unknown);
+    if (FAILED(hr))
+        return hr;
+    return *error ? S_OK : S_FALSE;
+}
+
+static void put_back(IScriptErrorInfo *error)
+{
+    IRestrictedErrorInfo *info = ss_query(error, &IID_IRestrictedErrorInfo);
+
+    (void)SetRestrictedErrorInfo(info);
+    if (info)
+        info->lpVtbl->Release(info);
+}
+
+stacksplice_hresult stacksplice_leave(stacksplice_ties *ties, stacksplice_hresult *hr)
+{
+    IScriptErrorInfo *error = NULL;
+    HRESULT result;
+
+    if (ties->error) {
+        put_back(ties->error);
+        return stacksplice_error_hresult((IUnknown *)(void *)ties->error, hr);
+    }
+    *hr = ties->exception->hresult;
+    result = originate(ties, &error);
+    if (error)
+        error->lpVtbl->Release(error);
+    return result;
+}
+
+stacksplice_hresult stacksplice_make_error(stacksplice_ties *ties, IScriptErrorInfo **error)
+{
+    stacksplice_saved_error saved;
+    HRESULT result;
+
+    if (ties->error) {
+        *error = ties->error;
+        (*error)->lpVtbl->AddRef(*error);
+        return S_OK;
+    }
+    (void)stacksplice_save_error(&saved);
+    result = originate(ties, error);
+    (void)stacksplice_restore_error(&saved);
+    return result;
+}
+
+/* ---- Arriving --------------------------------------------------------------------------------*/
+
+stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *above,
+                                       stacksplice_hresult hr, IRestrictedErrorInfo **error)
+{
+    HRESULT result;
+
+    if (!error)
+        return E_POINTER;
+    *error = NULL;
+    if (SUCCEEDED(hr))
+        return E_INVALIDARG;
+    /* Makes an error where the slot has none for HR, so that the node has one to belong to. */
+    (void)stacksplice_propagate_above(above, hr, stacksplice_owner_language(owner)->name);
+    result = RoGetMatchingRestrictedErrorInfo(hr, error);
+    if (SUCCEEDED(result) && *error)
+        return S_OK;
+    return result == E_OUTOFMEMORY ? result : S_FALSE;
+}
+
+/* The exception that INFO, an error or a node, carries. */
+static stacksplice_exception *carried(const stacksplice_owner *owner,
+                                      ILanguageExceptionErrorInfo2 *info)
+{
+    stacksplice_exception *x = NULL;
+    IUnknown *unknown = NULL;
+
+    if (SUCCEEDED(info->lpVtbl->GetLanguageException(info, &unknown)) && unknown)
+        x = stacksplice_exception_from(unknown, owner);
+    if (unknown)
+        unknown->lpVtbl->Release(unknown); /* the error keeps it */
+    return x && stacksplice_exception_value(x) ? x : NULL;
+}
+
+stacksplice_exception *stacksplice_own_exception(const stacksplice_owner *owner, IUnknown *error)
+{
+    ILanguageExceptionErrorInfo2 *info = ss_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *node = NULL;
+    stacksplice_exception *x = info ? carried(owner, info) : NULL;
+
+    if (info && !x)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
+    while (node && !x) {
+        ILanguageExceptionErrorInfo2 *older = NULL;
+
+        x = carried(owner, node);
+        if (!x)
+            (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
+        node->lpVtbl->Release(node);
+        node = older;
+    }
+    if (info)
+        info->lpVtbl->Release(info);
+    return x;
 }

@@ -7,8 +7,8 @@
 #define SS_EXCEPTION_H
 
 #include "base/platform.h"
+#include <stacksplice/debugger.h>
 #include <stacksplice/script.h>
-
 #include <stdatomic.h>
 
 struct stacksplice_exception {
@@ -51,23 +51,38 @@ struct stacksplice_exception {
     uintptr_t storage[];    /* frames, members, notes, locals, texts */
 };
 
-void ss_related_wake(IScriptErrorInfo *error);
-void ss_related_hold(IScriptErrorInfo *error);
+/* ---- Owner -----------------------------------------------------------------------------------*/
 
-/* False where no interpreter can keep a related value again: related errors stay awake. */
-bool ss_exception_sleeps(const stacksplice_exception *x);
+/*
+ * An interpreter as the core sees it.
+ *
+ * Any thread may release an exception at any time, even after the interpreter's end.  But only the
+ * interpreter's thread may drop a value.  So a release calls nothing in the interpreter: it puts
+ * the exception onto its owner's list.  It then wakes the owner, unless this thread is in one of
+ * its sections.
+ */
 
-/* release.c */
-ULONG ss_exception_add_ref(stacksplice_exception *x);
-ULONG ss_exception_release(stacksplice_exception *x);
+typedef struct ss_owner {
+    stacksplice_owner public; /* waiting: (ATOMIC) the released exceptions, newest first */
+    const stacksplice_language *language; /* (RO) */
+    _Atomic(void *) data;                 /* (ATOMIC) NULL when closed */
+    atomic_uint refs;                     /* (ATOMIC) of the interpreter and of every exception */
+    atomic_bool closed;                   /* (ATOMIC) set once, under the lock of wake-ups */
+    atomic_bool waking;                   /* (ATOMIC) a wake-up was requested */
+    const char *version;                  /* (RO) once the owner is shown */
+    stacksplice_entry *entry;             /* (RO) likewise: by which debuggers find it */
+    stacksplice_exception *keeping;       /* owner's thread: the list of exceptions with values */
+} ss_owner;
 
-/* interfaces.c: what an IScriptException of this library begins with. */
+static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
+{
+    return (ss_owner *)(uintptr_t)owner; /* its first member */
+}
+
+/* What an IScriptException of this library begins with. */
 extern const IScriptExceptionVtbl ss_exception_script_methods;
 
-/* interfaces.c: make X answer COM's calls. */
-void ss_exception_set_interfaces(stacksplice_exception *x);
-
-/* ties.c: the interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
+/* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
 void *ss_query(void *object, REFIID iid);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "script/exception.h"
-#include "script/release.h"
 
 #include <string.h>
 
