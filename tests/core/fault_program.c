@@ -37,35 +37,39 @@ static void crash_elsewhere(const char *how)
     (void)pthread_join(thread, NULL);
 }
 
+/* Prints how CHILD ended; its status if it ended by itself. */
+static int tell_child(pid_t child)
+{
+    int status = 0;
+
+    (void)waitpid(child, &status, 0);
+    printf("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
 /* A child that shares the memory: its report would be that of the parent. */
-static int crash_in_vforked(void)
+static void crash_in_vforked(void)
 {
 #if defined(__SANITIZE_THREAD__)
     exit(77); /* ThreadSanitizer makes a fork of it */
 #endif
-    int status = 0;
     pid_t child = vfork();
 
     if (child == 0)
         cause_fault();
-    (void)waitpid(child, &status, 0);
-    printf("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
+    (void)tell_child(child);
     cause_fault();
-    return 4;
 }
 
 static int crash_in_child(const char *how)
 {
-    int status = 0;
     pid_t child = fork();
 
     if (child == 0) {
         crash(how);
         _exit(4);
     }
-    (void)waitpid(child, &status, 0);
-    printf("child %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return tell_child(child);
 }
 
 /* ---- A stack that nobody has added ----------------------------------------------------------*/
@@ -396,7 +400,7 @@ static void start_many_threads(void)
 static void crash_in_a_vforked_child(void)
 {
     install(NULL, 0);
-    exit(crash_in_vforked());
+    crash_in_vforked();
 }
 
 static void crash_in_two(void)

@@ -146,46 +146,6 @@ static NOINLINE void call_forbidden(void)
     (void)syscall(SYS_getppid);
 }
 
-/* Each name of the test is a filter that the report, or the end after it, meets. */
-static NOINLINE void crash_behind_filter(unsigned number, int how)
-{
-    needs_plain_build();
-    forbid(number, how);
-    cause_fault();
-}
-
-static void crash_without_actions(void)
-{
-    crash_behind_filter(SYS_rt_sigaction, REFUSE);
-}
-
-static void crash_with_pretended_actions(void)
-{
-    crash_behind_filter(SYS_rt_sigaction, PRETEND);
-}
-
-static void abort_without_actions(void)
-{
-    needs_plain_build();
-    forbid(SYS_rt_sigaction, REFUSE);
-    call_abort();
-}
-
-static void crash_with_trapped_actions(void)
-{
-    crash_behind_filter(SYS_rt_sigaction, TRAP);
-}
-
-static void crash_with_trapped_files(void)
-{
-    crash_behind_filter(SYS_openat, TRAP);
-}
-
-static void crash_with_trapped_timer(void)
-{
-    crash_behind_filter(SYS_timer_settime, TRAP);
-}
-
 static NOINLINE int overflow(int depth)
 {
     volatile char room[256]; /* so that no compiler makes frames of a few bytes */
@@ -197,7 +157,6 @@ static NOINLINE int overflow(int depth)
 
 static NOINLINE void use_up_stack(void)
 {
-    needs_plain_build();
     print_stack();
     (void)overflow(0);
 }
@@ -207,7 +166,6 @@ static NOINLINE void damage_heap(void)
 {
     char *volatile blocks[100];
 
-    needs_plain_build();
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         blocks[i] = malloc(200 + i);
     print_stack();
@@ -216,14 +174,12 @@ static NOINLINE void damage_heap(void)
     free(blocks[50]);
 }
 
-/* As much as there is: the report finds nothing left. */
-static NOINLINE void use_up_memory(void)
+void exhaust_memory(void)
 {
     const struct rlimit none = {1, 1};
     size_t bytes = 1 << 20;
 
-    needs_plain_build();
-    print_stack();
+    needs_plain_build(); /* a sanitizer's own allocations would end the process */
     (void)setrlimit(RLIMIT_AS, &none);
     while (bytes >= 16) {
         void *volatile block = malloc(bytes);
@@ -231,6 +187,12 @@ static NOINLINE void use_up_memory(void)
         if (!block)
             bytes /= 2;
     }
+}
+
+static NOINLINE void use_up_memory(void)
+{
+    print_stack();
+    exhaust_memory();
     cause_fault();
 }
 
@@ -240,7 +202,6 @@ static NOINLINE void damage_error(void)
     IRestrictedErrorInfo *error = NULL;
     void *volatile object;
 
-    needs_plain_build();
     (void)stacksplice_peek_error(&error);
     object = error;
     memset(object, 0xA0, 64);
@@ -293,13 +254,6 @@ static NOINLINE void crash_beside_lock(void)
     cause_fault();
 }
 
-/* With nothing that could interrupt the report. */
-static NOINLINE void crash_beside_lock_without_timer(void)
-{
-    forbid(SYS_timer_create, REFUSE);
-    crash_beside_lock();
-}
-
 /* A cancellation waits for the next cancellation point, such as a write. */
 static NOINLINE void crash_when_cancelled(void)
 {
@@ -343,42 +297,53 @@ static NOINLINE void send_to_oneself(void)
         (void)pause();
 }
 
+/* The build that a way needs, and the system call that a filter answers so meanwhile. */
+enum { ANY, PLAIN };
+
 static const struct {
     const char *how;
     void (*crash)(void);
+    int build, answer;
+    unsigned filtered; /* 0: none */
 } ways[] = {
-    {"segv", cause_fault},
-    {"bus", cause_bus_error},
-    {"fpe", divide_by_zero},
-    {"ill", do_illegal},
-    {"abort", call_abort},
-    {"sys", call_forbidden},
-    {"overflow", use_up_stack},
-    {"heap", damage_heap},
-    {"memory", use_up_memory},
-    {"error", damage_error},
-    {"capture", crash_in_capture},
-    {"lock", crash_beside_lock},
-    {"failfast", fail_fast},
-    {"kill", send_to_oneself},
-    {"call", call_nothing},
-    {"cancelled", crash_when_cancelled},
-    {"no-timer", crash_beside_lock_without_timer},
-    {"descriptors", use_up_descriptors},
-    {"file-size", limit_files},
-    {"no-actions", crash_without_actions},
-    {"pretended-actions", crash_with_pretended_actions},
-    {"abort-no-actions", abort_without_actions},
-    {"trapped-actions", crash_with_trapped_actions},
-    {"trapped-files", crash_with_trapped_files},
-    {"trapped-timer", crash_with_trapped_timer},
+    {"segv", cause_fault, ANY, 0, 0},
+    {"bus", cause_bus_error, ANY, 0, 0},
+    {"fpe", divide_by_zero, ANY, 0, 0},
+    {"ill", do_illegal, ANY, 0, 0},
+    {"abort", call_abort, ANY, 0, 0},
+    {"sys", call_forbidden, ANY, 0, 0},
+    {"overflow", use_up_stack, PLAIN, 0, 0},
+    {"heap", damage_heap, PLAIN, 0, 0},
+    {"memory", use_up_memory, ANY, 0, 0},
+    {"error", damage_error, PLAIN, 0, 0},
+    {"capture", crash_in_capture, ANY, 0, 0},
+    {"lock", crash_beside_lock, ANY, 0, 0},
+    {"failfast", fail_fast, ANY, 0, 0},
+    {"kill", send_to_oneself, ANY, 0, 0},
+    {"call", call_nothing, ANY, 0, 0},
+    {"cancelled", crash_when_cancelled, ANY, 0, 0},
+    {"no-timer", crash_beside_lock, ANY, REFUSE,
+     SYS_timer_create}, /* nothing interrupts the report */
+    {"descriptors", use_up_descriptors, ANY, 0, 0},
+    {"file-size", limit_files, ANY, 0, 0},
+    {"no-actions", cause_fault, PLAIN, REFUSE, SYS_rt_sigaction},
+    {"pretended-actions", cause_fault, PLAIN, PRETEND, SYS_rt_sigaction},
+    {"abort-no-actions", call_abort, PLAIN, REFUSE, SYS_rt_sigaction},
+    {"trapped-actions", cause_fault, PLAIN, TRAP, SYS_rt_sigaction},
+    {"trapped-files", cause_fault, PLAIN, TRAP, SYS_openat},
+    {"trapped-timer", cause_fault, PLAIN, TRAP, SYS_timer_settime},
 };
 
 NOINLINE void crash(const char *how)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (!strcmp(ways[i].how, how))
-            ways[i].crash();
+        if (strcmp(ways[i].how, how))
+            continue;
+        if (ways[i].build == PLAIN)
+            needs_plain_build();
+        if (ways[i].filtered)
+            forbid(ways[i].filtered, ways[i].answer);
+        ways[i].crash();
     }
     put("went on\n");
 }

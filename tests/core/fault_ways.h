@@ -10,5 +10,7 @@ void needs_plain_build(void);
 /* Crashes in the way HOW. */
 void crash(const char *how);
 void cause_fault(void);
+/* As much as there is: nothing is left for a report. */
+void exhaust_memory(void);
 
 #endif

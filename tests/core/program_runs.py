@@ -28,17 +28,38 @@ def core_of(directory):
     ).stdout
 
 
-class Run:
-    """One run of the program: its status, what it wrote, its report files, the stack of its core file."""
+def refuse(name):
+    raise ValueError(name)
 
-    def __init__(self, *arguments, with_core=False, stderr=subprocess.PIPE, sanitizer=False):
+
+class Run:
+    """One run of the program: its status, what it wrote, its report files, the stack of its core file.
+
+    ENVIRONMENT_OF takes the folder that it runs in, as BEFORE does, which is called in the new process.
+    """
+
+    def __init__(
+        self,
+        *arguments,
+        with_core=False,
+        stderr=subprocess.PIPE,
+        sanitizer=False,
+        environment_of=lambda directory: {"STACKSPLICE_REPORT_DIR": directory},
+        before=lambda directory: None,
+    ):
         with_core = with_core and len(COMMAND) == 1  # not that of an emulator
-        environment = dict(os.environ)
+        environment = {name: value for name, value in os.environ.items() if name != "STACKSPLICE_REPORT_DIR"}
         for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
             if not sanitizer:
                 environment[name] = ":".join(filter(None, (environment.get(name), NO_HANDLERS)))
         with tempfile.TemporaryDirectory() as directory:
+            self.directory = directory
             limit = resource.RLIM_INFINITY if with_core else 0
+
+            def prepare():
+                resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
+                before(directory)
+
             run = subprocess.run(
                 [*COMMAND, *arguments],
                 stdout=subprocess.PIPE,
@@ -46,8 +67,8 @@ class Run:
                 timeout=120,
                 check=False,
                 cwd=directory,
-                env={**environment, "STACKSPLICE_REPORT_DIR": directory},
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)),
+                env={**environment, **environment_of(directory)},
+                preexec_fn=prepare,
             )
             self.status = run.returncode
             self.out = run.stdout.decode()
@@ -57,8 +78,9 @@ class Run:
                 with open(name, encoding="utf-8") as file:
                     text = file.read()
                 if text.endswith("}\n"):  # else a fault cut it off
-                    self.reports.append(json.loads(text))
+                    self.reports.append(json.loads(text, parse_constant=refuse))
             self.left = glob.glob(f"{directory}/stacksplice-*")
+            self.modes = {os.stat(path).st_mode & 0o777 for path in self.left}
             self.core = core_of(directory) if with_core else ""
         if self.status == 77:
             raise unittest.SkipTest("not in this build")
