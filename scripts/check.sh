@@ -22,7 +22,7 @@ prepare_check_tools() {
 }
 
 sources() { # PATTERN
-    find core bindings inspect tests bench -type f -name "$1" -print0
+    find core crash bindings inspect tests bench -type f -name "$1" -print0
 }
 
 command_check() {
@@ -35,7 +35,7 @@ command_check() {
     check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/inspect/src" "$root/bindings/shared"
+    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/crash" "$root/inspect/src" "$root/bindings/shared"
     check luacheck luacheck bindings tests bench
     check ruff "$venv/bin/ruff" check bindings inspect tests bench
     check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench

@@ -8,7 +8,7 @@ python_tag() {
 
 # Changes when anything changes that goes into the Python package.
 package_stamp() {
-    find CMakeLists.txt cmake core inspect bindings/lua bindings/python bindings/shared setup.py pyproject.toml README.md -type f \
+    find CMakeLists.txt cmake core crash inspect bindings/lua bindings/python bindings/shared setup.py pyproject.toml README.md -type f \
         ! -name '*.so*' ! -path '*/__pycache__/*' ! -path '*.egg-info/*' -exec cksum {} + |
         LC_ALL=C sort | cksum
 }

@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reports.md"
-FOLDERS = ("core", "bindings")
+FOLDERS = ("core", "crash", "bindings")
 # Where a text, or a name that stands for one, is a reason.  TEXT matches either.
 TEXT = r'((?:"(?:[^"\\]|\\.)*"\s*)+|[A-Za-z_]\w*)'
 ONE = rf"(?:[^;,?\"]*\?\s*{TEXT}\s*:\s*)?{TEXT}"  # or of two

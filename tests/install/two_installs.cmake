@@ -19,7 +19,7 @@ file(COPY ${WORK}/this/ DESTINATION ${WORK}/copy)
 # The sources of the next release: only what the build reads.
 set(next ${WORK}/source)
 file(REMOVE_RECURSE ${next})
-file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core ${SOURCE}/inspect
+file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core ${SOURCE}/crash ${SOURCE}/inspect
   DESTINATION ${next})
 foreach(part cpp lua python shared known_glue.c)
   file(COPY ${SOURCE}/bindings/${part} DESTINATION ${next}/bindings)

@@ -106,7 +106,7 @@ def is_text(data: bytes) -> bool:
 def test_the_source_package_is_small_and_text(tmp_path):
     """Of a copy, since a build writes into its tree.  Two pictures of the docs are its only binaries."""
     tree = tmp_path / "tree"
-    for name in ("core", "bindings", "inspect", "cmake", "scripts", "docs", "tests/python"):
+    for name in ("core", "crash", "bindings", "inspect", "cmake", "scripts", "docs", "tests/python"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ROOT.iterdir():
         if file.is_file():
@@ -126,7 +126,7 @@ def test_the_source_package_is_small_and_text(tmp_path):
 def test_editable(tmp_path):
     """What `pip install -e .` puts in place is imported from the tree that it was given."""
     tree, prefix = tmp_path / "tree", tmp_path / "prefix"
-    for name in ("core", "bindings", "inspect", "cmake", "scripts"):
+    for name in ("core", "crash", "bindings", "inspect", "cmake", "scripts"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
     for file in ROOT.iterdir():
         if file.is_file():

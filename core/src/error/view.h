@@ -1,6 +1,6 @@
 /*
- * How the report and crash code sees an error: values and borrowed pointers, no methods.  The only
- * private header of error/ that report/ and crash/ may include.
+ * How reports and crashes see an error: values and borrowed pointers, no methods.  The only private
+ * header of error/ that report/ may include.
  */
 #ifndef SS_ERROR_VIEW_H
 #define SS_ERROR_VIEW_H
