@@ -191,57 +191,6 @@ SLOT(IMarshal, DisconnectObject, 8);
 STATIC_CHECK(sizeof(IMarshalVtbl) == 9 * sizeof(void *));
 #endif
 
-/* Calls by number, as binary code does: the table of OBJECT as it lies in memory. */
-typedef void (*any_function)(void);
-
-static any_function slot_of(void *object, unsigned number)
-{
-    return (*(any_function **)object)[number];
-}
-
-FRESH_TEST(test_methods_by_number)
-{
-    typedef HRESULT (*details_function)(void *, BSTR *, HRESULT *, BSTR *, BSTR *);
-    typedef HRESULT (*text_function)(void *, BSTR *);
-    typedef HRESULT (*object_function)(void *, void **);
-    typedef ULONG (*count_function)(void *);
-    typedef HRESULT (*capture_function)(void *, IUnknown *);
-    BSTR description = NULL, message = NULL, sid = NULL, reference = NULL;
-    IRestrictedErrorInfo *error;
-    IErrorInfo *info;
-    ILanguageExceptionErrorInfo2 *language;
-    void *out = NULL;
-    HRESULT hr;
-
-    RoOriginateErrorW(E_FAIL, 0, OLESTR("m"));
-    error = take();
-    assert_int_equal(((count_function)slot_of(error, 1))(error), 2);
-    assert_int_equal(((count_function)slot_of(error, 2))(error), 1);
-    assert_int_equal(
-        ((details_function)slot_of(error, 3))(error, &description, &hr, &message, &sid), S_OK);
-    check_text(message, OLESTR("m"));
-    assert_int_equal(((text_function)slot_of(error, 4))(error, &reference), S_OK);
-    SysFreeString(description);
-    SysFreeString(message);
-    SysFreeString(reference);
-    info = query(error, IErrorInfo);
-    assert_int_equal(((text_function)slot_of(info, 5))(info, &description), S_OK);
-    check_text(description, GENERIC_FAIL);
-    SysFreeString(description);
-    release(info);
-    language = query(error, ILanguageExceptionErrorInfo2);
-    assert_int_equal(((object_function)slot_of(language, 3))(language, &out), S_OK);
-    assert_null(out);
-    assert_int_equal(((object_function)slot_of(language, 4))(language, &out), S_OK);
-    assert_null(out);
-    assert_int_equal(((capture_function)slot_of(language, 5))(language, NULL), S_OK);
-    assert_int_equal(((object_function)slot_of(language, 6))(language, &out), S_OK);
-    assert_non_null(out);
-    release(out);
-    release(language);
-    release(error);
-}
-
 /* ---- What programs declare by the macros of Windows ------------------------------------------*/
 
 /* {5C2F6A1E-0B7D-4D39-9A55-6C1E20F3A8B4} */

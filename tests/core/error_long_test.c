@@ -1,7 +1,6 @@
 /* Stacks that are longer than the limit keep both ends, and say how much is missing between. */
 #include "error_test.h"
 #include "frames.h"
-#include "text.h"
 #include "threads.h"
 
 #include <stdlib.h>
@@ -322,68 +321,4 @@ FRESH_TEST(test_givers_of_long_stacks)
     for (size_t row = 0; row < COUNT_OF(givers); row++)
         check_giver(row, frames);
     free(frames);
-}
-
-/* ---- Reports ---------------------------------------------------------------------------------*/
-
-static uintptr_t script(const char *function)
-{
-    stacksplice_token_info info = {SCRIPT_TOKEN, .language = "python", .function = function};
-    uintptr_t token;
-
-    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
-    return token;
-}
-
-static const char *const newest_first =
-    "    (Python) bottom\n"
-    "    (Python) down\n    (Python) down\n    (Python) down\n"
-    "    [Previous frame repeated 252 more times]\n"
-    "    [gap: 2489 frames omitted here: stack longer than the limit]\n"
-    "    (Python) down\n    (Python) down\n    (Python) down\n"
-    "    [Previous frame repeated 251 more times]\n"
-    "    (Python) main\n";
-static const char *const newest_last =
-    "  (Python) main\n"
-    "  (Python) down\n  (Python) down\n  (Python) down\n"
-    "  [Previous frame repeated 251 more times]\n"
-    "  [gap: 2489 frames omitted here: stack longer than the limit]\n"
-    "  (Python) down\n  (Python) down\n  (Python) down\n"
-    "  [Previous frame repeated 252 more times]\n"
-    "  (Python) bottom\n";
-
-static void check_report(IRestrictedErrorInfo *error, stacksplice_format_kind kind,
-                         stacksplice_order order, const char *want)
-{
-    static char text[1 << 18];
-    stacksplice_format_options options = {.size = sizeof options, .order = order};
-
-    text[0] = 0;
-    assert_int_equal(stacksplice_format(UNKNOWN(error), kind, &options, append, text), S_OK);
-    if (!strstr(text, want))
-        fail_msg("%s\nis not in\n%s", want, text);
-}
-
-FRESH_TEST(test_reports_fold_on_both_sides_of_the_gap)
-{
-    uintptr_t frames[3000];
-    IRestrictedErrorInfo *error;
-    error_double x;
-
-    for (size_t i = 0; i < COUNT_OF(frames); i++)
-        frames[i] = script("down");
-    frames[0] = script("bottom");
-    frames[COUNT_OF(frames) - 1] = script("main");
-    error_double_init(&x, 1);
-    x.has_stack = 1;
-    x.frames = frames;
-    x.frame_count = COUNT_OF(frames);
-    error = originated_with(E_FAIL, &x);
-    check_report(error, STACKSPLICE_FORMAT_TEXT, STACKSPLICE_ORDER_NEWEST_FIRST, newest_first);
-    check_report(error, STACKSPLICE_FORMAT_TEXT, STACKSPLICE_ORDER_NEWEST_LAST, newest_last);
-    check_report(error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
-                 "],\"frames_left_out\":2489,");
-    check_report(error, STACKSPLICE_FORMAT_JSON, STACKSPLICE_ORDER_NEWEST_FIRST,
-                 "\"reason\":\"2489 frames omitted here: stack longer than the limit\"");
-    release(error);
 }

@@ -2,6 +2,7 @@
 #include "report_text.h"
 
 #include <stacksplice/read.h>
+#include <stacksplice/script.h>
 
 typedef struct looking {
     char line[64]; /* lent to the report */
@@ -96,25 +97,22 @@ TEST(test_it_is_not_asked_where_no_language_has_its_look)
     assert_int_equal(l.calls, 0);
 }
 
-/* As tracebacks do: the columns, which frames have beside the line, do not count. */
+/* As tracebacks do: the columns, which frames have beside the line, do not count.  A stack that is cut
+   is counted on both sides. */
 TEST(test_repetitions_are_counted_line_by_line)
 {
-    uintptr_t elements[9];
-    fixture_error contents = value_error(elements, 9);
+    uintptr_t elements[10];
+    fixture_error contents = value_error(elements, 10);
     IRestrictedErrorInfo *error;
 
-    for (uint32_t i = 0; i < 9; i++) {
-        const stacksplice_token_info info = {.size = sizeof info,
-                                             .kind = STACKSPLICE_FRAME_SCRIPT,
-                                             .trust = STACKSPLICE_TRUST_EXACT,
-                                             .language = i < 5 ? "python" : "lua",
-                                             .function = "f",
-                                             .file = "x",
-                                             .line = 1,
-                                             .column = i < 5 ? i + 1 : 0};
+    for (uint32_t i = 0; i < 10; i++) {
+        const stacksplice_token_info info = {SCRIPT_TOKEN,    .language = i < 5 ? "python" : "lua",
+                                             .function = "f", .file = "x",
+                                             .line = 1,       .column = i < 5 ? i + 1 : 0};
 
         assert_int_equal(stacksplice_intern(&info, &elements[i]), S_OK);
     }
+    elements[5] = stacksplice_left_out(7);
     error = fixture_originate(&contents);
     assert_report(error, &newest_last,
                   "Traceback (most recent call last):\n"
@@ -122,10 +120,12 @@ TEST(test_repetitions_are_counted_line_by_line)
                   "  (Lua) File \"x\", line 1, in f\n"
                   "  (Lua) File \"x\", line 1, in f\n"
                   "  [Previous frame repeated 1 more time]\n"
+                  "  [gap: 7 frames omitted here: stack longer than the limit]\n"
                   "  File \"x\", line 1, in f\n"
                   "  File \"x\", line 1, in f\n"
                   "  File \"x\", line 1, in f\n"
                   "  [Previous line repeated 2 more times]\n" VALUE_ERROR);
+    assert_non_null(strstr(json_of(error), "],\"frames_left_out\":7,"));
     release(error);
 }
 

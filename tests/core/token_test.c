@@ -4,7 +4,6 @@
 #include "support.h"
 #include "threads.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 static const stacksplice_token_info model = {SCRIPT_TOKEN, .language = "lua", .function = "f",
@@ -201,7 +200,7 @@ TEST(test_read_cuts_to_any_room)
     }
 }
 
-/* ---- Threads and forks -----------------------------------------------------------------------*/
+/* ---- Threads ---------------------------------------------------------------------------------*/
 
 #define RACERS 4
 #define CONTENTS 20000
@@ -245,42 +244,6 @@ TEST(test_token_is_one_in_all_threads)
         for (size_t r = 1; r < RACERS; r++)
             assert_true(raced[r][i] == raced[0][i]);
     }
-}
-
-static atomic_bool stop_writing;
-
-static void *write_for_ever(void *data)
-{
-    for (uint32_t i = 0; !stop_writing && i < 200000; i++)
-        (void)numbered(CONTENTS + i);
-    return NULL;
-}
-
-TEST(test_token_survives_fork)
-{
-    pthread_t thread;
-    uintptr_t before = intern(&model);
-
-    stop_writing = false;
-    thread = thread_start(write_for_ever, NULL);
-    for (unsigned i = 0; i < 20; i++) {
-        pid_t child = fork();
-
-        if (child == 0) {
-            stacksplice_token_info info = model;
-            uintptr_t token = 0;
-            bool same = stacksplice_intern(&info, &token) == S_OK && token == before;
-
-            alarm(20); /* a lock that nobody frees ends here */
-            info.function = "of the child";
-            info.line = i;
-            child_end(same && stacksplice_intern(&info, &token) == S_OK && look(token) &&
-                      strcmp(look(token)->function, "of the child") == 0);
-        }
-        child_check(child);
-    }
-    stop_writing = true;
-    (void)thread_end(thread);
 }
 
 /* ---- Names of functions ----------------------------------------------------------------------*/

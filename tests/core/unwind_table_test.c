@@ -213,30 +213,6 @@ static void fill(ss_table *table)
     assert_true(ss_table_is_full(table));
 }
 
-/* However many collide, each is found, with what was added. */
-TEST(test_known_addresses_do_not_evict_each_other)
-{
-    ss_table *table = ss_table_new(SS_TABLE_SMALL);
-
-    assert_non_null(table);
-    fill(table);
-    for (uint32_t i = 0; i < ss_table_count(table); i++) {
-        const ss_known *known = ss_table_find(table->known, table->mask, alike(i));
-
-        assert_true(known && known->ip == alike(i));
-        assert_int_equal(ss_table_facts(table, known)->flags, i);
-        assert_int_equal(ss_table_facts(table, known)->rule, SS_FORWARDERS + i);
-        assert_true(ss_table_facts(table, known)->function == alike(i) - 1);
-    }
-    for (uintptr_t ip = 0; ip < 100; ip++) /* 0 ends a stack, the others are none */
-        assert_null(ss_table_find(table->known, table->mask, ip));
-    assert_null(ss_table_find(table->known, table->mask, alike(ss_table_count(table))));
-    ss_table_forget(table);
-    assert_int_equal(ss_table_count(table), 0);
-    assert_null(ss_table_find(table->known, table->mask, alike(0)));
-    ss_table_free(table);
-}
-
 TEST(test_a_full_table_gets_wider_once_and_then_begins_anew)
 {
     choose_path(0);
@@ -268,19 +244,6 @@ TEST(test_a_stack_that_no_table_can_hold)
     }
     walk.table->room = room;
     run(compare);
-}
-
-TEST(test_a_known_stack_adds_nothing)
-{
-    ss_unwind_trim(&walk, true);
-    choose_path(0);
-    for (volatile unsigned i = 0; i < 3; i++) { /* one call: not unrolled */
-        uint32_t before = walk.table ? ss_table_count(walk.table) : 0;
-
-        run(only_walk);
-        assert_true(i ? ss_table_count(walk.table) == before : before == 0);
-        assert_true(walk.count > DEPTH);
-    }
 }
 
 TEST(test_a_deep_recursion_takes_room_for_frames_only)
