@@ -1,6 +1,554 @@
-/* The functions for errors: each reads its arguments, makes one call and returns the result. */
+/*
+ * ErrorHandle: Python's handle of an error object.
+ *
+ * For an error born in this interpreter it holds the inside of the error and the exception, where
+ * the garbage collector sees it.  Any other error it holds by a plain reference.  The public class
+ * ErrorInfo, in Python, is built on it.
+ */
 #include "api/api.h"
 #include "traceback/traceback.h"
+
+#include <string.h>
+
+/* ---- ErrorHandle -------------------------------------------------------------------------------*/
+
+typedef struct error_object {
+    PyObject_HEAD IScriptErrorInfo *error; /* (RO) inside if it was born here, else outside */
+    bool inside;                           /* (RO) */
+    PyObject *exception;                   /* (GIL) or NULL */
+    sspy_interp *interp;                   /* (RO) counted */
+} error_object;
+
+/* Take an outside reference on the error for the length of a call.  While the caller holds it, no
+   other release can drop the last reference, so only letting go needs a section. */
+static IScriptErrorInfo *error_hold(error_object *self)
+{
+    sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
+
+    /* While the handle keeps the exception, the error can return it. */
+    if (!ties || ties->core.error != self->error || !sspy_ties_hold(ties, self->exception))
+        self->error->lpVtbl->AddRef(self->error);
+    return self->error;
+}
+
+static void error_let_go(error_object *self)
+{
+    stacksplice_section section = sspy_enter(self->interp);
+
+    self->error->lpVtbl->Release(self->error);
+    sspy_leave(section);
+}
+
+/* ---- Making one -------------------------------------------------------------------------------*/
+
+static PyObject *handle_new(sspy_state *state, IScriptErrorInfo *error, PyObject *exc)
+{
+    error_object *self = (error_object *)state->error_type->tp_alloc(state->error_type, 0);
+    stacksplice_section section;
+
+    if (!self)
+        return NULL;
+    section = sspy_enter(state->interp);
+    self->inside = exc != NULL;
+    if (self->inside)
+        error->lpVtbl->AddInside(error);
+    else
+        error->lpVtbl->AddRef(error);
+    self->error = error;
+    self->exception = Py_XNewRef(exc);
+    self->interp = state->interp;
+    sspy_interp_ref(state->interp);
+    sspy_leave(section);
+    return (PyObject *)self;
+}
+
+/* The first member is HANDLE, the others are None: nothing was read yet.  Python's code for this
+   would take as long as to find a stack. */
+static int set_members(const sspy_state *state, PyObject *info, PyObject *handle)
+{
+    PyObject *value = handle;
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(state->error_info_members); i++) {
+        if (PyObject_SetAttr(info, PyTuple_GET_ITEM(state->error_info_members, i), value))
+            return -1;
+        value = Py_None;
+    }
+    return 0;
+}
+
+/* Make a handle of ERROR, on which the caller has an outside reference.  EXC is its exception if it
+   was born in this interpreter, else NULL.  The result is an ErrorInfo that has the handle. */
+static PyObject *error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject *exc)
+{
+    PyObject *handle = handle_new(state, error, exc), *info;
+    PyTypeObject *type = (PyTypeObject *)state->error_info;
+
+    if (!handle || !type)
+        return handle;
+    info = type->tp_alloc(type, 0);
+    if (info && set_members(state, info, handle))
+        Py_CLEAR(info);
+    Py_DECREF(handle);
+    return info;
+}
+
+PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error)
+{
+    IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
+    PyObject *exc = script ? sspy_own_object(state, error) : NULL;
+    PyObject *result = script ? error_wrap(state, script, exc) : Py_NewRef(Py_None);
+    sspy_release(state->interp, script);
+    Py_XDECREF(exc);
+    return result;
+}
+
+/* Add the notes and callers that the exception got since to ERROR, which the caller holds; -1 with
+   an exception. */
+static int error_update(error_object *self, IScriptErrorInfo *error)
+{
+    sspy_state *state = sspy_state_current();
+    PyObject *exc;
+    int failed = 0;
+
+    if (!state)
+        return -1;
+    exc =
+        self->exception ? Py_NewRef(self->exception) : sspy_known_object(state, (IUnknown *)error);
+    if (self->exception)
+        failed = sspy_notes_update(state, exc, error);
+    if (!failed && exc)
+        sspy_lengthen(state, exc, error, SSPY_READ_ALL);
+    Py_XDECREF(exc);
+    return failed;
+}
+
+PyObject *sspy_error_wrap_taken(sspy_state *state, void *error)
+{
+    PyObject *result = sspy_error_wrap_unknown(state, error);
+
+    sspy_release(state->interp, error);
+    return result;
+}
+
+static int handle_traverse(error_object *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->exception);
+    return 0;
+}
+
+static int handle_clear(error_object *self)
+{
+    Py_CLEAR(self->exception);
+    return 0;
+}
+
+static void handle_dealloc(error_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    stacksplice_section section;
+
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->exception);
+    if (self->error) {
+        section = sspy_enter(self->interp);
+        if (self->inside)
+            self->error->lpVtbl->ReleaseInside(self->error);
+        else
+            self->error->lpVtbl->Release(self->error);
+        sspy_leave(section);
+        sspy_interp_unref(self->interp);
+    }
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *handle_exception(error_object *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(self->exception ? self->exception : Py_None);
+}
+
+static PyObject *handle_key(error_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(self->error);
+}
+
+static PyObject *handle_remote(error_object *self, void *unused)
+{
+    PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
+
+    (void)unused;
+    return Py_NewRef(report ? report : Py_None);
+}
+
+static PyGetSetDef handle_getset[] = {
+    {"exception", (getter)handle_exception, NULL, "The exception, if it was born here.", NULL},
+    {"remote", (getter)handle_remote, NULL,
+     "The report that the exception brought from another process, or None.", NULL},
+    {"key", (getter)handle_key, NULL, "Equal for handles of one error object.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject *sspy_error_type(PyObject *module, PyMethodDef *methods)
+{
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, handle_dealloc},
+        {Py_tp_traverse, handle_traverse},
+        {Py_tp_clear, handle_clear},
+        {Py_tp_methods, methods},
+        {Py_tp_getset, handle_getset},
+        {Py_tp_doc, "An error object.  ErrorInfo is what programs use."},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "stacksplice._stacksplice.ErrorHandle",
+        .basicsize = sizeof(error_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                 Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+/* ---- What the core's visitor reads -------------------------------------------------------------*/
+
+static sspy_builder *builder_of(stacksplice_visitor *visitor)
+{
+    return SSPY_CONTAINER(visitor, sspy_builder, visitor);
+}
+
+/* Put VALUE, which is taken over, into the row; the names are nearly in the order of the members. */
+static int put_in_row(sspy_builder *b, const char *key, PyObject *value)
+{
+    for (unsigned i = 0; value && i < b->name_count; i++) {
+        unsigned at = (b->at + i) % b->name_count;
+
+        if (strcmp(b->names[at], key))
+            continue;
+        b->row[at] = value;
+        b->at = at + 1;
+        return 0;
+    }
+    if (value)
+        PyErr_Format(PyExc_SystemError, "a row has no member %s", key);
+    Py_XDECREF(value);
+    return -1;
+}
+
+/* Put VALUE, which is taken over, into the innermost container.  Nonzero with an exception. */
+static int put(stacksplice_visitor *visitor, const char *key, PyObject *value)
+{
+    sspy_builder *b = builder_of(visitor);
+    PyObject *container = b->depth ? b->open[b->depth - 1] : NULL;
+    int failed = value ? 0 : -1;
+
+    if (b->row)
+        return put_in_row(b, key, value);
+    if (value && !container)
+        b->result = Py_NewRef(value);
+    else if (value && PyDict_CheckExact(container))
+        failed = PyDict_SetItemString(container, key, value);
+    else if (value)
+        failed = PyList_Append(container, value);
+    Py_XDECREF(value);
+    return failed;
+}
+
+static int begin(stacksplice_visitor *visitor, const char *key, stacksplice_container container)
+{
+    sspy_builder *b = builder_of(visitor);
+    PyObject *value;
+
+    if (b->row)
+        return 0;
+    value = container == STACKSPLICE_OBJECT ? PyDict_New() : PyList_New(0);
+    if (b->depth == SSPY_MAX_OPEN || put(visitor, key, value))
+        return -1;
+    b->open[b->depth++] = value; /* its container holds a reference */
+    return 0;
+}
+
+static int end(stacksplice_visitor *visitor, stacksplice_container container)
+{
+    sspy_builder *b = builder_of(visitor);
+
+    (void)container;
+    b->depth -= !b->row;
+    return 0;
+}
+
+static int null(stacksplice_visitor *visitor, const char *key)
+{
+    return put(visitor, key, Py_NewRef(Py_None));
+}
+
+static int boolean(stacksplice_visitor *visitor, const char *key, int value)
+{
+    return put(visitor, key, PyBool_FromLong(value));
+}
+
+static int integer(stacksplice_visitor *visitor, const char *key, int64_t value)
+{
+    return put(visitor, key, PyLong_FromLongLong(value));
+}
+
+static int hex(stacksplice_visitor *visitor, const char *key, uint64_t value, unsigned digits)
+{
+    (void)digits;
+    return put(visitor, key, PyLong_FromUnsignedLongLong(value));
+}
+
+static int utf8(stacksplice_visitor *visitor, const char *key, const char *text, size_t length)
+{
+    return put(visitor, key, sspy_text_from_utf8(text, length));
+}
+
+static int utf16(stacksplice_visitor *visitor, const char *key, const uint16_t *text, size_t length)
+{
+    return put(visitor, key, sspy_text_from_wide(text, (uint32_t)length));
+}
+
+static int element(stacksplice_visitor *visitor, uintptr_t address)
+{
+    return put(visitor, NULL, PyLong_FromUnsignedLongLong(address));
+}
+
+static int put_error(stacksplice_visitor *visitor, const char *key, IUnknown *related)
+{
+    return put(visitor, key, sspy_error_wrap_unknown(builder_of(visitor)->state, related));
+}
+
+sspy_builder sspy_new_builder(sspy_state *state)
+{
+    return (sspy_builder){.visitor = {.size = sizeof(stacksplice_visitor),
+                                      .begin = begin,
+                                      .end = end,
+                                      .null = null,
+                                      .boolean = boolean,
+                                      .integer = integer,
+                                      .hex = hex,
+                                      .utf8 = utf8,
+                                      .utf16 = utf16,
+                                      .element = element,
+                                      .error = put_error},
+                          .state = state};
+}
+
+PyObject *sspy_end_builder(sspy_builder *builder, HRESULT hr)
+{
+    if (hr == S_OK)
+        return builder->result;
+    Py_CLEAR(builder->result);
+    if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    return NULL;
+}
+
+/* ---- Its methods -------------------------------------------------------------------------------*/
+
+/* Reading an error through its ErrorHandle, and writing its reports. */
+
+/* The parts are those of stacksplice_read_options.  The notes and callers of an error are those that
+   its exception has now. */
+static PyObject *handle_read(error_object *self, PyObject *parts)
+{
+    stacksplice_read_options options = {.size = sizeof options, .without_source = 1};
+    sspy_state *state = sspy_state_current();
+    sspy_builder builder = sspy_new_builder(state);
+    IScriptErrorInfo *error;
+    PyObject *result = NULL;
+
+    options.parts = (uint32_t)PyLong_AsUnsignedLong(parts);
+    if (!state || PyErr_Occurred())
+        return NULL;
+    error = error_hold(self);
+    if (!(options.parts & (STACKSPLICE_READ_NOTES | STACKSPLICE_READ_STACK)) ||
+        !error_update(self, error))
+        result = sspy_end_builder(
+            &builder, stacksplice_error_visit((IUnknown *)error, &options, &builder.visitor));
+    error_let_go(self);
+    return result;
+}
+
+/* The language of the error's exception: reports also name the language of a script that called
+   C. */
+static PyObject *handle_language(error_object *self, PyObject *unused)
+{
+    IScriptErrorInfo *error = error_hold(self);
+    const char *language = "native";
+    PyObject *text;
+
+    (void)unused;
+    (void)stacksplice_error_language((IUnknown *)error, &language);
+    text = PyUnicode_FromString(language);
+    error_let_go(self);
+    return text;
+}
+
+/* Why reports show no line of a file, or None. */
+static PyObject *handle_source_reason(error_object *self, PyObject *file)
+{
+    const char *reason = NULL;
+    PyObject *name = NULL, *result;
+
+    if (!PyUnicode_FSConverter(file, &name))
+        return NULL;
+    (void)stacksplice_error_source_reason((IUnknown *)error_hold(self), PyBytes_AS_STRING(name),
+                                          &reason);
+    error_let_go(self);
+    result = reason ? PyUnicode_FromString(reason) : Py_NewRef(Py_None);
+    Py_DECREF(name);
+    return result;
+}
+
+static PyObject *handle_format(error_object *self, PyObject *arguments)
+{
+    stacksplice_format_options options = {.size = sizeof options};
+    int kind, order, all_frames, color, alone = 0;
+    sspy_text_buffer buffer = {NULL, 0, 0};
+    sspy_look look = {Py_None, NULL};
+    IScriptErrorInfo *error;
+    HRESULT hr = E_FAIL;
+
+    if (!PyArg_ParseTuple(arguments, "iipp|pO:format", &kind, &order, &all_frames, &color, &alone,
+                          &look.callable))
+        return NULL;
+    options.order = (stacksplice_order)order;
+    options.all_frames = all_frames;
+    options.color = color;
+    options.alone = alone;
+    sspy_look_take(&look, &options);
+    error = error_hold(self);
+    if (!error_update(self, error))
+        hr = stacksplice_format((IUnknown *)error, (stacksplice_format_kind)kind, &options,
+                                sspy_text_append, &buffer);
+    error_let_go(self);
+    return sspy_look_finish(&look, &buffer, hr);
+}
+
+#define METHOD(name, flags, doc)                                      \
+    {                                                                 \
+#name, (PyCFunction)(void (*)(void))handle_##name, flags, doc \
+    }
+
+PyMethodDef sspy_error_methods[] = {
+    METHOD(read, METH_O,
+           "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
+    METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
+    METHOD(source_reason, METH_O,
+           "source_reason($self, file, /)\n--\n\nWhy reports show no line of it, or None."),
+    METHOD(format, METH_VARARGS,
+           "format($self, kind, order, all_frames, color, alone=False, look=None, /)\n--\n\nA "
+           "report."),
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- Pickles -----------------------------------------------------------------------------------*/
+
+/*
+ * Errors in other processes.
+ *
+ * An exception that crossed a border pickles with one item more in its __dict__: the report of its
+ * error in JSON.  Names mean something in another process and addresses do not, and unpickling
+ * needs none of our code.  Copies have no item more.
+ */
+
+/* The report of TIES's error for another process, which keeps REMOTE, a former one or NULL; NULL,
+   maybe with an exception, when there is none. */
+static PyObject *report_of(sspy_ties *ties, PyObject *remote)
+{
+    sspy_state *state = ties->interp->module_state;
+    PyObject *module, *info, *report;
+
+    if (!ties->core.error || !state)
+        return NULL;
+    /* By value: the pickler need not have the exception itself. */
+    module = PyImport_ImportModule("stacksplice._errors.remote");
+    info = module ? error_wrap(state, ties->core.error, NULL) : NULL;
+    report =
+        info ? PyObject_CallMethod(module, "report", "OO", info, remote ? remote : Py_None) : NULL;
+    Py_XDECREF(info);
+    Py_XDECREF(module);
+    return report;
+}
+
+/* Put the report of TIES's error into ITEMS, if there is one; -1 with an exception. */
+static int add_report(PyObject *items, sspy_ties *ties)
+{
+    PyObject *key = ties->interp->ties_key;
+    PyObject *remote = key ? PyDict_GetItemWithError(items, key) : NULL, *report;
+    int failed = 0;
+
+    if (remote && !PyUnicode_CheckExact(remote))
+        remote = NULL;
+    report = key && !PyErr_Occurred() ? report_of(ties, remote) : NULL;
+    if (report)
+        failed = PyDict_SetItem(items, key, report);
+    else if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1; /* an interrupt */
+    else
+        PyErr_Clear(); /* an exception always pickles */
+    Py_XDECREF(report);
+    return failed;
+}
+
+/* Reduce to dict(items), with the report. */
+static PyObject *carrying_dict_reduce(PyObject *self, PyObject *arguments)
+{
+    PyObject *items = PyDict_Copy(self);
+
+    (void)arguments;
+    if (items && add_report(items, sspy_carrying_dict_ties(self)))
+        Py_CLEAR(items);
+    return items ? Py_BuildValue("(O(N))", (PyObject *)&PyDict_Type, items) : NULL;
+}
+
+static PyObject *carrying_dict_copy(PyObject *self, PyObject *arguments)
+{
+    (void)arguments;
+    return PyDict_Copy(self);
+}
+
+static PyObject *carrying_dict_deepcopy(PyObject *self, PyObject *memo)
+{
+    PyObject *module = PyImport_ImportModule("copy"), *items = PyDict_Copy(self);
+    PyObject *result =
+        module && items ? PyObject_CallMethod(module, "deepcopy", "OO", items, memo) : NULL;
+
+    Py_XDECREF(items);
+    Py_XDECREF(module);
+    return result;
+}
+
+PyMethodDef sspy_carrying_dict_methods[] = {
+    {"__reduce__", carrying_dict_reduce, METH_NOARGS, NULL},
+    {"__reduce_ex__", carrying_dict_reduce, METH_O, NULL},
+    {"__copy__", carrying_dict_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", carrying_dict_deepcopy, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+/* The report that EXC brought from another process, or None. */
+static PyObject *remote_info(sspy_state *state, PyObject *exc)
+{
+    PyObject *report = sspy_remote_report(state->interp, exc), *module, *info;
+
+    if (!report)
+        Py_RETURN_NONE;
+    Py_INCREF(report);
+    module = PyImport_ImportModule("stacksplice._errors.remote");
+    info = module ? PyObject_CallMethod(module, "read", "O", report) : NULL;
+    Py_XDECREF(module);
+    Py_DECREF(report);
+    return info;
+}
+
+/* ---- Functions ---------------------------------------------------------------------------------*/
+
+/* The functions for errors: each reads its arguments, makes one call and returns the result. */
 
 static bool is_exception(PyObject *exc)
 {
@@ -28,9 +576,9 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     ties = sspy_ties_of(state->interp, exc);
     error = sspy_ties_hold(ties, exc);
     if (!error)
-        return sspy_remote_info(state, exc);
+        return remote_info(state, exc);
     sspy_lengthen(state, exc, error, SSPY_READ);
-    result = sspy_error_wrap(state, error, ties->core.foreign ? NULL : exc);
+    result = error_wrap(state, error, ties->core.foreign ? NULL : exc);
     sspy_release(state->interp, error);
     return result;
 }

@@ -5,12 +5,399 @@
  */
 #include "api/api.h"
 #include "lupa/lupa.h"
-#include "stack/variables.h"
+#include "shared/value_text.h"
+
+#include <math.h>
+
+enum {
+    LOCAL_VARIABLES = 20, /* of a frame */
+    LOCAL_FRAMES = 32     /* of a traceback: the innermost */
+};
+
+/* ---- Texts of values ---------------------------------------------------------------------------*/
+
+/*
+ * The text of a value, made without any code of the program: no __repr__, no __str__, no __len__,
+ * no property.  Values of exactly the builtin types are written as Python writes them, others as
+ * their type in <>.
+ *
+ * Objects that are made for these texts may start the garbage collector, and that may run
+ * finalizers.  So each item is held while it is written, and sizes are read anew.
+ */
+
+static const double LARGE = 1e100; /* larger numbers are not written out */
+
+static void put_value(ss_value_text *to, PyObject *value);
+
+static bool is_text(PyObject *value)
+{
+    return PyUnicode_CheckExact(value) || PyBytes_CheckExact(value);
+}
+
+static bool is_container(PyObject *value)
+{
+    return PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value) ||
+           PySet_CheckExact(value) || PyFrozenSet_CheckExact(value);
+}
+
+/* Whether that shows more of VALUE than its type. */
+static bool is_plain(PyObject *value)
+{
+    return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
+           PyFloat_CheckExact(value) || is_text(value) || is_container(value);
+}
+
+/* ---- Numbers and texts ------------------------------------------------------------------------*/
+
+/* TEXT, which may be NULL with an exception, is what Python made: "..." without memory. */
+static void put_made(ss_value_text *to, const char *text)
+{
+    ss_value_put(to, text ? text : "...");
+    PyErr_Clear();
+}
+
+static void put_int(ss_value_text *to, PyObject *value)
+{
+    double size = PyLong_AsDouble(value);
+    bool is_large = PyErr_Occurred() || fabs(size) >= LARGE;
+    PyObject *text = is_large ? NULL : PyObject_Repr(value);
+
+    PyErr_Clear();
+    put_made(to, is_large ? "<int, very large>" : text ? PyUnicode_AsUTF8(text) : NULL);
+    Py_XDECREF(text);
+}
+
+static void put_float(ss_value_text *to, double value)
+{
+    char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
+
+    put_made(to, text);
+    PyMem_Free(text);
+}
+
+static size_t escape(uint32_t c, char out[SS_VALUE_ESCAPED])
+{
+    return c >= 0x80 && Py_UNICODE_ISPRINTABLE(c) ? 0 : ss_value_python_escape(c, out);
+}
+
+static void put_str(ss_value_text *to, PyObject *value)
+{
+    static const ss_value_quoting quoting = {
+        .before = "", .quote = '\'', .other = '"', .escape = escape};
+    PyObject *part = PyUnicode_Substring(value, 0, SS_VALUE_SEARCHED);
+    PyObject *bytes = part ? sspy_utf8_from_text(part) : NULL;
+
+    if (bytes)
+        ss_value_quoted(to, &quoting, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
+                        (uint64_t)PyUnicode_GET_LENGTH(value));
+    else
+        put_made(to, NULL);
+    Py_XDECREF(bytes);
+    Py_XDECREF(part);
+}
+
+/* ---- Containers -------------------------------------------------------------------------------*/
+
+/* Write an item, which is released; KEY is NULL, or that of a dict.  False: no more are written. */
+static bool put_item(ss_value_text *to, PyObject *key, PyObject *value)
+{
+    bool goes_on = ss_value_item(to);
+
+    if (goes_on) {
+        const char *name = key && PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : NULL;
+
+        PyErr_Clear(); /* a key with surrogates is no name */
+        if (key)
+            put_value(to, key);
+        ss_value_put(to, key ? ": " : "");
+        if (!name || !ss_value_secret(to, name, "'"))
+            put_value(to, value);
+        goes_on = ss_value_fits(to);
+    }
+    Py_XDECREF(key);
+    Py_DECREF(value);
+    return goes_on;
+}
+
+static void put_sequence(ss_value_text *to, PyObject *value)
+{
+    bool is_list = PyList_CheckExact(value);
+
+    for (Py_ssize_t i = 0; i < Py_SIZE(value); i++) {
+        PyObject *item = is_list ? PyList_GET_ITEM(value, i) : PyTuple_GET_ITEM(value, i);
+
+        if (!put_item(to, NULL, Py_NewRef(item)))
+            return;
+    }
+}
+
+static void put_dict(ss_value_text *to, PyObject *value)
+{
+    PyObject *key, *item;
+    Py_ssize_t at = 0;
+
+    while (PyDict_Next(value, &at, &key, &item)) {
+        Py_INCREF(key);
+        Py_INCREF(item);
+        if (!put_item(to, key, item))
+            return;
+    }
+}
+
+static void put_set(ss_value_text *to, PyObject *value)
+{
+    PyObject *iterator = PyObject_GetIter(value), *item = NULL;
+
+    while (iterator && (item = PyIter_Next(iterator)) != NULL && put_item(to, NULL, item))
+        ;
+    Py_XDECREF(iterator);
+    if (PyErr_Occurred()) { /* a finalizer changed it */
+        PyErr_Clear();
+        ss_value_leave_out(to);
+    }
+}
+
+static void put_tuple(ss_value_text *to, PyObject *value)
+{
+    ss_value_begin(to, "(");
+    put_sequence(to, value);
+    ss_value_end(to, Py_SIZE(value) == 1 && ss_value_count(to) ? ",)" : ")");
+}
+
+static void put_container(ss_value_text *to, PyObject *value)
+{
+    bool is_frozen = PyFrozenSet_CheckExact(value);
+
+    if (PyTuple_CheckExact(value)) {
+        put_tuple(to, value);
+    } else if (PyList_CheckExact(value)) {
+        ss_value_begin(to, "[");
+        put_sequence(to, value);
+        ss_value_end(to, "]");
+    } else if (PyDict_CheckExact(value)) {
+        ss_value_begin(to, "{");
+        put_dict(to, value);
+        ss_value_end(to, "}");
+    } else if (PySet_GET_SIZE(value)) {
+        ss_value_begin(to, is_frozen ? "frozenset({" : "{");
+        put_set(to, value);
+        ss_value_end(to, is_frozen ? "})" : "}");
+    } else {
+        ss_value_put(to, is_frozen ? "frozenset()" : "set()");
+    }
+}
+
+/* ---- Values -----------------------------------------------------------------------------------*/
+
+static void put_type(ss_value_text *to, const char *name)
+{
+    ss_value_put(to, "<");
+    ss_value_put_bytes(to, name, strnlen(name, SS_VALUE_TYPE));
+    ss_value_put(to, ">");
+}
+
+static void put_value(ss_value_text *to, PyObject *value)
+{
+    if (value == Py_None)
+        ss_value_put(to, "None");
+    else if (PyBool_Check(value))
+        ss_value_put(to, value == Py_True ? "True" : "False");
+    else if (PyLong_CheckExact(value))
+        put_int(to, value);
+    else if (PyFloat_CheckExact(value))
+        put_float(to, PyFloat_AS_DOUBLE(value));
+    else if (PyUnicode_CheckExact(value))
+        put_str(to, value);
+    else if (PyBytes_CheckExact(value))
+        ss_value_quoted(to, &ss_value_of_python_bytes, PyBytes_AS_STRING(value),
+                        (size_t)PyBytes_GET_SIZE(value), (uint64_t)PyBytes_GET_SIZE(value));
+    else if (is_container(value))
+        put_container(to, value);
+    else
+        put_type(to, Py_TYPE(value)->tp_name);
+}
+
+/* The text of VALUE; NULL with an exception. */
+static PyObject *text_of(PyObject *value)
+{
+    ss_value_text text;
+
+    ss_value_text_init(&text, false);
+    put_value(&text, value);
+    return sspy_text_from_utf8(text.bytes, text.length);
+}
+
+/* ---- Variables ---------------------------------------------------------------------------------*/
+
+/* Whether this interpreter's reports show variables. */
+static bool keeps_locals(void)
+{
+    const sspy_interp *interp = sspy_interp_current();
+    bool shows = interp && interp->module_state && interp->module_state->shows_locals;
+
+    PyErr_Clear();
+    return shows;
+}
+
+/* Whether NAME is one that a program gave: not ".0" of a comprehension, nor "__class__". */
+static bool is_name(PyObject *name)
+{
+    return PyUnicode_CheckExact(name) && PyUnicode_IsIdentifier(name) == 1 &&
+           !(PyUnicode_GET_LENGTH(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' &&
+             PyUnicode_READ_CHAR(name, 1) == '_');
+}
+
+/* -1 with an exception.  The caller holds both. */
+static int add(PyObject *found, PyObject *name, PyObject *value)
+{
+    PyObject *text = text_of(value);
+    int failed = text ? PyDict_SetItem(found, name, text) : -1;
+
+    Py_XDECREF(text);
+    return failed;
+}
+
+static bool is_full(PyObject *found)
+{
+    return PyDict_GET_SIZE(found) >= LOCAL_VARIABLES;
+}
+
+/* ---- Functions --------------------------------------------------------------------------------*/
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+/* Before 3.12, Python copies all variables at once; from then on nothing is changed in FRAME. */
+static PyObject *begin_values(PyFrameObject *frame)
+{
+    return Py_NewRef((PyObject *)frame);
+}
+
+/* The value of NAME (new reference), or NULL without an exception: it has none now. */
+static PyObject *value_of(PyObject *values, PyObject *name)
+{
+    PyObject *value = PyFrame_GetVar((PyFrameObject *)values, name);
+
+    if (!value && PyErr_ExceptionMatches(PyExc_NameError))
+        PyErr_Clear();
+    return value;
+}
+
+#else
+
+static PyObject *begin_values(PyFrameObject *frame)
+{
+    return PyFrame_GetLocals(frame);
+}
+
+static PyObject *value_of(PyObject *values, PyObject *name)
+{
+    PyObject *value = PyDict_CheckExact(values) ? PyDict_GetItemWithError(values, name) : NULL;
+
+    return Py_XNewRef(value);
+}
+
+#endif
+
+/* Add those of NAMES, a tuple, which is released. */
+static int add_names(PyObject *found, PyObject *values, PyObject *names)
+{
+    Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
+    int failed = !names;
+
+    for (Py_ssize_t i = 0; !failed && i < count && !is_full(found); i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i), *value;
+
+        if (!is_name(name) || PyDict_Contains(found, name))
+            continue;
+        value = value_of(values, name);
+        failed = value ? add(found, name, value) : PyErr_Occurred() != NULL;
+        Py_XDECREF(value);
+    }
+    Py_XDECREF(names);
+    return failed;
+}
+
+static int add_of_function(PyObject *found, PyFrameObject *frame, PyCodeObject *code)
+{
+    PyObject *values = begin_values(frame);
+    int failed = !values || add_names(found, values, PyCode_GetVarnames(code)) ||
+                 add_names(found, values, PyCode_GetCellvars(code)) ||
+                 add_names(found, values, PyCode_GetFreevars(code));
+
+    Py_XDECREF(values);
+    return failed;
+}
+
+/* ---- Modules and classes ----------------------------------------------------------------------*/
+
+/* Without what a module is made of: modules, functions, classes. */
+static int add_of_module(PyObject *found, PyFrameObject *frame)
+{
+    PyObject *values = PyFrame_GetLocals(frame), *name, *value;
+    Py_ssize_t at = 0;
+    int failed = !values;
+
+    /* A metaclass can give a class another mapping, whose methods are code of the program. */
+    while (!failed && PyDict_CheckExact(values) && !is_full(found) &&
+           PyDict_Next(values, &at, &name, &value)) {
+        if (!is_name(name) || !is_plain(value))
+            continue;
+        Py_INCREF(name);
+        Py_INCREF(value);
+        failed = add(found, name, value);
+        Py_DECREF(name);
+        Py_DECREF(value);
+    }
+    Py_XDECREF(values);
+    return failed;
+}
+
+/* ---- Frames -----------------------------------------------------------------------------------*/
+
+/* Python's tracebacks sort them, too. */
+static PyObject *sorted(PyObject *found)
+{
+    PyObject *names = PyDict_Keys(found), *result = PyDict_New();
+    int failed = !names || !result || PyList_Sort(names);
+
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(names); i++) {
+        PyObject *name = PyList_GET_ITEM(names, i);
+
+        failed = PyDict_SetItem(result, name, PyDict_GetItemWithError(found, name));
+    }
+    Py_XDECREF(names);
+    if (failed)
+        Py_CLEAR(result);
+    return result;
+}
+
+/*
+ * A dict: the names of FRAME's variables, sorted, and the texts of their values.  It runs no code
+ * of the program.  NULL with an exception.
+ */
+static PyObject *variables_of(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyObject *found = PyDict_New(), *result = NULL;
+    int failed = !found;
+
+    if (!failed && code->co_flags & CO_OPTIMIZED)
+        failed = add_of_function(found, frame, code);
+    else if (!failed && !(sspy_may_be_foreign(code) && sspy_foreign_frame(frame, NULL)))
+        failed = add_of_module(found, frame);
+    if (!failed)
+        result = sorted(found);
+    Py_XDECREF(found);
+    Py_DECREF(code);
+    return result;
+}
+
+/* ---- Variables in reports ----------------------------------------------------------------------*/
 
 /* The innermost entries of a traceback, each frame once: the last is the innermost. */
 typedef struct innermost {
-    PyTracebackObject *entries[SSPY_LOCAL_FRAMES]; /* borrowed; a ring */
-    uint32_t count;                                /* also of those that were replaced */
+    PyTracebackObject *entries[LOCAL_FRAMES]; /* borrowed; a ring */
+    uint32_t count;                           /* also of those that were replaced */
 } innermost;
 
 static innermost innermost_of(PyTracebackObject *entry)
@@ -19,7 +406,7 @@ static innermost innermost_of(PyTracebackObject *entry)
 
     for (; entry; entry = entry->tb_next) {
         if (!entry->tb_next || entry->tb_next->tb_frame != entry->tb_frame)
-            found.entries[found.count++ % SSPY_LOCAL_FRAMES] = entry;
+            found.entries[found.count++ % LOCAL_FRAMES] = entry;
     }
     return found;
 }
@@ -49,7 +436,7 @@ typedef struct question {
 /* -1 with an exception, or when no more is taken. */
 static int tell_frame(const question *asked, uint32_t element, PyFrameObject *frame)
 {
-    PyObject *variables = sspy_variables_of(frame), *name, *value;
+    PyObject *variables = variables_of(frame), *name, *value;
     Py_ssize_t at = 0, length;
     int failed = !variables;
 
@@ -65,10 +452,10 @@ static int tell_frame(const question *asked, uint32_t element, PyFrameObject *fr
 static void tell(const question *asked, PyTracebackObject *traceback)
 {
     innermost found = innermost_of(traceback);
-    uint32_t most = found.count < SSPY_LOCAL_FRAMES ? found.count : SSPY_LOCAL_FRAMES, from = 0;
+    uint32_t most = found.count < LOCAL_FRAMES ? found.count : LOCAL_FRAMES, from = 0;
 
     for (uint32_t i = 1; i <= most; i++) {
-        PyTracebackObject *entry = found.entries[(found.count - i) % SSPY_LOCAL_FRAMES];
+        PyTracebackObject *entry = found.entries[(found.count - i) % LOCAL_FRAMES];
         uint32_t at = from;
 
         while (at < asked->count && !is_place(entry, asked->frames[at]))
@@ -88,7 +475,7 @@ static void read_locals(IUnknown *error, const uintptr_t *frames, uint32_t count
     const question asked = {frames, count, put, put_data};
     PyObject *exc, *traceback, *pending;
 
-    if (!sspy_thread_state_here() || !sspy_shows_locals())
+    if (!sspy_thread_state_here() || !keeps_locals())
         return;
     pending = sspy_take_pending();
     exc = sspy_known_object(sspy_state_current(), error);
@@ -113,4 +500,79 @@ PyObject *sspy_show_locals(PyObject *module, PyObject *wanted)
     state->shows_locals = shows;
     sspy_lua_show_locals(shows);
     Py_RETURN_NONE;
+}
+
+/* ---- Entries as Python's traceback module describes them ---------------------------------------*/
+
+/* The entries of a traceback as the traceback module of Python describes them. */
+
+static PyObject *number_or_none(int64_t number)
+{
+    if (number < 0)
+        Py_RETURN_NONE;
+    return PyLong_FromLongLong(number);
+}
+
+/*
+ * ((file, line, name, end line, column, end column), globals, VARIABLES): columns count from 0,
+ * None is unknown.  VARIABLES is released; NULL with an exception.
+ */
+static PyObject *place_of(PyTracebackObject *entry, PyObject *variables)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    sspy_position at = {0};
+    PyObject *line, *place;
+
+    if (entry->tb_lasti >= 0)
+        at = sspy_position_of(code, entry->tb_lasti);
+    line = at.line ? PyLong_FromUnsignedLong(at.line)
+                   : PyObject_GetAttrString((PyObject *)entry, "tb_lineno");
+    place = Py_BuildValue("((ONONNN)NN)", code->co_filename, line, code->co_name,
+                          number_or_none(at.end_line ? (int64_t)at.end_line : -1),
+                          number_or_none((int64_t)at.column - 1),
+                          number_or_none((int64_t)at.end_column - 1),
+                          PyFrame_GetGlobals(entry->tb_frame), variables);
+    Py_DECREF(code);
+    return place;
+}
+
+static PyObject *variables_or_none(PyTracebackObject *entry, bool wanted)
+{
+    return wanted ? variables_of(entry->tb_frame) : Py_NewRef(Py_None);
+}
+
+static int append_place(PyObject *places, PyTracebackObject *entry, bool with_locals)
+{
+    PyObject *place = place_of(entry, variables_or_none(entry, with_locals));
+    int result = place ? PyList_Append(places, place) : -1;
+
+    Py_XDECREF(place);
+    return result;
+}
+
+static size_t count_entries(PyObject *entry)
+{
+    size_t count = 0;
+
+    for (; entry && PyTraceBack_Check(entry); count++)
+        entry = (PyObject *)((PyTracebackObject *)entry)->tb_next;
+    return count;
+}
+
+PyObject *sspy_places(PyObject *module, PyObject *traceback)
+{
+    PyObject *places = PyList_New(0), *entry = Py_NewRef(traceback);
+    bool shows_locals = ((sspy_state *)PyModule_GetState(module))->shows_locals;
+    size_t left = shows_locals ? count_entries(traceback) : 0;
+
+    while (places && PyTraceBack_Check(entry)) {
+        PyObject *next = (PyObject *)((PyTracebackObject *)entry)->tb_next;
+
+        if (append_place(places, (PyTracebackObject *)entry, shows_locals && left <= LOCAL_FRAMES))
+            Py_CLEAR(places);
+        left -= shows_locals;
+        Py_SETREF(entry, Py_NewRef(next ? next : Py_None));
+    }
+    Py_DECREF(entry);
+    return places;
 }

@@ -3,7 +3,6 @@
  * HSTRING and IRestrictedErrorInfo.
  */
 #include "api/api.h"
-#include "life/text.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 
 #include "stack/stack.h"
 
-/* ---- Out (originate.c) ------------------------------------------------------------------------*/
+/* ---- Out (originate.c) -------------------------------------------------------------------------*/
 
 /*
  * EXC's error object with an outside reference: the one it has, or a new one.  A new one has the
@@ -20,7 +20,7 @@ HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above);
 
-/* ---- Without a border (way.c) -----------------------------------------------------------------*/
+/* ---- Without a border (way.c) ------------------------------------------------------------------*/
 
 /* Give EXC its error if it passed code of another language that knows nothing of us, and carries
    the stack of its raise. -1 with an exception. */
@@ -29,7 +29,7 @@ int sspy_error_of_way(sspy_state *state, PyObject *exc);
    called Python can do nothing with it.  Without a stack of its raise it gets the live one. */
 PyObject *sspy_ends_here(PyObject *module, PyObject *exc);
 
-/* ---- In (arrive.c) ----------------------------------------------------------------------------*/
+/* ---- In (arrive.c) -----------------------------------------------------------------------------*/
 
 /* The object of ERROR's language exception if it was born in this interpreter, else NULL. */
 PyObject *sspy_own_object(sspy_state *state, IUnknown *error);
@@ -39,16 +39,15 @@ PyObject *sspy_known_object(sspy_state *state, IUnknown *error);
    returns NULL. */
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above);
 
-/* ---- The thread's slot (slot.c) ---------------------------------------------------------------*/
+/* ---- The thread's slot (arrive.c) --------------------------------------------------------------*/
 
 /* Save and restore the error around clean-up code that may fail. */
 PyObject *sspy_save_error(PyObject *module, PyObject *unused);
 PyObject *sspy_restore_error(PyObject *module, PyObject *capsule);
 /* Note the task for which Python put an error there; drop the error of another task. */
 void sspy_slot_note(sspy_state *state);
-void sspy_slot_drop_other_task(sspy_state *state);
 
-/* ---- Unhandled exceptions (unhandled.c) -------------------------------------------------------*/
+/* ---- Unhandled exceptions (originate.c) --------------------------------------------------------*/
 
 /* Give EXC to the host's handler, else to sys.excepthook; see stacksplice_python_unhandled().
    STATE may be NULL: then only sys.excepthook gets it.  Leaves no exception set. */

@@ -6,7 +6,6 @@
  * traceback, or in the code that called that frame, if the frame has ended.
  */
 #include "cross/cross.h"
-#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 /* What lies between two Python frames. */

@@ -26,7 +26,7 @@ static inline sspy_position sspy_position_of(const PyCodeObject *code, int lasti
                             lasti);
 }
 
-/* ---- Elements of stacks (tokens.c) ------------------------------------------------------------*/
+/* ---- Elements of stacks (tokens.c) -------------------------------------------------------------*/
 
 /* The token of a live frame at byte offset LASTI (or -1) in CODE.  Any thread, also in a capture.
  */
@@ -60,7 +60,7 @@ uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 #define SSPY_RAISED_AGAIN "stored exception re-raised here"
 #define SSPY_OTHER_THREAD "error came from another thread"
 
-/* ---- Live frames of the current thread state (live.c) -----------------------------------------*/
+/* ---- Live frames of the current thread state (source.c) ----------------------------------------*/
 
 /* The innermost complete frame, as an address only; or NULL. */
 const void *sspy_frame_top(void);

@@ -24,11 +24,6 @@ static inline const sspy_layout *sspy_layout_now(void)
     return &atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire)->layout;
 }
 
-/* Compare LAYOUT with the interpreter's own answers, and complete it.  *WHY is what is wrong, or
-   NULL.  A wrong layout is detected, not followed.  GIL held. -1 with an exception when memory runs
-   out. */
-int sspy_layout_examine(sspy_layout *layout, const char **why);
-
 /* Read interpreter memory by offset. */
 static inline uintptr_t sspy_word(uintptr_t base, uint32_t offset)
 {

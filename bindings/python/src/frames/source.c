@@ -7,15 +7,506 @@
  * hold activations of several thread states (sub-interpreters).  The source follows all chains with
  * markers on the stack side by side, in the order of the markers' addresses.
  */
-#include "frames/frames.h"
-#include "frames/live.h"
 #include "frames/token_cache.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
-/* ---- Greenlet --------------------------------------------------------------------------------*/
+enum { MAX_THREAD_STATES = 16 };
+
+static bool is_on_stack(const stacksplice_walk *walk, uintptr_t address)
+{
+    return address >= walk->stack_low && address < walk->stack_high &&
+           address % sizeof(void *) == 0;
+}
+
+/* Report to the core that WALK, if it is recorded, depends on the aligned word with ADDRESS in it. */
+static inline void report_word(stacksplice_walk *walk, uintptr_t address)
+{
+    if (!walk->recorded)
+        return;
+    address -= address % sizeof(uintptr_t);
+    stacksplice_walk_read(walk, address, *(const uintptr_t *)address);
+}
+
+/* ---- Thread states -----------------------------------------------------------------------------*/
+
+/* The thread states that have frames on one stack. */
+
+/*
+ * Whether CURRENT is this thread's and running; MINE is the state this thread began with.  Before
+ * 3.12 the current thread state is global.  It is ours only if one of our sections says so, or if
+ * it belongs to this thread.  PyGILState_Check proves nothing: with sub-interpreters it always
+ * returns 1.
+ */
+static bool holds_lock(PyThreadState *current, PyThreadState *mine)
+{
+#if SSPY_CURRENT_IS_THREAD_LOCAL
+    (void)mine;
+    return current != NULL;
+#else
+    if (!current)
+        return false;
+    /* No other thread makes this thread's own state the current one. */
+    if (current == mine || sspy_is_in_section())
+        return true;
+    /* Only the holder of the lock can be current, and it is alive while it holds the lock.  It
+       could release the lock and die between these reads only if it were another thread. */
+    return PyGILState_Check() && current->thread_id == (unsigned long)pthread_self() &&
+           current->native_thread_id == (unsigned long)gettid();
+#endif
+}
+
+/* Whether the newest marker of THREAD_STATE, which does not run, lies on our stack. */
+static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_state)
+{
+    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->thread_head);
+
+    if (sspy_layout_now()->cframe)
+        return is_on_stack(walk, head);
+    if (thread_state->thread_id != (unsigned long)pthread_self())
+        return false;
+    head = sspy_entry_frame(head);
+    return head && is_on_stack(walk, head);
+}
+
+static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThreadState *state)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (states[i] == state)
+            return count;
+    if (state && count < MAX_THREAD_STATES)
+        states[count++] = state;
+    return count;
+}
+
+/* Whether INTERP runs under the lock that CURRENT's interpreter holds.  Only then its list of
+   thread states cannot change.  In 3.11 there is one lock. */
+static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
+{
+    uint32_t offset = sspy_layout_now()->interpreter_lock;
+
+    return !offset ||
+           sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
+}
+
+static uint32_t add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp,
+                            PyThreadState **states, uint32_t count)
+{
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = t->next)
+        if (is_dormant_here(walk, t))
+            count = add_thread_state(states, count, t);
+    return count;
+}
+
+/* Put every thread state that has frames on this stack into STATES; returns their number. */
+static uint32_t thread_states(const stacksplice_walk *walk,
+                              PyThreadState *states[MAX_THREAD_STATES])
+{
+    PyThreadState *current = sspy_current_thread_state();
+    PyThreadState *mine = PyGILState_GetThisThreadState();
+    uint32_t count = add_thread_state(states, 0, mine);
+
+    if (!holds_lock(current, mine))
+        return count;
+    count = add_thread_state(states, count, current);
+    for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
+        if (shares_lock(i, current))
+            count = add_dormant(walk, i, states, count);
+    return count;
+}
+
+/* ---- Live frames -------------------------------------------------------------------------------*/
+
+/*
+ * The live frames of the current thread state: which frames of a traceback still run, what captures
+ * show in their place, and what the table of tokens learns.
+ */
+
+enum {
+    MAX_LEARNED = 256 /* places put into the table of tokens at once */
+};
+
+/* Set by sspy_replace. */
+static _Thread_local const sspy_replacement *replacement;
+static _Thread_local bool missed;
+
+static _Atomic(bool) is_asked;         /* the interpreter will call learn_between */
+static _Atomic(unsigned long) learner; /* the thread that it did so in; 0: not yet */
+
+static uintptr_t next_shown(uintptr_t frame)
+{
+    for (int steps = 0; frame && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_frame_code(frame))
+            return frame;
+        frame = sspy_frame_previous(frame);
+    }
+    return 0;
+}
+
+const void *sspy_frame_top(void)
+{
+    if (sspy_layout_reason())
+        return NULL;
+    return (const void *)next_shown(sspy_frame_current(PyThreadState_Get()));
+}
+
+sspy_call sspy_call_now(PyThreadState *thread)
+{
+    sspy_call call = {NULL, 0};
+    uintptr_t frame;
+
+    if (!thread || sspy_layout_reason())
+        return call;
+    frame = next_shown(sspy_frame_current(thread));
+    if (frame)
+        call = (sspy_call){(const void *)frame,
+                           sspy_word(frame, sspy_layout_now()->frame_instruction)};
+    return call;
+}
+
+bool sspy_chain_has_owned(void)
+{
+    uintptr_t live;
+
+    if (sspy_layout_reason())
+        return false;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && steps < SSPY_MAX_CHAIN; steps++) {
+        if (sspy_frame_owner(live) == SSPY_FRAME_OBJECT)
+            return true;
+        live = sspy_frame_previous(live);
+    }
+    return false;
+}
+
+const void *sspy_loop_marker(void)
+{
+    uintptr_t at;
+
+    if (sspy_layout_reason())
+        return NULL;
+    at = sspy_word((uintptr_t)PyThreadState_Get(), sspy_layout_now()->thread_head);
+    return (const void *)(sspy_layout_now()->cframe ? at : sspy_entry_frame(at));
+}
+
+const void *sspy_frame_live(PyFrameObject *frame, bool owned)
+{
+    uintptr_t data, live;
+
+    if (sspy_layout_reason())
+        return NULL;
+    data = sspy_frame_data(frame);
+    /* The data of an ended frame was copied into its frame object. */
+    if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
+        return NULL;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && steps < SSPY_MAX_CHAIN; steps++) {
+        if (live == data)
+            return (const void *)data;
+        live = sspy_frame_previous(live);
+    }
+    return NULL;
+}
+
+/* The replacement that captures of this thread apply, or NULL. */
+static const sspy_replacement *replacement_now(void)
+{
+    return replacement;
+}
+
+/* FRAME among the frames of WANTED, or NULL. */
+static const sspy_replaced_frame *find_replaced(const sspy_replacement *wanted, uintptr_t frame)
+{
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (wanted->frames[i].data == (const void *)frame)
+            return &wanted->frames[i];
+    return NULL;
+}
+
+void sspy_replace(sspy_replacement *wanted)
+{
+    uintptr_t live;
+
+    replacement = wanted;
+    if (!wanted)
+        return;
+    wanted->innermost = NULL;
+    if (!wanted->count || sspy_layout_reason())
+        return;
+    live = sspy_frame_current(PyThreadState_Get());
+    for (int steps = 0; live && !wanted->innermost && steps < SSPY_MAX_CHAIN; steps++) {
+        if (find_replaced(wanted, live))
+            wanted->innermost = (const void *)live;
+        live = sspy_frame_previous(live);
+    }
+}
+
+/* ---- Learning ---------------------------------------------------------------------------------*/
+
+/* Look for what a capture missed on the current chain: only frames that are live now are known to
+   be alive. */
+static void learn(PyThreadState *state)
+{
+    uintptr_t frame = sspy_frame_current(state);
+    int learned = 0;
+
+    (void)sspy_cache_renew();
+    for (int steps = 0; frame && learned < MAX_LEARNED && steps < SSPY_MAX_CHAIN; steps++) {
+        PyCodeObject *code = sspy_frame_code(frame);
+
+        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now()->frame_instruction), 0)) {
+            (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
+            learned++;
+        }
+        frame = sspy_frame_previous(frame);
+    }
+}
+
+/* Add those that are still live now.  Lock held, outside of any capture. */
+static void learn_missed(void)
+{
+    PyThreadState *state;
+
+    if (!missed)
+        return;
+    missed = false;
+    state = PyThreadState_Get();
+    if (state->interp == atomic_load(&sspy_cache_interp))
+        learn(state);
+}
+
+/* Called by the interpreter in its main thread, between two instructions. */
+static int learn_between(void *data)
+{
+    (void)data;
+    atomic_store(&is_asked, false);
+    atomic_store(&learner, PyThread_get_thread_ident());
+    learn_missed();
+    return 0;
+}
+
+/* Py_AddPendingCall takes a lock, which the code that a signal interrupted may hold. */
+static bool is_in_handler(const stacksplice_walk *walk)
+{
+    for (uint32_t i = 0; i < walk->frame_count; i++)
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_SIGNAL)
+            return true;
+    return !walk->frame_count || walk->truncated;
+}
+
+/* A capture of this thread met a frame of the main interpreter that is not in the table of tokens.
+   It goes there as soon as the thread leaves a section; in a program that only captures, when the
+   main thread's interpreter goes on. */
+static void learn_later(const stacksplice_walk *walk)
+{
+    unsigned long wanted = atomic_load(&learner);
+
+    if (missed)
+        return;
+    missed = true;
+    /* Only the main thread has its frames still on its stack then; the first call finds out which
+       thread that is. */
+    if ((!wanted || wanted == PyThread_get_thread_ident()) && !is_in_handler(walk) &&
+        !atomic_exchange(&is_asked, true) && Py_AddPendingCall(learn_between, NULL))
+        atomic_store(&is_asked, false);
+}
+
+/* ---- What a capture depends on -----------------------------------------------------------------*/
+
+/*
+ * What Python's part of a capture depends on, so that the core can repeat it (source.h), besides the
+ * words of the chains that source.c reads.
+ *
+ * A token follows, if nobody watches its code, from the words of the code object and of its names,
+ * where the place of the instruction is found, and what tokens.c compares.
+ */
+
+enum { MOST_REPLACED = 16 /* a capture with more replaced frames is not repeated */ };
+
+enum { BYTES, LENGTH, VALUE };
+
+static uintptr_t few_bytes(uintptr_t address, size_t length)
+{
+    uintptr_t value = 0;
+
+    memcpy(&value, (const void *)address, length);
+    return value;
+}
+
+static int are_same_bytes(const uintptr_t *data)
+{
+    return few_bytes(data[BYTES], data[LENGTH]) == data[VALUE];
+}
+
+/* Report LENGTH bytes from the aligned address DATA on, where an object has ROOM bytes.  Its end
+   may be no word. */
+static void report_bytes(stacksplice_walk *walk, const void *data, size_t length, size_t room)
+{
+    uintptr_t at = (uintptr_t)data, end = at + length, last = at + room - room % sizeof(uintptr_t);
+
+    for (; at < end && at < last; at += sizeof(uintptr_t))
+        report_word(walk, at);
+    if (at < end)
+        stacksplice_walk_check(
+            walk, are_same_bytes,
+            (uintptr_t[STACKSPLICE_CHECK_WORDS]){
+                [BYTES] = at, [LENGTH] = end - at, [VALUE] = few_bytes(at, end - at)});
+}
+
+/* Report the text behind *PLACE.  Nearly all names have their hash, of 64 bits. */
+static void report_text(stacksplice_walk *walk, PyObject *const *place)
+{
+    const PyASCIIObject *text = (const PyASCIIObject *)*place;
+    size_t length;
+
+    report_word(walk, (uintptr_t)place);
+    if (!text || !PyUnicode_Check(*place) || !PyUnicode_IS_COMPACT(*place)) {
+        stacksplice_walk_refuse(walk);
+        return;
+    }
+    if (text->hash != -1) {
+        report_word(walk, (uintptr_t)&text->hash);
+        return;
+    }
+    report_word(walk, (uintptr_t)&text->length);
+    report_word(walk, (uintptr_t)&text->state);
+    length = (size_t)PyUnicode_GET_LENGTH(*place) * PyUnicode_KIND(*place);
+    report_bytes(walk, PyUnicode_DATA(*place), length, length);
+}
+
+enum { INTERP, ID };
+
+static int is_same_interpreter(const uintptr_t *data)
+{
+    return (uintptr_t)PyInterpreterState_GetID((PyInterpreterState *)data[INTERP]) == data[ID];
+}
+
+/* All that the token of FRAME is made of, when nobody tells the death of its code.  The frame keeps
+   its code alive, which keeps the rest. */
+static void report_code(stacksplice_walk *walk, uintptr_t frame, PyInterpreterState *interp)
+{
+    PyCodeObject *code = sspy_frame_code(frame);
+    sspy_position position;
+    const PyVarObject *table;
+
+    if (!code) {
+        stacksplice_walk_refuse(walk);
+        return;
+    }
+    position = sspy_position_of(code, sspy_frame_lasti(frame, code));
+    report_word(walk, frame + sspy_layout_now()->frame_code);
+    report_text(walk, &code->co_filename);
+    report_text(walk, &code->co_name);
+    report_text(walk, &code->co_qualname);
+    report_word(walk, (uintptr_t)&code->co_firstlineno);
+    table = (const PyVarObject *)code->co_linetable;
+    report_word(walk, (uintptr_t)&code->co_linetable);
+    report_word(walk, (uintptr_t)&table->ob_size);
+    report_bytes(walk, PyBytes_AS_STRING(code->co_linetable), position.prefix,
+                 (size_t)table->ob_size);
+    stacksplice_walk_check(
+        walk, is_same_interpreter,
+        (uintptr_t[STACKSPLICE_CHECK_WORDS]){
+            [INTERP] = (uintptr_t)interp, [ID] = (uintptr_t)PyInterpreterState_GetID(interp)});
+}
+
+/* ---- Conditions that are not in words of a chain ----------------------------------------------*/
+
+enum { COUNT, INNERMOST, MARK };
+
+/* Whether captures replace as many frames as then, if any, and put the same mark. */
+static int is_same_replacement(const uintptr_t *data)
+{
+    const sspy_replacement *now = replacement_now();
+
+    if (!now || !data[MARK])
+        return !now && !data[MARK];
+    return now->count == data[COUNT] && (uintptr_t)now->innermost == data[INNERMOST] &&
+           now->mark == data[MARK];
+}
+
+enum { NUMBER, DATA, TOKEN };
+
+/* Whether one of them is the same. */
+static int is_same_replaced(const uintptr_t *data)
+{
+    const sspy_replacement *now = replacement_now();
+
+    return now && data[NUMBER] < now->count &&
+           (uintptr_t)now->frames[data[NUMBER]].data == data[DATA] &&
+           now->frames[data[NUMBER]].token == data[TOKEN];
+}
+
+/* False when there are too many to check. */
+static bool check_replacement(stacksplice_walk *walk)
+{
+    const sspy_replacement *now = replacement_now();
+    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {0};
+
+    if (now) {
+        data[COUNT] = now->count;
+        data[INNERMOST] = (uintptr_t)now->innermost;
+        data[MARK] = now->mark;
+    }
+    stacksplice_walk_check(walk, is_same_replacement, data);
+    for (uint32_t i = 0; now && i < now->count && i < MOST_REPLACED; i++) {
+        const uintptr_t one[STACKSPLICE_CHECK_WORDS] = {i, (uintptr_t)now->frames[i].data,
+                                                        now->frames[i].token};
+
+        stacksplice_walk_check(walk, is_same_replaced, one);
+    }
+    return !now || now->count <= MOST_REPLACED;
+}
+
+enum { STATE, LOW, HIGH, DEATHS };
+
+/* The thread state with frames on the stack of WALK, or 0; false when there are several. */
+static bool only_state(const stacksplice_walk *walk, uintptr_t *state)
+{
+    PyThreadState *states[MAX_THREAD_STATES];
+    uint32_t count = thread_states(walk, states);
+
+    *state = count ? (uintptr_t)states[0] : 0;
+    return count < 2;
+}
+
+/* Whether the chains begin where they began, and each known instruction is still the same code. */
+static int is_same_thread(const uintptr_t *data)
+{
+    const stacksplice_walk walk = {.stack_low = data[LOW], .stack_high = data[HIGH]};
+    uintptr_t state;
+
+    return only_state(&walk, &state) && state == data[STATE] &&
+           atomic_load_explicit(&sspy_cache_deaths, memory_order_acquire) == data[DEATHS];
+}
+
+/* Report what is in no word of a chain, before WALK is collected. */
+static void report_conditions(stacksplice_walk *walk)
+{
+    uintptr_t data[STACKSPLICE_CHECK_WORDS] = {
+        [LOW] = walk->stack_low,
+        [HIGH] = walk->stack_high,
+        [DEATHS] = atomic_load_explicit(&sspy_cache_deaths, memory_order_acquire)};
+    PyThreadState *state;
+
+    if (sspy_layout_reason() || !walk->frame_count || !only_state(walk, &data[STATE]) ||
+        !check_replacement(walk)) {
+        stacksplice_walk_refuse(walk);
+        return;
+    }
+    stacksplice_walk_check(walk, is_same_thread, data);
+    state = (PyThreadState *)data[STATE];
+    if (!state)
+        return;
+    report_word(walk, (uintptr_t)&state->interp);
+    report_word(walk, (uintptr_t)state + sspy_layout_now()->thread_head);
+}
+
+/* ---- The source --------------------------------------------------------------------------------*/
 
 /*
  * The base of a greenlet.
@@ -127,8 +618,8 @@ static const char no_native_frames[] =
 /* What leads from FRAME to the next one. */
 static void report_link(stacksplice_walk *walk, uintptr_t frame)
 {
-    sspy_report_word(walk, frame + sspy_layout_now()->frame_owner);
-    sspy_report_word(walk, frame + sspy_layout_now()->frame_previous);
+    report_word(walk, frame + sspy_layout_now()->frame_owner);
+    report_word(walk, frame + sspy_layout_now()->frame_previous);
 }
 
 /* 3.11, 3.12: a chain of _PyCFrames on the C stack, each naming its newest frame. */
@@ -140,8 +631,8 @@ static void next_cframe(chain *c, stacksplice_walk *walk)
     c->now.address = 0;
     /* Markers inside the walked part come first: we may skip them, but not read them. */
     while (cframe && cframe > last && cframe < walk->stack_high && cframe % sizeof(void *) == 0) {
-        sspy_report_word(walk, cframe + layout->cframe_previous);
-        sspy_report_word(walk, cframe + layout->cframe_current);
+        report_word(walk, cframe + layout->cframe_previous);
+        report_word(walk, cframe + layout->cframe_current);
         last = cframe;
         cframe = sspy_word(cframe, layout->cframe_previous);
         if (last >= walk->stack_low) {
@@ -149,8 +640,8 @@ static void next_cframe(chain *c, stacksplice_walk *walk)
             /* Its frames end where those of the next loop begin: the newest frame there made the
                call.  That loop may run on another stack of the thread, or be the thread state's own
                base. */
-            if (cframe > last || (cframe && !sspy_is_on_stack(walk, cframe))) {
-                sspy_report_word(walk, cframe + layout->cframe_current);
+            if (cframe > last || (cframe && !is_on_stack(walk, cframe))) {
+                report_word(walk, cframe + layout->cframe_current);
                 c->now.end = sspy_word(cframe, layout->cframe_current);
             }
             break;
@@ -171,7 +662,7 @@ static void next_entry_frame(chain *c, stacksplice_walk *walk)
         report_link(walk, frame);
         if (sspy_frame_owner(frame) >= SSPY_FRAME_OF_C) {
             /* In a valid chain each marker is further out than the one before. */
-            if (frame > last && sspy_is_on_stack(walk, frame))
+            if (frame > last && is_on_stack(walk, frame))
                 c->now = (marker){frame, c->first, frame};
             c->first = previous;
         }
@@ -190,8 +681,8 @@ static void next_marker(chain *c, stacksplice_walk *walk)
 
 static uint32_t begin_chains(stacksplice_walk *walk, chain *chains)
 {
-    PyThreadState *states[SSPY_MAX_THREAD_STATES];
-    uint32_t count = sspy_thread_states(walk, states);
+    PyThreadState *states[MAX_THREAD_STATES];
+    uint32_t count = thread_states(walk, states);
 
     for (uint32_t i = 0; i < count; i++) {
         chains[i].interp = states[i]->interp;
@@ -247,11 +738,11 @@ static __attribute__((noinline)) uintptr_t unknown_token(stacksplice_walk *walk,
     PyCodeObject *code = sspy_frame_code(frame);
 
     if (walk->recorded)
-        sspy_report_code(walk, frame, interp);
+        report_code(walk, frame, interp);
     if (!code)
         return 0;
     if (is_watched)
-        sspy_learn_later(walk);
+        learn_later(walk);
     return sspy_token(code, sspy_frame_lasti(frame, code), interp);
 }
 
@@ -259,7 +750,7 @@ static __attribute__((noinline)) uintptr_t unknown_token(stacksplice_walk *walk,
 static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replacement *wanted,
                                                     uintptr_t frame, uintptr_t *token)
 {
-    const sspy_replaced_frame *replaced = sspy_find_replaced(wanted, frame);
+    const sspy_replaced_frame *replaced = find_replaced(wanted, frame);
 
     if (!replaced)
         return true;
@@ -291,7 +782,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
             report_link(walk, frame); /* else done on the way to the marker */
         if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;
-        sspy_report_word(walk, frame + instruction);
+        report_word(walk, frame + instruction);
         if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
@@ -346,7 +837,7 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
-    const sspy_replacement *wanted = sspy_replacement_now();
+    const sspy_replacement *wanted = replacement_now();
     uintptr_t outermost = 0;
     uint32_t frame = first_frame(walk);
 
@@ -371,7 +862,7 @@ static void push_gap(stacksplice_walk *walk, const char *why)
 
 static void splice(stacksplice_walk *walk)
 {
-    chain chains[SSPY_MAX_THREAD_STATES];
+    chain chains[MAX_THREAD_STATES];
     const char *why = sspy_layout_reason();
     uint32_t count;
 
@@ -391,7 +882,7 @@ static void collect(stacksplice_walk *walk, void *data)
 {
     (void)data;
     if (walk->recorded) /* first: a walk that ends at a greenlet's base is shorter afterwards */
-        sspy_report_conditions(walk);
+        report_conditions(walk);
     splice(walk);
 }
 
@@ -405,6 +896,6 @@ HRESULT sspy_source_register(void)
                                  .ends_walks = 1,
                                  .reports = 1};
 
-    sspy_watch_sections(sspy_learn, sspy_cache_end);
+    sspy_watch_sections(learn_missed, sspy_cache_end);
     return stacksplice_add_source(&source);
 }

@@ -9,7 +9,7 @@
 #ifndef SSPY_TOKEN_CACHE_H
 #define SSPY_TOKEN_CACHE_H
 
-#include "frames/frames.h"
+#include "frames/layout.h"
 
 enum { SSPY_CACHE_WAYS = 4, SSPY_CACHE_ROW_BITS = 11 };
 
@@ -88,9 +88,5 @@ void sspy_cache_end(PyInterpreterState *interp);
 /* Void the table if the core has dropped tokens since.  Returns the epoch of its entries.  Lock
    held. */
 uint32_t sspy_cache_renew(void);
-/* Store TOKEN, interned in EPOCH, for PLACE and LINE; PLACE is in CODE, which is alive.  Lock held,
-   outside of any capture: it may allocate in the interpreter.  Does nothing if it fails. */
-void sspy_cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintptr_t token,
-                    uint32_t epoch);
 
 #endif

@@ -100,7 +100,7 @@ static inline PyObject *sspy_optional_attribute(PyObject *object, PyObject *name
     return attribute;
 }
 
-/* The thread state that runs now; before 3.12 it may be another thread's (see threads.c). */
+/* The thread state that runs now; before 3.12 it may be another thread's (see frames/source.c). */
 static inline PyThreadState *sspy_current_thread_state(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000

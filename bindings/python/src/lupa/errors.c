@@ -1,6 +1,5 @@
 /* Errors that pass an attached runtime, in both directions. */
 #include "lupa/lupa.h"
-#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include <loadable.h>
 
-/* ---- Copies of Lua (copies.c) -----------------------------------------------------------------*/
+/* ---- Copies of Lua (copies.c) ------------------------------------------------------------------*/
 
 /*
  * The instance of the Lua binding for the copy of Lua whose functions the loaded file LIBRARY calls.
@@ -21,7 +21,7 @@ const ss_lua_loadable *sspy_lua_instance(const char *library);
 /* Whether errors of all instances keep local variables, those of later ones, too. */
 void sspy_lua_show_locals(bool shows);
 
-/* ---- Attached runtimes (runtimes.c) -----------------------------------------------------------*/
+/* ---- Attached runtimes (runtimes.c) ------------------------------------------------------------*/
 
 /* An attached runtime.  All of an interpreter's are in a list. */
 typedef struct sspy_attached {
@@ -95,7 +95,7 @@ PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
 /* _lupa_existing(kinds): the list of all instances of these types. */
 PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds);
 
-/* ---- Errors (errors.c) ------------------------------------------------------------------------*/
+/* ---- Errors (errors.c) -------------------------------------------------------------------------*/
 
 /* The hook of ss_lua_hooks: a Python exception leaves for Lua, whose frames are still live. */
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
@@ -106,7 +106,7 @@ void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above);
 /* Tie the pending LuaError, with which resuming COROUTINE ended, to the error that it failed with. */
 void sspy_lupa_resume_failed(PyObject *coroutine, const void *above);
 
-/* ---- Types (types.c) --------------------------------------------------------------------------*/
+/* ---- Types (types.c) ---------------------------------------------------------------------------*/
 
 /* _lupa_attach(key, state, coroutine, library, globals, lock): STATE is the address of COROUTINE, whose
    type is watched; LOCK may be None. */

@@ -8,13 +8,131 @@
  * exception left before are in its traceback.  The native ones between them, by which Python's own
  * C code had called an inner loop, were noted when that loop was left.
  */
-#include "frames/live.h"
 #include "stack/stack.h"
+#include "frames/layout.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
+#include <string.h>
 #include <structmember.h>
 
-/* ---- Leaving a loop ---------------------------------------------------------------------------*/
+/* ---- Whose code it is --------------------------------------------------------------------------*/
+
+/*
+ * Whose code native frames are in: Python's own, or that of another language.  Each exception that
+ * leaves a loop of the interpreter asks, so the answer is found by addresses and names of binaries,
+ * without a search of symbols, and nothing is kept by address.
+ */
+
+typedef enum owner { UNKNOWN, PYTHON, ASYNCIO, OTHERS } owner;
+
+/* A loaded binary. */
+typedef struct binary {
+    uintptr_t begin, end; /* END 0: unknown */
+    const char *path;
+} binary;
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
+static bool find_binary(uintptr_t ip, binary *found)
+{
+    struct dl_find_object object;
+
+    if (_dl_find_object((void *)ip, &object))
+        return false;
+    *found = (binary){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end,
+                      object.dlfo_link_map->l_name};
+    return true;
+}
+#else
+static bool find_binary(uintptr_t ip, binary *found)
+{
+    Dl_info info;
+
+    if (!dladdr((const void *)ip, &info) || !info.dli_fname)
+        return false;
+    *found = (binary){(uintptr_t)info.dli_fbase, 0, info.dli_fname};
+    return true;
+}
+#endif
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* A module of Python's library, greenlet, or ours.  Not so _ctypes, whose calls are those of other
+   languages. */
+static owner owner_by_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    if (begins(name, "_stacksplice.") || begins(name, "libstacksplice") ||
+        begins(name, "_greenlet."))
+        return PYTHON;
+    if (!strstr(path, "/lib-dynload/") || begins(name, "_ctypes."))
+        return OTHERS;
+    return begins(name, "_asyncio.") ? ASYNCIO : PYTHON;
+}
+
+/* Python's own binary, which is never unloaded.  Interpreters with own locks find the same. */
+static atomic_uintptr_t python_begin, python_end;
+
+static uintptr_t find_python(void)
+{
+    binary python;
+
+    if (!find_binary((uintptr_t)&PyType_Type, &python))
+        return 0;
+    atomic_store_explicit(&python_end, python.end, memory_order_relaxed);
+    atomic_store_explicit(&python_begin, python.begin, memory_order_relaxed);
+    return python.begin;
+}
+
+/* Whose code the call before ADDRESS is in; UNKNOWN: made at run time, its callers tell. */
+static owner owner_of(uintptr_t address)
+{
+    uintptr_t python = atomic_load_explicit(&python_begin, memory_order_relaxed);
+    binary here;
+
+    if (!python)
+        python = find_python();
+    if (!find_binary(address - 1, &here))
+        return UNKNOWN;
+    return here.begin == python ? PYTHON : owner_by_path(here.path);
+}
+
+static inline bool is_in_python(uintptr_t address)
+{
+    return address > atomic_load_explicit(&python_begin, memory_order_relaxed) &&
+           address <= atomic_load_explicit(&python_end, memory_order_relaxed);
+}
+
+bool sspy_is_foreign_code(uintptr_t address)
+{
+    return !is_in_python(address) && owner_of(address) == OTHERS;
+}
+
+typedef enum way { PYTHONS_OWN, KEPT_BY_TASK, OF_OTHERS } way;
+
+/* Where an exception gets on its way outward through native FRAMES: to code of others, nowhere
+   because a task of asyncio keeps it, or through Python's own code.  ENDS_TASKS: no task keeps it.
+ */
+static way way_through(const uintptr_t *frames, uint32_t count, bool ends_tasks)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        owner whose = is_in_python(frames[i]) ? PYTHON : owner_of(frames[i]);
+
+        if (whose == OTHERS)
+            return OF_OTHERS;
+        if (whose == ASYNCIO && !ends_tasks)
+            return KEPT_BY_TASK;
+    }
+    return PYTHONS_OWN;
+}
+
+/* ---- Leaving a loop -----------------------------------------------------------------------------------*/
 
 /* The loop around the running one, as an address on its stack; NULL if there is none. */
 static const void *outer_marker(const sspy_layout *layout, uintptr_t marker)
@@ -69,13 +187,13 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
     /* If not all of them are known, code of others may be among them. */
     if (stacksplice_native_between((const void *)marker, outer, SSPY_LEFT_FRAMES, frames, &count) ==
         S_OK) {
-        sspy_way way = sspy_way_through(frames, count, false);
+        way goes = way_through(frames, count, false);
 
-        if (way == SSPY_KEPT_BY_TASK && ends_tasks(exc))
-            way = sspy_way_through(frames, count, true);
-        if (way == SSPY_PYTHONS_OWN && count)
+        if (goes == KEPT_BY_TASK && ends_tasks(exc))
+            goes = way_through(frames, count, true);
+        if (goes == PYTHONS_OWN && count)
             sspy_keep_left(exc, frames, count);
-        if (way != SSPY_OF_OTHERS)
+        if (goes != OF_OTHERS)
             return;
     }
     interp = sspy_interp_current();

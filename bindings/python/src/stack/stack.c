@@ -10,9 +10,521 @@
  * from the live stack, if it is there.  Otherwise they are unknown, and a gap says so.
  */
 #include "stack/stack.h"
+#include "frames/layout.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Captures ----------------------------------------------------------------------------------*/
+
+/* Captures of the live stack, and the buffer in which we assemble a stack. */
+
+int sspy_room_begin(sspy_room *room, uint32_t limit)
+{
+    room->limit = limit;
+    room->frames = limit <= SSPY_NEAR_FRAMES
+                       ? room->near
+                       : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
+    if (!room->frames)
+        PyErr_NoMemory();
+    return room->frames ? 0 : -1;
+}
+
+void sspy_room_end(sspy_room *room)
+{
+    if (room->frames != room->near)
+        free(room->frames);
+}
+
+static uint32_t capture_live(const void *above, uintptr_t behind, uint32_t max, uintptr_t *frames)
+{
+    sspy_interp *interp = sspy_interp_current();
+    stacksplice_section section = sspy_enter(interp);
+    uint32_t count = 0;
+
+    (void)stacksplice_capture_ends(above, behind, max, frames, &count);
+    sspy_leave(section);
+    return count;
+}
+
+/* The same with the tokens of WANTED, without what is inside of its innermost frame (our own call).
+   If none of its frames is on the stack, returns the whole stack rather than nothing. */
+static uint32_t capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
+                             uintptr_t *frames)
+{
+    uint32_t count;
+
+    wanted->mark = sspy_mark();
+    sspy_replace(wanted);
+    count = capture_live(above, wanted->mark, max, frames);
+    sspy_replace(NULL);
+    return count;
+}
+
+uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames)
+{
+    sspy_replaced_frame top = {sspy_frame_top(), 0};
+    sspy_replacement wanted = {.frames = &top, .count = 1};
+
+    return above ? capture_live(above, 0, max, frames)
+                 : capture_from(__builtin_frame_address(0), &wanted, max, frames);
+}
+
+/* ---- Tasks that await --------------------------------------------------------------------------*/
+
+/*
+ * The tasks that await the running one.  Suspended coroutines are on no native stack.  The Python
+ * file _awaiting.py finds them in asyncio's own records; this file makes tokens of them.
+ *
+ * Outside of asyncio an error costs one lookup in sys.modules; while a loop runs in its thread, a
+ * search.
+ */
+
+/* The token of ITEM.  A str is the reason of a gap; a tuple of a str that of a seam; a tuple of a
+   code object and a number a place.  0 with an exception. */
+static uintptr_t token_of(PyObject *item)
+{
+    PyObject *first = PyTuple_Check(item) ? PyTuple_GetItem(item, 0) : NULL;
+    const char *reason;
+    PyObject *code;
+    int lasti;
+
+    if (!first || PyUnicode_Check(first)) {
+        reason = PyUnicode_AsUTF8(first ? first : item);
+        if (!reason)
+            return 0;
+        return first ? sspy_seam_gap(reason) : sspy_gap(reason);
+    }
+    if (!PyArg_ParseTuple(item, "O!i", &PyCode_Type, &code, &lasti))
+        return 0;
+    return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
+}
+
+static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
+{
+    PyObject *module = PyImport_ImportModule("stacksplice._errors.awaiting");
+    PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
+    PyObject *items = list ? PySequence_Fast(list, "awaited_by() must return a list") : NULL;
+    Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;
+    Py_ssize_t left_out = size > max ? size - max : 0;
+    int result = items ? 0 : -1;
+
+    for (Py_ssize_t i = 0; !result && i < size; i++) {
+        if (left_out && i == max / 2) {
+            frames[(*count)++] = stacksplice_left_out((uint32_t)left_out);
+            i += left_out;
+        }
+        frames[*count] = token_of(PySequence_Fast_GET_ITEM(items, i));
+        *count += frames[*count] != 0;
+        result = PyErr_Occurred() ? -1 : 0;
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(list);
+    Py_XDECREF(module);
+    return result;
+}
+
+int sspy_loop_runs(sspy_state *state)
+{
+    PyObject *events, *loop;
+
+    if (!Py_IsInitialized()) /* or is finalized: it has no loop then, and at its end no modules */
+        return 0;
+    events = PyImport_GetModule(state->asyncio_key);
+    if (!events)
+        return PyErr_Occurred() ? -1 : 0;
+    loop = PyObject_CallMethodNoArgs(events, state->running_loop_key);
+    Py_DECREF(events);
+    Py_XDECREF(loop);
+    return loop ? loop != Py_None : -1;
+}
+
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    int result = sspy_loop_runs(state);
+
+    if (result <= 0)
+        return result;
+    /* Hide the code that we run here from tracers, profilers and sys.monitoring. */
+    PyThreadState_EnterTracing(thread);
+    result = append_awaiting(max, frames, count);
+    PyThreadState_LeaveTracing(thread);
+    return result;
+}
+
+void sspy_clear_but_interrupts(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt(); /* raise it again when we are done */
+    PyErr_Clear();
+}
+
+void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
+{
+    if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
+        return;
+    sspy_clear_but_interrupts();
+    room->frames[(*count)++] = sspy_gap("awaiting task unknown: the search failed");
+}
+
+/* ---- Foreign frame ---------------------------------------------------------------------------*/
+
+/*
+ * Frame objects for frames of other languages: their globals mark them, and hold their stack
+ * element.
+ */
+
+#define ELEMENT_KEY "__stacksplice__"
+#define ELEMENT_NAME "stacksplice.element"
+
+/* The address 1 is no element: it stands for a function that was inlined into the next one. */
+static void *const inlined_part = (void *)1;
+
+bool sspy_foreign_frame(PyFrameObject *frame, uintptr_t *element)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool other = !sspy_may_be_foreign(code);
+    PyObject *globals, *capsule;
+    void *found = NULL;
+
+    Py_DECREF(code);
+    if (other)
+        return false;
+    globals = PyFrame_GetGlobals(frame);
+    capsule = PyDict_GetItemString(globals, ELEMENT_KEY);
+    if (capsule && PyCapsule_IsValid(capsule, ELEMENT_NAME))
+        found = PyCapsule_GetPointer(capsule, ELEMENT_NAME);
+    Py_DECREF(globals);
+    if (element)
+        *element = found == inlined_part ? 0 : (uintptr_t)found;
+    return found != NULL;
+}
+
+static int set_item(PyObject *dict, const char *key, PyObject *value)
+{
+    int failed = !value || PyDict_SetItemString(dict, key, value);
+
+    Py_XDECREF(value);
+    return failed;
+}
+
+PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file)
+{
+    void *element = frame->inlined ? inlined_part : (void *)frame->address;
+    PyObject *globals = PyDict_New();
+
+    if (globals && (set_item(globals, "__name__", PyUnicode_FromString(frame->language)) ||
+                    (file && set_item(globals, "__file__", Py_NewRef(file))) ||
+                    set_item(globals, ELEMENT_KEY, PyCapsule_New(element, ELEMENT_NAME, NULL))))
+        Py_CLEAR(globals);
+    return globals;
+}
+
+/* ---- Where two stacks meet ---------------------------------------------------------------------*/
+
+/*
+ * Where two stacks meet in one traceback.
+ *
+ * A future keeps the exception that a task or a thread ended with, and raises it again in the code
+ * that waits for it.  The traceback then continues as if the one had called the other.  A frame
+ * remembers its caller even after its end.  If two neighbours both record their callers, and
+ * neither is among the callers of the other, they are of different stacks.  Of these frames we
+ * assume nothing:
+ *
+ *  - a generator's or coroutine's that has forgotten its caller (CPython 3.11, 3.14 and newer);
+ *  - one that never ran: C code made it so that its own functions are in the traceback (Cython,
+ *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either;
+ *  - one that ran only to raise: Python code gave the body of a module the name of a function, for
+ *    the same purpose (jinja2, tblib).  Its caller is the code that made it.
+ */
+
+static bool is_coroutine(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool coroutine = code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR);
+
+    Py_DECREF(code);
+    return coroutine;
+}
+
+bool sspy_called_next(const PyTracebackObject *entry)
+{
+    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
+
+    Py_XDECREF(back);
+    return back && back == entry->tb_frame;
+}
+
+/* The code of a module's body, or of exec(), is called <module> unless it was renamed.  A class
+   body has its own name, and hardly ever raises an exception that others kept. */
+static bool is_renamed_body(const PyCodeObject *code)
+{
+    return !(code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) &&
+           PyUnicode_CompareWithASCIIString(code->co_name, "<module>") != 0;
+}
+
+/* A new frame is at or just after its first instruction.  A frame that raised is further on, unless
+   its very first step failed. */
+static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
+{
+    return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
+}
+
+bool sspy_entry_is_made(const PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    bool made = !has_run(entry->tb_frame, code);
+
+    Py_DECREF(code);
+    return made;
+}
+
+sspy_entry_kind sspy_kind_of(const PyTracebackObject *entry)
+{
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return SSPY_ENTRY_OF_OTHERS;
+    return sspy_entry_is_made(entry) ? SSPY_ENTRY_MADE : SSPY_ENTRY_OF_PYTHON;
+}
+
+uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trust)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t element;
+
+    if (!sspy_may_be_foreign(code) || !sspy_foreign_frame(entry->tb_frame, &element))
+        element = sspy_token_known(code, entry->tb_lasti, entry->tb_lineno, trust);
+    Py_DECREF(code);
+    return element;
+}
+
+/* Whether FRAME records its caller, or that it has none.  Without memory the answer is false, and
+   an exception is set. */
+static bool tells_caller(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyFrameObject *back = PyFrame_GetBack(frame);
+    bool forgets = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    bool tells =
+        !is_renamed_body(code) && (back || (!PyErr_Occurred() && !forgets && has_run(frame, code)));
+
+    Py_XDECREF(back);
+    Py_DECREF(code);
+    return tells;
+}
+
+/* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
+static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
+{
+    PyFrameObject *back = PyFrame_GetBack(inner);
+
+    while (back && back != outer) {
+        PyFrameObject *next = PyFrame_GetBack(back);
+
+        Py_DECREF(back);
+        back = next;
+    }
+    Py_XDECREF(back);
+    return back != NULL;
+}
+
+/* Whether both frames record their callers, and are on different stacks.  A frame that raises again
+   what its caller has caught is on that caller's stack.  Without memory nothing is known. */
+static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
+{
+    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
+                 !is_below(outer, inner) && !PyErr_Occurred();
+
+    PyErr_Clear();
+    return apart;
+}
+
+/* Whether nothing speaks against it that the frame of ENTRY called that of INNER. */
+static bool called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner)
+{
+    PyCodeObject *code = PyFrame_GetCode(inner->tb_frame);
+    PyFrameObject *back = PyFrame_GetBack(inner->tb_frame);
+    /* A coroutine may have forgotten its caller, which is the one in the traceback then. */
+    bool forgot = !back && code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+
+    PyErr_Clear();
+    Py_XDECREF(back);
+    Py_DECREF(code);
+    return forgot || back == entry->tb_frame;
+}
+
+uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
+{
+    PyFrameObject *inner = entry->tb_next ? entry->tb_next->tb_frame : NULL;
+
+    if (!inner || sspy_called_next(entry))
+        return 0;
+    PyErr_Clear();
+    /* Frames that stand for those of other languages have no callers, and their traceback does not
+       show the glue through which they call Python. */
+    if (sspy_foreign_frame(inner, NULL))
+        return 0;
+    if (sspy_foreign_frame(entry->tb_frame, NULL))
+        return sspy_mark();
+    if (!are_apart(inner, entry->tb_frame))
+        return 0;
+    return sspy_seam_gap(is_coroutine(inner) && is_coroutine(entry->tb_frame) ? SSPY_AWAITED
+                                                                              : SSPY_RAISED_AGAIN);
+}
+
+/* ---- What exceptions left ----------------------------------------------------------------------*/
+
+/*
+ * The native frames of Python's own code that exceptions left in this thread, on their way outward
+ * from one loop of the interpreter to the next.  A traceback has nothing of them.
+ *
+ * The addresses of exceptions and entries that are gone are used again.  So the notes of an
+ * exception end when a new one at its address leaves its first frame.
+ */
+
+/* A stack of the largest usual size has fewer loops. */
+enum { NOTES_FIRST = 8, NOTES_MOST = 128 };
+
+/* What EXC left when HEAD was its whole traceback. */
+typedef struct note {
+    const PyObject *exc; /* compared only, as HEAD is; NULL: free */
+    const void *head;
+    uint64_t number; /* of notes in this thread */
+    uint32_t count;
+    uint32_t lost; /* native frames that EXC left before, whose notes had to go */
+    uintptr_t frames[SSPY_LEFT_FRAMES];
+} note;
+
+/* Of all exceptions on their way in this thread, and of some that were handled. */
+typedef struct notes {
+    uint64_t made;
+    uint32_t used, room;
+    note all[];
+} notes;
+
+_Thread_local uint64_t sspy_left_bits;
+static _Thread_local notes *mine; /* NULL until the thread needs them */
+static pthread_key_t notes_key;   /* frees them at the thread's end */
+static pthread_once_t notes_key_made = PTHREAD_ONCE_INIT;
+static bool has_notes_key;
+
+static void end_notes(void *all)
+{
+    free(all);
+    mine = NULL;
+    sspy_left_bits = 0;
+}
+
+static void make_notes_key(void)
+{
+    has_notes_key = pthread_key_create(&notes_key, end_notes) == 0;
+}
+
+/* False if there is no room for more. */
+static bool more_notes(void)
+{
+    uint32_t room = mine ? 2 * mine->room : NOTES_FIRST;
+    notes *all;
+
+    (void)pthread_once(&notes_key_made, make_notes_key);
+    if (!has_notes_key || room > NOTES_MOST)
+        return false;
+    all = malloc(sizeof *all + room * sizeof *all->all);
+    if (!all || pthread_setspecific(notes_key, all)) {
+        free(all);
+        return false;
+    }
+    *all = (notes){0};
+    if (mine)
+        memcpy(all, mine, sizeof *mine + mine->used * sizeof *mine->all);
+    all->room = room;
+    free(mine);
+    mine = all;
+    return true;
+}
+
+/* A free note, else the oldest one; NULL without memory. */
+static note *room_for_note(void)
+{
+    note *oldest = NULL;
+
+    for (uint32_t i = 0; mine && i < mine->used; i++) {
+        note *each = &mine->all[i];
+
+        if (!each->exc)
+            return each;
+        if (!oldest || each->number < oldest->number)
+            oldest = each;
+    }
+    if ((!mine || mine->used == mine->room) && !more_notes())
+        return oldest;
+    return &mine->all[mine->used++];
+}
+
+/* The first that is left of those of EXC; NULL if there is none. */
+static note *first_note(const PyObject *exc)
+{
+    note *first = NULL;
+
+    for (uint32_t i = 0; i < mine->used; i++) {
+        note *each = &mine->all[i];
+
+        if (each->exc == exc && (!first || each->number < first->number))
+            first = each;
+    }
+    return first;
+}
+
+void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
+{
+    note *here = room_for_note(), *first;
+    const PyObject *of = here ? here->exc : NULL;
+    uint32_t lost = of ? here->lost + here->count : 0;
+
+    if (!here)
+        return;
+    here->exc = exc;
+    here->head = ((PyBaseExceptionObject *)exc)->traceback;
+    here->number = mine->made++;
+    here->count = count;
+    here->lost = 0;
+    memcpy(here->frames, frames, count * sizeof *frames);
+    sspy_left_bits |= sspy_left_bit(exc);
+    first = lost ? first_note(of) : NULL;
+    if (first)
+        first->lost += lost;
+}
+
+uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
+                      uint32_t *lost)
+{
+    for (uint32_t i = 0; mine && i < mine->used; i++) {
+        const note *each = &mine->all[i];
+
+        if (each->head == head && each->exc == exc) {
+            *frames = each->frames;
+            *lost = each->lost;
+            return each->count;
+        }
+    }
+    return 0;
+}
+
+void sspy_forget_left(const PyObject *exc)
+{
+    sspy_left_bits = 0;
+    for (uint32_t i = 0; i < mine->used; i++) {
+        note *each = &mine->all[i];
+
+        if (each->exc == exc)
+            each->exc = NULL;
+        else if (each->exc)
+            sspy_left_bits |= sspy_left_bit(each->exc);
+    }
+}
+
+/* ---- The stack of an exception -----------------------------------------------------------------*/
 
 static void reverse(uintptr_t *tokens, uint32_t count)
 {
@@ -215,7 +727,7 @@ static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool
     if (count)
         passed->after_seam = false;
     add_seam(passed, entry);
-    if (!count && !passed->after_seam && !sspy_called_inner(entry, inner))
+    if (!count && !passed->after_seam && !called_inner(entry, inner))
         add_token(passed, sspy_mark());
 }
 
@@ -336,8 +848,8 @@ static int stack_of(sspy_state *state, PyObject *exc, const path *p, const void 
         } else {
             if (*count && !at_border)
                 frames[(*count)++] = sspy_mark();
-            *count += wanted.count ? sspy_capture_from(__builtin_frame_address(0), &wanted,
-                                                       room->limit, frames + *count)
+            *count += wanted.count ? capture_from(__builtin_frame_address(0), &wanted, room->limit,
+                                                  frames + *count)
                                    : sspy_capture(above, room->limit, frames + *count);
             sspy_append_awaiting(state, room, count);
         }

@@ -5,7 +5,7 @@
 #include "frames/frames.h"
 #include "value/value.h"
 
-/* ---- Captures (capture.c) ---------------------------------------------------------------------*/
+/* ---- Captures (stack.c) ------------------------------------------------------------------------*/
 
 /* A buffer in which a stack is assembled before it is shortened to LIMIT.  It holds ended frames,
    live frames and waiting tasks, each with both ends. */
@@ -25,12 +25,8 @@ void sspy_room_end(sspy_room *room);
  * ABOVE, or at the calling Python frame if ABOVE is NULL.  Returns the count.
  */
 uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
-/* The same with the tokens of WANTED, without what is inside of its innermost frame (our own call).
-   If none of its frames is on the stack, returns the whole stack rather than nothing. */
-uint32_t sspy_capture_from(const void *above, sspy_replacement *wanted, uint32_t max,
-                           uintptr_t *frames);
 
-/* ---- Of an exception (stack.c, seams.c) --------------------------------------------*/
+/* ---- Of an exception (stack.c) -----------------------------------------------------------------*/
 
 /* An exception whose error is being made; OUTER is the one of which it is a cause or a member. */
 typedef struct sspy_step {
@@ -71,12 +67,10 @@ uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trus
 /* Whether the frame of ENTRY called that of the next one, as in nearly all tracebacks.  Without memory
    the answer is false, and an exception is set. */
 bool sspy_called_next(const PyTracebackObject *entry);
-/* Whether nothing speaks against it that the frame of ENTRY called that of INNER. */
-bool sspy_called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* ---- Native frames that exceptions left (left.c) ----------------------------------------------*/
+/* ---- Native frames that exceptions left (stack.c) ----------------------------------------------*/
 
 enum { SSPY_LEFT_FRAMES = 24 /* at most, on the way from one loop to the next */ };
 /* Note the COUNT native FRAMES that EXC leaves outside of the frame that its traceback begins with. */
@@ -99,7 +93,7 @@ static inline bool sspy_left_by(const PyObject *exc)
 }
 void sspy_forget_left(const PyObject *exc);
 
-/* ---- Borders to code of other languages (border.c, foreign_code.c) ----------------------------*/
+/* ---- Borders to code of other languages (border.c) ---------------------------------------------*/
 
 /* Add `_unwound` to MODULE: the callback of sys.monitoring for PY_UNWIND.  It keeps the stack of an
    exception that leaves Python for code of another language. */
@@ -107,13 +101,8 @@ int sspy_add_unwound(PyObject *module);
 /* Whether the call before ADDRESS, a native frame's element, is in a binary that is not Python's.
  */
 bool sspy_is_foreign_code(uintptr_t address);
-/* Where an exception gets on its way outward through native FRAMES: to code of others, nowhere
-   because a task of asyncio keeps it, or through Python's own code.  ENDS_TASKS: no task keeps it.
- */
-typedef enum sspy_way { SSPY_PYTHONS_OWN, SSPY_KEPT_BY_TASK, SSPY_OF_OTHERS } sspy_way;
-sspy_way sspy_way_through(const uintptr_t *frames, uint32_t count, bool ends_tasks);
 
-/* ---- Tasks that wait (awaiting.c) -------------------------------------------------------------*/
+/* ---- Tasks that wait (stack.c) -----------------------------------------------------------------*/
 
 /* Append the tasks that await the running one to the COUNT of FRAMES; both ends if they have more
    than MAX elements.  Runs Python code while an asyncio loop runs in this thread. -1 with an
@@ -127,7 +116,7 @@ int sspy_loop_runs(sspy_state *state);
    again. */
 void sspy_clear_but_interrupts(void);
 
-/* ---- Frames that stand for those of other languages (foreign_code.c) --------------------------*/
+/* ---- Frames that stand for those of other languages (stack.c) ----------------------------------*/
 
 /* The globals of a frame object for FRAME; FILE is NULL if there is no file to open. */
 PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file);

@@ -6,7 +6,7 @@
  * raised again what was kept.  Here the two are aligned like two versions of a text: what they
  * share stays in the order that both have, and what only the traceback has goes between.
  */
-#include "traceback/match.h"
+#include "traceback/traceback.h"
 
 #include <stdlib.h>
 #include <string.h>

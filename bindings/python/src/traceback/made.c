@@ -5,7 +5,6 @@
  * Such an entry belongs between the two Python frames beside it in the traceback.  If native frames
  * are shown there too, it belongs to the one whose C function Cython named after it.
  */
-#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 #include <string.h>

@@ -1,14 +1,13 @@
 /*
  * Frames of other languages as entries of __traceback__.
  *
- * An element of a stack (between.c) becomes a code object that never runs, with the file, function
+ * An element of a stack becomes a code object that never runs, with the file, function
  * and line of the frame.  An entry has a frame object of it, as for Cython's code.  We keep the
  * frame objects, so that a recurring stack resolves nothing and makes none: they have nothing of an
  * exception, and all entries of an element share them.  Glue and functions that are built into
  * scripts' languages become no entry, nor do gaps where only calls of native code are missing:
  * Python shows no entry for its own ones either.
  */
-#include "traceback/match.h"
 #include "traceback/traceback.h"
 
 #include <dlfcn.h>
@@ -16,6 +15,545 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The frames that an exception passed on its way to the receiving border and that its __traceback__ does
+   not show yet. */
+typedef struct passage {
+    const uintptr_t *frames; /* innermost first; in COPY */
+    uint32_t count;
+    uintptr_t outermost; /* a gap that replaces the outermost of them; 0: that one stays */
+    const char *seam;    /* why frames may be missing outside of them; NULL: none are */
+    bool arrives;        /* they are all that there is: nothing was shown before */
+    sspy_stack_copy copy;
+} passage;
+
+/* ---- Comparing two stacks ----------------------------------------------------------------------*/
+
+static const char unknown_seam[] = "unknown frames in between";
+
+/* ---- Script frames ----------------------------------------------------------------------------*/
+
+/* Facts about one element, or about two. */
+enum {
+    IS_SCRIPT = 1,
+    IS_HERE = 2,
+    IS_SAME = 4,
+    IS_SAME_LINE = 8,
+    IS_SAME_PLACE = 16,
+    IS_IN_FILE = 32,
+    IS_SAME_FILE_LINE = 64 /* the names of the functions may differ */
+};
+
+typedef struct place {
+    const stacksplice_frame *other; /* to compare with, or NULL */
+    int64_t interpreter;
+    unsigned facts;
+} place;
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+/* Whether FRAME is a Python frame of the interpreter with that id. */
+static bool is_of(const stacksplice_frame *frame, int64_t id)
+{
+    char name[40];
+
+    if (strcmp(frame->language, "python"))
+        return false;
+    if (id <= 0)
+        return !frame->interpreter;
+    PyOS_snprintf(name, sizeof name, "interpreter %lld", (long long)id);
+    return same_text(frame->interpreter, name);
+}
+
+static bool is_same(const stacksplice_frame *a, const stacksplice_frame *b)
+{
+    return same_text(a->language, b->language) && same_text(a->function, b->function) &&
+           same_text(a->file, b->file) && same_text(a->interpreter, b->interpreter);
+}
+
+/* Facts about two frames of one function. */
+static unsigned compare_places(const stacksplice_frame *a, const stacksplice_frame *b)
+{
+    if (a->line != b->line)
+        return IS_SAME;
+    if (a->column != b->column || a->end_line != b->end_line || a->end_column != b->end_column ||
+        a->trust != b->trust)
+        return IS_SAME | IS_SAME_LINE;
+    return IS_SAME | IS_SAME_LINE | IS_SAME_PLACE;
+}
+
+static int look(const stacksplice_frame *frame, void *data)
+{
+    place *p = data;
+
+    p->facts = 0;
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
+        return 0;
+    p->facts = IS_SCRIPT;
+    if (is_of(frame, p->interpreter))
+        p->facts |= IS_HERE;
+    if (frame->file && strcmp(frame->file, "[C]") != 0)
+        p->facts |= IS_IN_FILE;
+    if (p->other && is_same(frame, p->other))
+        p->facts |= compare_places(frame, p->other);
+    if (p->other && p->other->kind == frame->kind && frame->file && frame->line == p->other->line &&
+        same_text(frame->language, p->other->language) && same_text(frame->file, p->other->file))
+        p->facts |= IS_SAME_FILE_LINE;
+    return 0;
+}
+
+/* Compares another element with FRAME, whose strings live as long as the callback. */
+typedef struct comparison {
+    uintptr_t element;
+    place place;
+    HRESULT result;
+} comparison;
+
+static int compare(const stacksplice_frame *frame, void *data)
+{
+    comparison *c = data;
+
+    c->place.other = frame;
+    c->result = stacksplice_resolve(c->element, look, &c->place);
+    return 0;
+}
+
+static HRESULT find_out(comparison *c, uintptr_t other)
+{
+    HRESULT result;
+
+    if (!other)
+        return stacksplice_resolve(c->element, look, &c->place);
+    result = stacksplice_resolve(other, compare, c);
+    return FAILED(result) ? result : c->result;
+}
+
+/* What is known of a token, or of two. */
+typedef struct known_place {
+    uintptr_t element, other; /* 0: none */
+    unsigned facts;
+} known_place;
+
+enum { KNOWN_PLACES = 64 }; /* a power of two */
+
+/* The facts about ELEMENT, and about it and OTHER if that is not 0.  A token never changes its
+   meaning, so they are found out once: reading names takes long. */
+static unsigned facts_of(sspy_state *state, uintptr_t element, uintptr_t other)
+{
+    uint64_t hash = (element ^ other << 20) * UINT64_C(0x9E3779B97F4A7C15);
+    known_place *all = sspy_record(state, SSPY_OF_MATCH, KNOWN_PLACES * sizeof *all);
+    known_place *known = all ? &all[hash >> 32 & (KNOWN_PLACES - 1)] : NULL;
+    comparison c = {.element = element, .place = {.interpreter = state->interp->id}};
+
+    if (!stacksplice_is_token(element) || (other && !stacksplice_is_token(other)))
+        return 0;
+    if (known && known->element == element && known->other == other)
+        return known->facts;
+    if (SUCCEEDED(find_out(&c, other)) && known)
+        *known = (known_place){element, other, c.place.facts};
+    return c.place.facts;
+}
+
+/* ---- Of an error ------------------------------------------------------------------------------*/
+
+typedef stacksplice_hresult read_stack(IUnknown *error, uint32_t max, uintptr_t *frames,
+                                       uint32_t *count);
+
+static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *copy)
+{
+    uintptr_t *frames = copy->near;
+    uint32_t count = 0;
+
+    copy->far = NULL;
+    (void)read(error, 0, NULL, &count);
+    if (count > SSPY_NEAR_FRAMES)
+        frames = copy->far = malloc(count * sizeof *frames);
+    if (!frames || !count || FAILED(read(error, count, frames, &count)))
+        count = 0;
+    return (sspy_elements){frames, count};
+}
+
+/* The stack with which ERROR, or a node, was made, and the one that reports show; COPY->far is
+   released by the caller.  Empty without memory. */
+static sspy_elements captured(void *error, sspy_stack_copy *copy)
+{
+    return copy_of(error, stacksplice_error_captured, copy);
+}
+
+sspy_elements sspy_shown(void *error, sspy_stack_copy *copy)
+{
+    return copy_of(error, stacksplice_error_stack, copy);
+}
+
+/* ---- The two stacks ---------------------------------------------------------------------------*/
+
+/* A stack read from its outer end. */
+typedef struct outer_end {
+    sspy_elements rest; /* the elements not passed yet */
+    uint32_t hidden;    /* frames that its outermost element replaces, if it is such a gap */
+} outer_end;
+
+static uint32_t hidden_at(sspy_elements rest)
+{
+    return rest.count ? stacksplice_frames_left_out(rest.frames + rest.count - 1, 1) : 0;
+}
+
+static outer_end outer_end_of(sspy_elements s)
+{
+    return (outer_end){s, hidden_at(s)};
+}
+
+static uintptr_t outermost(const outer_end *end)
+{
+    return end->rest.count ? end->rest.frames[end->rest.count - 1] : 0;
+}
+
+static void pass(outer_end *end, uint32_t frames)
+{
+    if (end->hidden > frames) {
+        end->hidden -= frames;
+        return;
+    }
+    end->rest.count--;
+    end->hidden = hidden_at(end->rest);
+}
+
+/* How many outer elements are the same in both. */
+static uint32_t count_equal(sspy_elements a, sspy_elements b)
+{
+    uint32_t most = a.count < b.count ? a.count : b.count, count = 0;
+
+    while (count < most && a.frames[a.count - 1 - count] == b.frames[b.count - 1 - count])
+        count++;
+    return count;
+}
+
+/* Pass the equal outer elements of A and B; returns whether there were any.  A frame that was left
+   out counts as the one that the other stack has there; the numbers in the gaps say which one. */
+static bool pass_same(outer_end *a, outer_end *b)
+{
+    bool any = false;
+
+    while (a->rest.count && b->rest.count) {
+        uint32_t frames = 1;
+
+        if (a->hidden && b->hidden)
+            frames = a->hidden < b->hidden ? a->hidden : b->hidden;
+        else if (!a->hidden && !b->hidden && outermost(a) != outermost(b))
+            break;
+        pass(a, frames);
+        pass(b, frames);
+        any = true;
+    }
+    return any;
+}
+
+/* HERE is the part that only the border's stack has.  Whether it has no script frame, or only its
+   outermost frame is one, of the same function as ELEMENT.  That frame went on since, to its line
+   in HERE. */
+static bool is_border(sspy_state *state, sspy_elements here, uintptr_t element, bool *went_on)
+{
+    *went_on = false;
+    if (stacksplice_frames_left_out(here.frames, here.count))
+        return false;
+    for (uint32_t i = 0; i < here.count; i++) {
+        if (!(facts_of(state, here.frames[i], 0) & IS_SCRIPT))
+            continue;
+        if (i + 1 < here.count || !(facts_of(state, here.frames[i], element) & IS_SAME))
+            return false;
+        *went_on = true;
+    }
+    return true;
+}
+
+/* How many elements of TAKEN are inside of the border whose stack is HERE.  BETWEEN receives the
+   reason if some are left out, and a seam where the two do not match. */
+static uint32_t count_inside(sspy_state *state, sspy_elements taken, sspy_elements here,
+                             passage *between)
+{
+    uint32_t equal = count_equal(taken, here);
+    outer_end inside = outer_end_of((sspy_elements){taken.frames, taken.count - equal});
+    outer_end border = outer_end_of((sspy_elements){here.frames, here.count - equal});
+    bool same = pass_same(&inside, &border) || equal, went_on;
+
+    if (inside.hidden)
+        between->outermost = stacksplice_left_out(inside.hidden);
+    if (is_border(state, border.rest, outermost(&inside), &went_on) && (same || went_on))
+        return inside.rest.count - went_on;
+    between->seam = unknown_seam;
+    return inside.rest.count;
+}
+
+/* Whether both are script frames, of one function and with the same line. */
+static bool same_line(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    return b && facts_of(state, a, b) & IS_SAME_LINE;
+}
+
+bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    return a == b || (b && facts_of(state, a, b) & IS_SAME_PLACE);
+}
+
+bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    return b && facts_of(state, a, b) & IS_SAME_FILE_LINE;
+}
+
+bool sspy_is_in_file(sspy_state *state, uintptr_t element)
+{
+    return facts_of(state, element, 0) & IS_IN_FILE;
+}
+
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
+{
+    return facts_of(state, element, 0) & IS_HERE;
+}
+
+/* ---- What was passed ---------------------------------------------------------------------------*/
+
+/*
+ * The frames between the border that receives an exception and those that its __traceback__ shows.
+ *
+ * Two stacks are compared: the one captured when the exception left (at its origin, or by the first
+ * language that received it since), and the current one.  Their outer ends are equal; what only the
+ * first has is what has ended since.  Of that, the Python frames and everything inside of them are
+ * in __traceback__. Where the two stacks do not match, a seam says so.
+ */
+
+/* The number of nodes of ERROR.  *FOUND becomes the node with NUMBER, counted from the newest as 0,
+   with a reference, if there is one. */
+static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
+                          ILanguageExceptionErrorInfo2 **found)
+{
+    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *node = NULL, *older;
+    uint32_t count = 0;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
+    sspy_unknown_release(info);
+    for (; node; count++) {
+        older = NULL;
+        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
+        if (count == from_newest)
+            *found = node;
+        else
+            sspy_unknown_release(node);
+        node = older;
+    }
+    return count;
+}
+
+/* ---- What the traceback already shows ---------------------------------------------------------*/
+
+/* Whether one of the adjacent entries of HEAD's frame is the place of ELEMENT. */
+static bool is_at(sspy_state *state, const PyTracebackObject *head, uintptr_t element)
+{
+    for (const PyTracebackObject *entry = head; entry && entry->tb_frame == head->tb_frame;
+         entry = entry->tb_next)
+        if (same_line(state, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK), element))
+            return true;
+    return false;
+}
+
+/* The index after the outermost of the FRAMES that is ELEMENT; END when there is none. */
+static uint32_t behind_element(sspy_elements frames, uintptr_t element)
+{
+    for (uint32_t i = frames.count; i > 0; i--)
+        if (frames.frames[i - 1] == element)
+            return i;
+    return frames.count;
+}
+
+/* The index after the outermost Python frame of this interpreter. */
+static uint32_t behind_python(sspy_state *state, sspy_elements frames)
+{
+    for (uint32_t i = frames.count; i > 0; i--)
+        if (sspy_is_frame_of(state, frames.frames[i - 1]))
+            return i;
+    return 0;
+}
+
+/* How many of FRAMES, which end at the border, are inside of HEAD or are HEAD; HEAD may be NULL. */
+static uint32_t shown(sspy_state *state, const PyTracebackObject *head, sspy_elements frames,
+                      const char **seam)
+{
+    uintptr_t element;
+    uint32_t begin;
+
+    if (head && sspy_foreign_frame(head->tb_frame, &element))
+        return behind_element(frames, element);
+    begin = behind_python(state, frames);
+    if (!begin || !head || is_at(state, head, frames.frames[begin - 1]))
+        return begin;
+    *seam = unknown_seam; /* raised again elsewhere: this stack does not match */
+    return frames.count;
+}
+
+/* Whether the exception was caught in a frame that still runs, and is raised inside of it again. */
+static bool is_caught_here(const PyTracebackObject *head)
+{
+    return head && !sspy_foreign_frame(head->tb_frame, NULL) &&
+           sspy_frame_live(head->tb_frame, sspy_chain_has_owned());
+}
+
+/* ---- All together -----------------------------------------------------------------------------*/
+
+static bool is_other_thread(void *taken, void *here)
+{
+    uint64_t a = 0, b = 0;
+
+    return SUCCEEDED(stacksplice_error_thread(taken, &a)) &&
+           SUCCEEDED(stacksplice_error_thread(here, &b)) && a != b;
+}
+
+/* The stack that was captured when EXC left Python, and its owner.  If another language has received
+   EXC *SINCE it was last raised here, a node owns it, with a reference; else the origin, or if that is
+   of another thread than NEWEST, the node of when Python received EXC last. */
+static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uint32_t nodes,
+                                   void *newest, passage *between,
+                                   ILanguageExceptionErrorInfo2 **node, bool *since)
+{
+    uint32_t received = ties ? ties->received : 0;
+
+    *since = received && received + 1 < nodes;
+    if (*since || (received && is_other_thread(error, newest)))
+        (void)find_node(error, nodes - received - *since, node);
+    if (*node)
+        return captured(*node, &between->copy);
+    return captured(error, &between->copy);
+}
+
+/* Choose the frames of TAKEN, the stack of EXIT, that neither __traceback__ shows nor HERE has, the
+   stack of NEWEST. */
+static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elements taken,
+                   void *exit, sspy_elements here, void *newest, bool whole, passage *between)
+{
+    uint32_t begin = 0, end = count_inside(state, taken, here, between);
+
+    if (is_other_thread(exit, newest)) {
+        between->seam = NULL; /* the two stacks need not match */
+        if (!whole)
+            (void)shown(state, head, taken, &between->seam);
+        if (!between->seam)
+            between->seam = SSPY_OTHER_THREAD;
+        between->outermost = 0;
+        end = taken.count;
+        begin = whole ? 0 : end;
+    } else if (!whole) {
+        begin = shown(state, head, (sspy_elements){taken.frames, end}, &between->seam);
+    }
+    between->frames = taken.frames + begin;
+    between->count = end - begin;
+}
+
+static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
+                 IScriptErrorInfo *border, const PyTracebackObject *head, passage *between)
+{
+    ILanguageExceptionErrorInfo2 *newest = NULL, *node = NULL;
+    uint32_t nodes = find_node(border, 0, &newest);
+    bool is_new = ties && ties->core.foreign && !ties->received && !head;
+    sspy_stack_copy copy;
+
+    copy.far = NULL;
+    /* Otherwise the error has no more room for nodes. */
+    if (newest && (!ties || nodes > ties->received) && !is_caught_here(head)) {
+        sspy_elements here = captured(newest, &copy);
+        bool since;
+        sspy_elements taken = stack_at_exit(ties, error, nodes, newest, between, &node, &since);
+
+        between->arrives = is_new;
+        choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || since,
+               between);
+    }
+    free(copy.far);
+    if (ties && border == error)
+        ties->received = nodes;
+    sspy_unknown_release(node);
+    sspy_unknown_release(newest);
+}
+
+/* Fill BETWEEN for EXC, the exception that stands for ERROR at the border.  The newest node of
+   BORDER was captured there; BORDER is ERROR, or the error of which it is a cause or a member.
+   Allocates nothing in the interpreter and leaves no exception set. */
+static void between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                         IScriptErrorInfo *border, passage *between)
+{
+    PyObject *traceback = sspy_traceback_of(exc);
+    const PyTracebackObject *head = (const PyTracebackObject *)traceback;
+    stacksplice_section section = sspy_enter(state->interp);
+
+    between->frames = between->copy.near;
+    between->copy.far = NULL;
+    between->outermost = 0;
+    between->count = 0;
+    between->seam = NULL;
+    between->arrives = false;
+    find(state, sspy_ties_of(state->interp, exc), error, border, head, between);
+    if (!between->count && head && sspy_foreign_frame(head->tb_frame, NULL))
+        between->seam = NULL; /* that seam was shown before, or nothing was passed since */
+    sspy_leave(section);
+    Py_XDECREF(traceback);
+}
+
+/* The oldest node of ERROR that was captured in the thread of NEWEST, with a reference; NULL: NEWEST
+   itself is, or nothing is known. */
+static ILanguageExceptionErrorInfo2 *arrival(IScriptErrorInfo *error, void *newest)
+{
+    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
+    ILanguageExceptionErrorInfo2 *node = NULL, *older, *found = NULL;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
+    sspy_unknown_release(info);
+    while (node) {
+        older = NULL;
+        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
+        if ((void *)node == newest || is_other_thread(node, newest)) {
+            sspy_unknown_release(node);
+        } else {
+            sspy_unknown_release(found);
+            found = node;
+        }
+        node = older;
+    }
+    return found;
+}
+
+/* Likewise for ERROR of another thread: what it passed in the border's thread. */
+static void between_arrival(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
+                            passage *between)
+{
+    stacksplice_section section = sspy_enter(state->interp);
+    ILanguageExceptionErrorInfo2 *newest = NULL, *first = NULL;
+    sspy_stack_copy copy;
+
+    *between = (passage){.frames = between->copy.near};
+    if (find_node(border, 0, &newest))
+        first = arrival(error, newest);
+    if (first) {
+        sspy_elements here = captured(newest, &copy);
+        sspy_elements taken = captured(first, &between->copy);
+
+        between->frames = taken.frames;
+        between->count = count_inside(state, taken, here, between);
+        free(copy.far);
+    }
+    sspy_unknown_release(first);
+    sspy_unknown_release(newest);
+    sspy_leave(section);
+}
+
+static void between_end(passage *between)
+{
+    free(between->copy.far);
+}
+
+/* ---- Entries -----------------------------------------------------------------------------------*/
 
 enum {
     SHOWN_MAX = 100,  /* elements at once; half of them at each end */
@@ -182,10 +720,10 @@ static PyObject *new_frames(uintptr_t element)
 static void clear(kept_frames *all)
 {
     for (size_t i = 0; all && i < SETS * WAYS; i++) {
-        kept *place = &all->kept[i / WAYS][i % WAYS];
+        kept *one = &all->kept[i / WAYS][i % WAYS];
 
-        place->element = 0;
-        Py_CLEAR(place->frames);
+        one->element = 0;
+        Py_CLEAR(one->frames);
     }
 }
 
@@ -280,7 +818,7 @@ static int put_element(kept_frames *all, PyObject **traceback, uintptr_t element
    arrives and for those that arrive with it. */
 
 /* Both ends of BETWEEN, or its inner end if its outermost frames were left out already. */
-static uint32_t shown_of(const sspy_between *between, uintptr_t *shown)
+static uint32_t shown_of(const passage *between, uintptr_t *shown)
 {
     uint32_t count = between->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
 
@@ -293,7 +831,7 @@ static uint32_t shown_of(const sspy_between *between, uintptr_t *shown)
 }
 
 /* Put the elements of BETWEEN before *TRACEBACK; -1 with an exception. */
-static int put_between(kept_frames *all, PyObject **traceback, const sspy_between *between)
+static int put_between(kept_frames *all, PyObject **traceback, const passage *between)
 {
     uintptr_t shown[SHOWN_MAX + 1];
     uint32_t count = shown_of(between, shown);
@@ -304,7 +842,7 @@ static int put_between(kept_frames *all, PyObject **traceback, const sspy_betwee
     return between->seam ? put_element(all, traceback, sspy_gap(between->seam)) : 0;
 }
 
-static void show(sspy_state *state, PyObject *exc, const sspy_between *between)
+static void show(sspy_state *state, PyObject *exc, const passage *between)
 {
     kept_frames *all = kept_frames_now(state);
     PyObject *traceback = sspy_traceback_of(exc);
@@ -318,20 +856,20 @@ static void show(sspy_state *state, PyObject *exc, const sspy_between *between)
 static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                      IScriptErrorInfo *border)
 {
-    sspy_between between;
+    passage between;
     bool elsewhere;
 
-    sspy_between_find(state, exc, error, border, &between);
+    between_find(state, exc, error, border, &between);
     elsewhere = between.seam && (between.arrives || !strcmp(between.seam, SSPY_OTHER_THREAD));
     if (between.count || between.seam)
         show(state, exc, &between);
-    sspy_between_end(&between);
+    between_end(&between);
     if (!elsewhere)
         return;
-    sspy_between_arrival(state, error, border, &between);
+    between_arrival(state, error, border, &between);
     if (between.count)
         show(state, exc, &between);
-    sspy_between_end(&between);
+    between_end(&between);
 }
 
 /* EXC's ties if EXC was made for an error born elsewhere and was never raised here; else NULL. */

@@ -4,6 +4,32 @@
 
 #include "stack/stack.h"
 
+/* ---- Stacks and their elements (show.c) --------------------------------------------------------*/
+
+/* A copy of a stack. */
+typedef struct sspy_stack_copy {
+    uintptr_t *far; /* malloc, or NULL: it is in NEAR */
+    uintptr_t near[SSPY_NEAR_FRAMES];
+} sspy_stack_copy;
+
+typedef struct sspy_elements {
+    const uintptr_t *frames; /* innermost first */
+    uint32_t count;
+} sspy_elements;
+
+sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
+
+/* Whether both are one element, or script frames that differ only in the function that they call. */
+bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether both are script frames, at the same line of one file. */
+bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b);
+/* Whether ELEMENT is a script frame, and no function of C. */
+bool sspy_is_in_file(sspy_state *state, uintptr_t element);
+/* Whether ELEMENT is a Python frame of STATE's interpreter. */
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
+
+/* ---- Entries (show.c) --------------------------------------------------------------------------*/
+
 /* Prepend the frames between EXC's traceback and the border that raises EXC.  EXC stands for ERROR,
    which has a node of this moment.  Does the same for what arrives with it.  Leaves no exception
    set. */
@@ -27,7 +53,7 @@ typedef enum sspy_lengthening {
 /* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides. */
 void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, sspy_lengthening why);
 
-/* ---- Entries of C code (made.c) ---------------------------------------------------------------*/
+/* ---- Entries of C code (made.c) ----------------------------------------------------------------*/
 
 typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_placed;
 

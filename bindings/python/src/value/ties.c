@@ -5,7 +5,7 @@
  * not use itself: `notes`, made for __notes__, which then became an attribute.  So no program sees
  * them.
  *
- * An unpickled exception has a str among the items of its __dict__, a report (api/pickling.c).
+ * An unpickled exception has a str among the items of its __dict__, a report (api/errors.c).
  */
 #include "value/value.h"
 
@@ -18,7 +18,7 @@
  *
  * BaseException.__reduce__ gives the __dict__ to the pickler as it is.  So the dict of an exception
  * that crossed a border is of a type of ours, which has the items of the former one and knows the
- * ties (api/pickling.c says what it writes).
+ * ties (api/errors.c says what it writes).
  *
  * When an exception is unpickled, its class may restore the items by its own __setstate__ or
  * __setattr__, which need not accept a name that it does not know.  Such exceptions keep the dict

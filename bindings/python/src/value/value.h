@@ -13,7 +13,7 @@ enum {
     SSPY_MAX_NOTES = 150    /* of one exception */
 };
 
-/* ---- HRESULTs (hresult.c) ---------------------------------------------------------------------*/
+/* ---- HRESULTs (hresult.c) ----------------------------------------------------------------------*/
 
 HRESULT sspy_hresult_of(sspy_state *state, PyObject *exc);
 /* The class HResultError, added to MODULE. */
@@ -25,13 +25,11 @@ PyObject *sspy_hresult_error_new(sspy_state *state, HRESULT hr, PyObject *messag
 /* An HRESULT from a Python int, signed or unsigned; -1 with an exception naming ARGUMENT. */
 int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 
-/* ---- Notes, members and the language exception (notes.c, exception.c) -------------------------*/
+/* ---- Notes, members and the language exception (exception.c) -----------------------------------*/
 
 /* The members of EXC if it is a group, borrowed; else NULL. */
 PyObject *sspy_group_members(PyObject *exc);
 
-/* EXC's notes, a list of bytes; NULL without an exception when it has none, as nearly all have. */
-PyObject *sspy_notes_of(sspy_state *state, PyObject *exc);
 /* Append EXC's notes that ERROR, its error, does not have yet. -1 with an exception. */
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
@@ -56,7 +54,7 @@ stacksplice_exception *sspy_exception_new(sspy_state *state, PyObject *exc, HRES
 /* The exception of a script that raised ERROR, with a reference; or NULL. */
 IScriptException *sspy_script_of(void *error);
 
-/* ---- The ties of an exception (ties.c) --------------------------------------------------------*/
+/* ---- The ties of an exception (ties.c) ---------------------------------------------------------*/
 
 /* Ties an exception to its error. */
 typedef struct sspy_ties {

@@ -1,9 +1,14 @@
-/* The type below stacksplice.deadline.  Its methods are C, so that Ctrl-C cannot leave a deadline
-   without its end. */
+/* Deadlines and crash reports, for a program of Python. */
 #include "api/api.h"
 
+#include <stacksplice/crash.h>
 #include <stacksplice/deadline.h>
 #include <string.h>
+
+/* ---- Deadlines ---------------------------------------------------------------------------------*/
+
+/* The type below stacksplice.deadline.  Its methods are C, so that Ctrl-C cannot leave a deadline
+   without its end. */
 
 typedef struct deadline_object {
     PyObject_HEAD unsigned int milliseconds;
@@ -94,4 +99,35 @@ int sspy_add_deadline_type(PyObject *module)
 
     Py_XDECREF(type);
     return result;
+}
+
+/* ---- Crashes -----------------------------------------------------------------------------------*/
+
+/* Reports of crashes, for a program of Python. */
+
+/* True if the handler was not installed before. */
+PyObject *sspy_install_crash_handler(PyObject *module, PyObject *others_first)
+{
+    const stacksplice_crash_options options = {.size = sizeof options, .others_first = 1};
+    HRESULT hr = stacksplice_install_crash_handler(others_first == Py_True ? &options : NULL);
+
+    (void)module;
+    return FAILED(hr) ? PyErr_NoMemory() : PyBool_FromLong(hr == S_OK);
+}
+
+PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    (void)stacksplice_remove_crash_handler();
+    Py_RETURN_NONE;
+}
+
+/* Without memory for it the thread goes on as it was. */
+PyObject *sspy_crash_thread(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    (void)stacksplice_crash_thread();
+    Py_RETURN_NONE;
 }
