@@ -106,6 +106,12 @@ def lldb(*commands: str) -> str:
     return done.stdout + done.stderr
 
 
+def in_parts(arguments: tuple[str, ...], *commands: str) -> list[str]:
+    """What gdb prints for each of COMMANDS, which may be several lines."""
+    given = [line for each in commands for line in ("echo BEGIN\\n", *each.split("\n"))]
+    return gdb(*given, arguments=arguments).split("BEGIN\n")[1:]
+
+
 def in_gdb(process: int, *commands: str) -> str:
     return part(gdb("echo BEGIN\\n", *commands, arguments=("-p", str(process))))
 

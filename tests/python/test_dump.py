@@ -26,6 +26,7 @@ from stacksplice._tools.dump.process import mark_start_up
 from validating import validator
 
 PROGRAM = PACKAGE / "stacksplice-inspect"
+PAGE = [["--html", "-"]] if importlib.util.find_spec("jinja2") else []
 # What stacks of another process are compared by: one line has one column for each call on it.
 FIELDS = ("kind", "language", "function", "file", "line", "module", "module_offset", "inlined", "interpreter")
 
@@ -82,6 +83,12 @@ def outside(stack: list[dict]) -> list[tuple]:
     """The frames outside of the innermost one called rest, and that one."""
     first = next(at for at, frame in enumerate(stack) if frame.get("function") == "rest")
     return rows_of(stack[first:])
+
+
+def locals_of(document: dict) -> dict[str, dict[str, str]]:
+    """The variables of each frame of the first thread, by its function."""
+    stack = document["threads"][0]["stack"]
+    return {frame["function"]: frame["locals"] for frame in stack if "locals" in frame}
 
 
 def test_stacks_are_those_that_the_threads_captured(resting):
@@ -252,24 +259,6 @@ def interpreters() -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("interpreter", list(interpreters()))
-def test_python_frames_of_every_version(interpreter):
-    with Resting(interpreter, HERE / "dump_frames_program.py") as child:
-        seen = json.loads(child.line)
-        document = dumped(child.pid)
-    assert document["notes"] == []
-    stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
-    for name, (thread, frames) in seen.items():
-        rows = [
-            [frame["file"], frame["function"], frame["line"]]
-            for frame in stacks[thread]
-            if frame["kind"] == "script"
-        ]
-        assert rows[-len(frames) :] == frames, name
-        assert not [frame for frame in stacks[thread] if frame["kind"] == "gap"], name
-        assert stacks[thread][-1]["kind"] == "native"
-
-
 GREENLETS = """
 import sys, greenlet
 def inner():
@@ -310,8 +299,6 @@ def test_the_process_goes_on_as_it_was(sleeping):
 
 def test_a_thread_that_cannot_be_stopped_is_let_go(tmp_path):
     """It would stop as soon as it can, for a reader that has other things to do by then."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
     program = compile_c(tmp_path / "held", [HERE / "held_program.c"], "-pthread")
     child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     reader = None
@@ -384,8 +371,6 @@ int main(void)
 
 def test_code_of_the_kernel_in_a_process(tmp_path):
     """It has no file, and is unwound when the process runs again."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
     (tmp_path / "clock.c").write_text(CLOCK)
     program = compile_c(tmp_path / "clock", [tmp_path / "clock.c"])
     with Resting(program) as child:
@@ -408,8 +393,6 @@ int main(void) { return deep(100000); }
 
 
 def test_both_ends_of_a_very_long_stack(tmp_path):
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
     (tmp_path / "deep.c").write_text(DEEP)
     with Resting(compile_c(tmp_path / "deep", [tmp_path / "deep.c"])) as child:
         shown = ran(PROGRAM, "--pid", child.pid).stdout

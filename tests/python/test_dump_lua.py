@@ -1,4 +1,4 @@
-"""``python -m stacksplice dump`` and ``core``: Lua functions where no stacksplice is."""
+"""``dump`` and ``core`` where no stacksplice is: Lua's functions and variables, read without running code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, Resting
-from test_core import copy_of, read
-from test_dump import PROGRAM, dumped
+from building import HERE, Resting, command, lua_with_stacksplice
+from debugging import begun
+from test_core import copy_of, damage, read
+from test_dump import PAGE, PROGRAM, dumped, locals_of
+from test_dump_python import FRAMES, VARIABLES
 
 pytestmark = pytest.mark.any_python
 
@@ -32,38 +35,28 @@ def luas() -> Iterator[list[str]]:
         yield [sys.executable, str(HERE / "run_lua_program.py"), "liblua5.3.so.0"]
 
 
-def name_of(command: list[str]) -> str:
-    return Path(command[-1]).name
+each_lua = pytest.mark.parametrize("lua", list(luas()), ids=lambda command: Path(command[-1]).name)
 
 
-@pytest.fixture(scope="module", params=list(luas()), ids=name_of)
-def resting(request) -> Iterator[tuple[int, list[str]]]:
-    """A process of Lua, and what debug.getinfo says of its frames."""
-    with Resting(*request.param, HERE / "dump_frames_program.lua") as child:
-        lines = [child.line, *iter(child.stdout.readline, ".\n")]
-        yield child.pid, [line.rstrip("\n") for line in lines]
+def lua_frames(document: dict) -> list[dict]:
+    (thread,) = document["threads"]
+    return [frame for frame in thread["stack"] if frame["language"] == "lua"]
 
 
-def lines_of(stack: list[dict]) -> list[str]:
-    return [
-        f"{frame['file']}:{frame['line']}:{frame['function']}"
-        for frame in stack
-        if frame["language"] == "lua"
-    ]
+# ---- Frames --------------------------------------------------------------------------------------
 
 
-def test_lines_and_names_are_those_of_debug_getinfo(resting):
-    process, seen = resting
-    (thread,) = dumped(process)["threads"]
-    assert len(seen) > 110 and lines_of(thread["stack"]) == seen
+@each_lua
+def test_lines_and_names_are_those_of_debug_getinfo(lua, tmp_path):
+    with Resting(*lua, HERE / "dump_frames_program.lua") as child:
+        seen = [child.line.rstrip("\n"), *(line.rstrip("\n") for line in iter(child.stdout.readline, ".\n"))]
+        live, core = dumped(child.pid), read(copy_of(child.pid, tmp_path))
+    assert len(seen) > 110
+    for document in (live, core):
+        assert [f"{f['file']}:{f['line']}:{f['function']}" for f in lua_frames(document)] == seen
+    (thread,) = live["threads"]
     assert {frame["trust"] for frame in thread["stack"] if frame["kind"] != "native"} == {"exact"}
     assert "gap" not in [frame["kind"] for frame in thread["stack"]]
-
-
-def test_a_core_file_has_the_same(resting, tmp_path):
-    process, seen = resting
-    (thread,) = read(copy_of(process, tmp_path))["threads"]
-    assert lines_of(thread["stack"]) == seen
 
 
 SPINNING = """
@@ -83,18 +76,16 @@ spin(math.huge)
 """
 
 
-@pytest.mark.parametrize("lua", list(luas()), ids=name_of)
+@each_lua
 def test_the_line_where_lua_itself_runs(lua, tmp_path):
     script = tmp_path / "spin.lua"
     script.write_text(SPINNING.lstrip())
+    seen = []
     with Resting(*lua, str(script)) as child:
         assert child.line == "\n"
-        seen = []
         for _ in range(20):
-            done = subprocess.run(
-                [PROGRAM, "--pid", str(child.pid), "--locals"], stdout=subprocess.PIPE, check=True
-            )
-            (thread,) = json.loads(done.stdout)["threads"]
+            told = subprocess.check_output([PROGRAM, "--pid", str(child.pid), "--locals"])
+            (thread,) = json.loads(told)["threads"]
             seen.append(next(frame for frame in thread["stack"] if frame["kind"] == "script"))
     assert {frame["function"] for frame in seen} == {"spin"}
     while seen[0]["line"] == 2:  # it had not come back from that call
@@ -106,32 +97,15 @@ def test_the_line_where_lua_itself_runs(lua, tmp_path):
 
 
 def test_python_and_lua_call_each_other():
-    for name in ("liblua5.4.so.0", "liblua5.4-system.so.0"):
-        try:
-            ctypes.CDLL(name)
-            break
-        except OSError:
-            continue
-    else:
-        pytest.skip("no shared Lua 5.4")
-    program = str(HERE / "dump_lua_program.py")
-    with Resting(sys.executable, program, name) as child:
-        assert child.line == "ready\n"
-        document = dumped(child.pid)
-    (thread,) = document["threads"]
-    found = [
-        (frame["language"], frame["function"], frame["line"])
-        for frame in thread["stack"]
-        if frame["kind"] == "script"
-    ]
-    lines = Path(program).read_text().splitlines()
-    place = {text: lines.index(text) + 1 for text in lines}
-    inner = '[string "local function inner()..."]'
-    outer = '[string "local function outer()..."]'
+    with begun() as process:
+        (thread,) = dumped(process)["threads"]
+    scripts = [frame for frame in thread["stack"] if frame["kind"] == "script"]
+    lines = (HERE / "dump_lua_program.py").read_text().splitlines()
+    place = {text: number for number, text in enumerate(lines, 1)}
     call = place["    assert lua.lua_pcallk(state, 0, 0, 0, None, None) == 0"]
-    files = [frame["file"] for frame in thread["stack"] if frame["language"] == "lua"]
-    assert files == [inner, inner, outer, outer]
-    assert found == [
+    files = [frame["file"] for frame in scripts if frame["language"] == "lua"]
+    assert files == [f'[string "local function {name}()..."]' for name in ("inner",) * 2 + ("outer",) * 2]
+    assert [(frame["language"], frame["function"], frame["line"]) for frame in scripts] == [
         ("python", "rest", place["    sys.stdin.read()"]),
         ("lua", "inner", 3),
         ("lua", "main chunk", 4),
@@ -215,3 +189,131 @@ def test_what_lies_behind_a_native_stack_that_ends_early(tmp_path):
             if frame["language"] == "lua" or frame["kind"] == "gap" or frame.get("function") == "call_again"
         ]
         assert seen == [first, "call_again", "native part truncated", "job", "main", last]
+
+
+# ---- Variables -----------------------------------------------------------------------------------
+
+OBJECT = "<{}: 0x[0-9a-f]+>"
+EXPECTED = {
+    "others": {
+        **{"parameter": "1", "unset": "nil", "yes": "true", "no": "false", "zero": "0", "negative": "-7"},
+        **{"least": str(-(2**63)), "half": "0.5", "whole": "2.0", "large": "1e+300", "infinite": "-inf"},
+        **{"small": "-4.9406564584125e-324", "empty": '""', "text": r'"naïve\000\n\"\\\127' + '\ufffd"'},
+        **{"long": '"' + "é" * 100 + '"...', "longer": '"' + "x" * 200 + '"...'},
+        **{"thread": OBJECT.format("thread"), "file": OBJECT.format("userdata")},
+        **dict.fromkeys(("closure", "builtin"), OBJECT.format("function")),
+    },
+    "scopes": {"index": "1", "value": '"a"', "shadowed": "2"},
+    "main chunk": dict.fromkeys(("rest", "tables", "scopes", "others"), OBJECT.format("function")),
+    "rest": {},
+    "tables": {
+        **{"empty": "{}", "sequence": "{1, 2, 3}", "record": '{x = "a"}', "holes": "{1, [3] = 3}"},
+        **{"removed": "{b = 2}", "nested": "{{{{...}}}}", "itself": "{itself = {itself = {itself = {...}}}}"},
+        **{"array": "{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...}", "short": "{1, 2, 3, 4, 5, 6, 7}", "length": "7"},
+        **{"keys": "{[2.5] = true}", "odd": '{["not a name"] = 1}', "number": "{[-1] = 1}"},
+        **{"truth": "{[true] = false}", "watched": "{1}", "password": "[redacted: password]", "ended": "1"},
+        **{"shop": '{password = "[redacted: password]", card = {api_key = "[redacted: key]"}}'},
+    },
+}
+
+
+@pytest.fixture(scope="module", params=list(luas()), ids=lambda command: Path(command[-1]).name)
+def resting(request) -> Iterator[int]:
+    with Resting(*request.param, HERE / "dump_locals_program.lua") as child:
+        yield child.pid
+
+
+def test_variables_of_each_version(resting, tmp_path):
+    document = dumped(resting, "--locals")
+    core = command("core", "--json", "--locals", copy_of(resting, tmp_path)).stdout
+    assert locals_of(json.loads(core)) == locals_of(document) and locals_of(dumped(resting)) == {}
+    found = {frame["function"]: frame["locals"] for frame in lua_frames(document) if "locals" in frame}
+    del found["main chunk"]["hostile"]
+    assert found.keys() == EXPECTED.keys()
+    for function, expected in EXPECTED.items():
+        assert list(found[function]) == sorted(expected), function
+        for name, text in expected.items():
+            if "0x" in text:
+                assert re.fullmatch(text, found[function][name]), name
+            else:  # pairs have no order
+                assert sorted(found[function][name]) == sorted(text), name
+    for form in ([], ["--json"], *PAGE):
+        text = command("dump", "--locals", *form, str(resting)).stdout
+        assert "hunter" not in text and text.count("[redacted: ") >= 3
+
+
+REPORTED = r"""
+local stacksplice = require "stacksplice"
+local values = {
+  {1, 2, {3, {4, {5, {}}}}}, {}, {{}, {{}}, {{{}}}},
+  {("x"):rep(60), ("x"):rep(60), ("x"):rep(60), ("x"):rep(60), ("x"):rep(60), ("x"):rep(60), ("x"):rep(60)},
+  {{("y"):rep(190)}, {("y"):rep(190)}, {("y"):rep(190)}, 1},
+  ("é"):rep(100), ("é"):rep(101), "x" .. ("é"):rep(100),
+  ("x"):rep(190) .. "password=" .. ("hunter2 "):rep(30),
+  {password = {1}}, {[1.5] = {}}, {[-1] = "a\nb"}, {["a b"] = "\0"},
+  1e15, 1e100, -0.0, 0.1, 3, "\27[1m", true,
+}
+local sequence, mixed = {}, {1, 2, 3, x = 4}
+for i = 1, 12 do sequence[i] = {i} end
+table.insert(values, sequence)
+table.insert(values, mixed)
+require 'stacksplice.host'.install {locals = true}
+local function fails(value) error {} end
+for _, value in ipairs(values) do
+  local _, failure = xpcall(function() fails(value) end, stacksplice.handler)
+  print((stacksplice.error_info(failure):text():match "        value = ([^\n]+)"))
+end
+local function shown(number, value)
+  if values[number + 1] ~= nil then
+    shown(number + 1, values[number + 1])
+  else
+    print() io.flush() io.read "a"
+  end
+  return number
+end
+shown(1, values[1])
+"""
+
+
+def test_texts_of_variables_are_those_of_reports():
+    lua, variables = lua_with_stacksplice()
+    with Resting(lua, "-e", REPORTED, **variables) as child:
+        lines = [child.line, *iter(child.stdout.readline, "\n")]
+        (thread,) = dumped(child.pid, "--locals")["threads"]
+    reported = [line.rstrip("\n") for line in lines]
+    frames = [frame["locals"] for frame in thread["stack"] if frame.get("function") == "shown"]
+    assert len(reported) == len(frames) == 22
+    assert [frame["value"] for frame in reversed(frames)] == reported
+
+
+LARGE = """
+local function inner(n) if n > 0 then inner(n - 1) else print() io.flush() io.read "a" end return n end
+local function many()
+  local a01, a02, a03 = {}, {}, ("x"):rep(50000000)
+  for i = 1, 1000000 do a01[i] = i a02[-i] = i end
+  local a04 = {} for _ = 1, 100000 do a04 = {a04} end
+  local a05 = {} for i = 1, 200000 do a05[-i] = i end for i = 1, 199999 do a05[-i] = nil end
+  local a06, a07, a08, a09, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21
+  inner(DEPTH)
+end
+many()
+"""
+
+
+@pytest.mark.long
+def test_large_values_are_bounded():
+    (lua, *_) = luas()
+    with Resting(*lua, "-e", LARGE.replace("DEPTH", "50")) as child:
+        raw = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True).stdout
+    assert len(raw) < 1 << 20 and raw.count(b'"locals":') == FRAMES
+    with Resting(*lua, "-e", LARGE.replace("DEPTH", "5")) as child:
+        found = locals_of(dumped(child.pid, "--locals"))["many"]
+    assert len(found) == VARIABLES and "a20" in found
+    assert found["a01"] == "{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...}"
+    assert all(len(text) < 600 for text in found.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_values_do_no_harm(resting, tmp_path, seed):
+    core = copy_of(resting, tmp_path)
+    damage(core, tmp_path, seed, "--locals", near=rb"not a name|shadowed|api_key", reach=12000)

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 from building import HERE, Resting, command, start
-from test_core import copy_of, core_of, inspected, read
+from test_core import copy_of, core_of, damage, read
 from test_dump import dumped, interpreters, state_of
 
 PATIENCE = 30  # seconds, until a thread does what it will do for ever
@@ -235,45 +234,9 @@ def test_a_command_line_that_a_core_cut_loses_its_last_word(tmp_path):
     assert line.endswith("...") and "sss" not in line and len(line) < 80
 
 
-# ---- Damage --------------------------------------------------------------------------------------
-
-OBJECTS = """
-import sys, threading, time
-thread = threading.Thread(target=time.sleep, args=(1000,), name="damaged", daemon=True)
-thread.start()
-objects = [sys.modules, threading, vars(threading), threading._active, thread, thread.name, type(thread)]
-print(*map(id, objects), flush=True)
-input()
-"""
-WORDS = 12  # of an object: what is read of it is there
-
-
-def offset_of(data: bytes, address: int) -> int:
-    """Where a core file has the memory at ADDRESS."""
-    (first,), (size, count) = struct.unpack_from("Q", data, 32), struct.unpack_from("HH", data, 54)
-    for number in range(count):
-        kind, _, offset, start, _, length = struct.unpack_from("IIQQQQ", data, first + number * size)
-        if kind == 1 and start <= address < start + length:
-            return offset + address - start
-    raise AssertionError("not in the core file")
-
-
 @pytest.mark.long
-def test_damaged_objects_of_threads(tmp_path):
-    """Each word of what leads to a name is garbage once: no crash, and no hang."""
-    with start("-c", OBJECTS) as child:
-        objects = [*map(int, child.line.split())]
+def test_damaged_names_do_no_harm(tmp_path):
+    with Resting(sys.executable, "-c", NAMES) as child:
         core = copy_of(child.pid, tmp_path)
-    data, whole = core.read_bytes(), inspected(core)
-    assert whole and "damaged" in json.dumps(whole)
-    places = [offset_of(data, each) + 8 * word for each in objects for word in range(WORDS)]
-    with core.open("r+b", buffering=0) as file:
-        for number, place in enumerate(places):
-            for garbage in (0, -1, objects[number % len(objects)]):
-                file.seek(place)
-                file.write(struct.pack("q", garbage))
-                document = inspected(core)
-                assert document and len(document["threads"]) == 2
-            file.seek(place)
-            file.write(data[place : place + 8])
-    assert inspected(core) == whole
+        os.kill(int(child.line), signal.SIGKILL)
+    damage(core, tmp_path, 0, near=rb"of a subclass|by a dict|_active|threading", reach=3000)
