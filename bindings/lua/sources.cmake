@@ -1,11 +1,7 @@
 # The sources of the Lua binding, for each target that is made of them.
 set(sources
   ../shared/value_text.c
-  src/life/hold.c
-  src/life/gc_canary.c
-  src/life/shared.c
   src/life/state.c
-  src/life/tables.c
   src/calibrate/blocks.c
   src/calibrate/call_info.c
   src/calibrate/state_words.c
@@ -16,47 +12,22 @@ set(sources
   src/calibrate/probes.c
   src/calibrate/snippets.c
   src/calibrate/visit.c
-  src/frames/activation.c
-  src/frames/cache.c
-  src/frames/known_name.c
-  src/frames/missed.c
-  src/frames/place.c
-  src/frames/run.c
-  src/frames/running.c
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c
-  src/frames/weak_ref.c
+  src/frames/tokens.c
   src/frames/words.c
-  src/value/cause.c
   src/value/describe.c
-  src/value/error_fields.c
   src/value/error_object.c
-  src/value/error_read.c
-  src/value/error_report.c
-  src/value/guest.c
   src/value/leave.c
-  src/value/locals.c
-  src/value/read.c
-  src/value/redact.c
-  src/value/safe_text.c
+  src/value/text.c
   src/value/ties.c
-  src/cross/again.c
   src/cross/call.c
-  src/cross/coroutine.c
-  src/cross/error_value.c
-  src/cross/handler.c
   src/cross/interrupt.c
-  src/cross/job.c
-  src/cross/protected.c
   src/cross/raise.c
-  src/cross/resume.c
   src/traceback/traceback.c
   src/api/capture.c
   src/api/deadline.c
-  src/api/doctor.c
-  src/api/install.c
+  src/api/setup.c
   src/api/module.c
-  src/api/redaction.c
-  src/api/report.c
-  src/api/standalone.c)
+  src/api/report.c)

@@ -77,7 +77,7 @@ static uintptr_t *copy_stack(stacksplice_exception *x, ULONG *count)
     return frames;
 }
 
-/* A coroutine that the value at index 1 failed in has tied its stack to it (cross/coroutine.c).  A
+/* A coroutine that the value at index 1 failed in has tied its stack to it (cross/call.c).  A
    bridge uses one value for one exception, which may come out of a further coroutine next. */
 static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const void *above)
 {

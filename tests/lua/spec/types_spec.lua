@@ -14,7 +14,7 @@ local function read(path)
 end
 
 local annotations = read("bindings/lua/library/stacksplice.d.lua")
-local error_source = read("bindings/lua/src/value/error_fields.c")
+local error_source = read("bindings/lua/src/value/error_object.c")
 
 local function sorted(iterator)
   local list = {}

@@ -18,8 +18,6 @@ int ss_lua_redact_function(lua_State *L);
 int ss_lua_install_function(lua_State *L);
 /* With options that act for the whole process, or show variables of the host. */
 int ss_lua_host_install_function(lua_State *L);
-/* Whether the value at the top is a function of Lua's own libraries. [-0, +0, -], 1 slot */
-bool ss_lua_is_of_lua(lua_State *L);
 int ss_lua_deadline_function(lua_State *L);
 int ss_lua_report_function(lua_State *L);
 int ss_lua_doctor_function(lua_State *L);
@@ -32,8 +30,5 @@ bool ss_lua_report(lua_State *L, const void *above);
 /* Called while the module is loaded: if option -l of the standalone Lua does that, let uncaught
    errors show their reports. [-0, +0, m] */
 void ss_lua_serve_standalone(lua_State *L);
-
-/* Whether that was done. [-0, +0, -], 1 slot */
-bool ss_lua_serves_standalone(lua_State *L);
 
 #endif

@@ -7,7 +7,7 @@
 #include "api/api.h"
 #include "cross/cross.h"
 #include "traceback/traceback.h"
-#include "value/error_object.h"
+#include "value/value.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* stacksplice_lua_pcall and its kin: failures become the thread's error. */
+/* Calls and coroutines, of hosts and of scripts: failures become the thread's error, or have an error
+   object. */
 #include "cross/cross.h"
 
 /* Make the error value at the top the thread's error, and pop it. */
@@ -94,7 +95,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int narg
  * A yielding call keeps below its handler what it needs when it comes back: the continuation and
  * its context.
  */
-enum { CONTINUATION, CONTEXT, HANDLER, FUNCTION };
+enum { CONTINUATION, CONTEXT, YIELDING_HANDLER, FUNCTION };
 
 static SS_LUA_NOINLINE HRESULT finish_yieldable(lua_State *L, int base, int status,
                                                 const void *above)
@@ -131,6 +132,493 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nar
     lua_pushlightuserdata(L, (void *)context);
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_rotate(L, base, FUNCTION);
-    status = lua_pcallk(L, nargs, nresults, base + HANDLER, base, continue_call);
+    status = lua_pcallk(L, nargs, nresults, base + YIELDING_HANDLER, base, continue_call);
     return finish_yieldable(L, base, status, SS_LUA_HERE());
+}
+
+/* ---- Coroutines of hosts ----------------------------------------------------------------------*/
+
+/* stacksplice_lua_resume: captures the stack of a coroutine that fails, then closes it. */
+
+/* Closing runs __close methods, which may set errors of their own: the first error stays. */
+static void close_thread(lua_State *L, lua_State *from)
+{
+    stacksplice_saved_error saved;
+
+    (void)stacksplice_save_error(&saved);
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(L, from);
+#else
+    (void)from;
+    (void)lua_resetthread(L);
+#endif
+    lua_settop(L, 0);
+    (void)stacksplice_restore_error(&saved);
+}
+
+static lua_State *main_thread(lua_State *L)
+{
+    lua_State *main;
+
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    return main;
+}
+
+/* The main thread failed.  It can run nothing again until it is closed, and its value stays. */
+static void close_main(lua_State *L)
+{
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(L, NULL);
+#else
+    (void)lua_resetthread(L);
+#endif
+    if (lua_gettop(L) == 0)
+        lua_pushnil(L); /* Lua 5.4.2 and older do not keep it */
+}
+
+/* Move the value at the top of L to HOST, which can run code, and make it the error. */
+static HRESULT fail_resumed(lua_State *L, lua_State *host, ss_lua_job *now)
+{
+    HRESULT hr;
+
+    if (host == L && now->origin.dead) {
+        close_main(L);
+        now->origin.dead = NULL;
+    }
+    if (!lua_checkstack(host, LUA_MINSTACK)) {
+        lua_pop(L, 1);
+        (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+        return E_OUTOFMEMORY;
+    }
+    if (host != L)
+        lua_xmove(L, host, 1);
+    if (!ss_lua_may_be_interrupted() || !ss_lua_take_interrupt(host, L, now->origin.above, &hr))
+        hr = ss_lua_originate_top(host, now);
+    lua_pop(host, 1);
+    return hr;
+}
+
+static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_State *host,
+                                             int status, const void *above)
+{
+    ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true, .dead = L}};
+    /* Lua did not enter a thread that runs, has returned or has no room; it must not be closed. */
+    bool refused = lua_status(L) == LUA_OK || lua_status(L) == LUA_YIELD;
+    ss_lua_state *state = ss_lua_state_find(host);
+    HRESULT hr;
+
+    now.unseen = refused || !state || !ss_lua_take_raising(L, state, 0);
+    if (refused) {
+        now.origin.dead = NULL;
+        now.origin.unwound = false;
+    }
+    hr = fail_resumed(L, host, &now);
+    if (!refused && host != L)
+        close_thread(L, from);
+    return hr;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_State *from, int nargs,
+                                                           int *nresults)
+{
+    lua_State *host = from;
+    int status;
+
+    if (!nresults)
+        return E_POINTER;
+    if (nargs < 0 || nargs > lua_gettop(L))
+        return ss_lua_invalid_count();
+    *nresults = 0;
+    if (!host)
+        host = main_thread(L); /* now: a coroutine that failed has no free slot */
+    status = lua_resume(L, from, nargs, nresults);
+    if (status == LUA_OK || status == LUA_YIELD)
+        return status == LUA_OK ? S_OK : S_FALSE;
+    *nresults = 0;
+    return resume_failed(L, from, host, status, SS_LUA_HERE());
+}
+
+/* ---- Protected calls of scripts ---------------------------------------------------------------*/
+
+/*
+ * stacksplice.pcall and stacksplice.xpcall: like the standard ones, also across yields.  After a
+ * failure they return the error object as one more result.
+ */
+
+/* Indices on the stack of both functions while the call runs. */
+enum { HANDLER = 1, RESULTS = 2 /* true, then what the function returns */ };
+
+/* The state, or NULL in a finalizer that runs after ours while Lua closes.  Then these functions do
+   what the standard ones do. */
+static ss_lua_state *state_of_function(lua_State *L)
+{
+    ss_lua_state **holder = lua_touserdata(L, lua_upvalueindex(1));
+
+    return holder ? *holder : NULL;
+}
+
+/* Push the error object to report for the failed call; INDEX holds the error value. */
+static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
+                            const void *above)
+{
+    ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
+
+    ss_lua_push_error_of(L, state, index, &origin);
+}
+
+/* The script asked for it: an interrupt that a plain pcall may not swallow ends here. */
+static int catch_interrupt(lua_State *L, ss_lua_state *state)
+{
+    lua_pushboolean(L, 0);
+    ss_lua_push_interrupt(L);
+    lua_pushvalue(L, -1);
+    ss_lua_interrupt_clear(L, state);
+    return 3;
+}
+
+static bool may_catch(lua_State *L, const ss_lua_state *state)
+{
+    return state->interrupted && !state->insists && ss_lua_is_interrupted(L, state);
+}
+
+/* Push the value that was raised: the handler may have replaced it. */
+static void push_raised_value(lua_State *L, int status)
+{
+    if (lua_iscfunction(L, HANDLER) && status == LUA_ERRRUN && lua_getupvalue(L, HANDLER, 2)) {
+        lua_getupvalue(L, HANDLER, 3);
+        if (lua_toboolean(L, -1)) {
+            lua_pop(L, 1);
+            return;
+        }
+        lua_pop(L, 2);
+    }
+    lua_pushvalue(L, -1);
+}
+
+/* The call failed, or an interrupt is in progress; the value is at the top. */
+static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
+                                         const void *above)
+{
+    luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* which may fill the stack */
+    if (state && may_catch(L, state))
+        return catch_interrupt(L, state);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    if (!state)
+        return 2;
+    push_raised_value(L, status);
+    push_error_info(L, state, -1, status, above);
+    lua_remove(L, -2);
+    return 3;
+}
+
+/* HANDLING is how many handlers ran when the call began. */
+static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handling)
+{
+    ss_lua_state *state = state_of_function(L);
+
+    /* A handler that raised did not reset the count.  After a yield fewer handlers may run than
+       before. */
+    if (state && (int)handling < state->handling)
+        state->handling = (int)handling;
+    if ((status == LUA_OK || status == LUA_YIELD) && !(state && may_catch(L, state)))
+        return lua_gettop(L) - HANDLER;
+    return finish_failed(L, state, status, SS_LUA_HERE());
+}
+
+/* The handler, true and the function with its arguments are on the stack.  Inlined, so that a stack
+   shows the frame of the function that scripts know. */
+static inline __attribute__((always_inline)) int call(lua_State *L)
+{
+    ss_lua_state *state = state_of_function(L);
+    int handling = state ? state->handling : 0;
+
+    if (state)
+        ss_lua_state_drain(L, state);
+    return finish(
+        L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling, finish),
+        handling);
+}
+
+/* A function in C begins with LUA_MINSTACK free slots. */
+SS_LUA_OWN int ss_lua_pcall_function(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_pushboolean(L, 1);
+    lua_rotate(L, HANDLER, RESULTS);
+    return call(L);
+}
+
+/*
+ * Upvalues: the script's handler; its argument; whether it was called.  While it runs we do not
+ * capture its own errors: Lua may call it again for each of them.
+ */
+static SS_LUA_OWN int run_script_handler(lua_State *L)
+{
+    ss_lua_state *state;
+    int handling;
+
+    lua_settop(L, 1);
+    ss_lua_note_raise(L, SS_LUA_HERE());
+    state = ss_lua_state_find(L);
+    handling = state ? state->handling : 0;
+    if (state && !handling) {
+        lua_pushvalue(L, 1);
+        lua_replace(L, lua_upvalueindex(2));
+        lua_pushboolean(L, 1);
+        lua_replace(L, lua_upvalueindex(3));
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    if (state)
+        state->handling = handling + 1;
+    lua_call(L, 1, 1); /* if it raises, the end of xpcall corrects the count */
+    if (state)
+        state->handling = handling;
+    return 1;
+}
+
+SS_LUA_OWN int ss_lua_xpcall_function(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushvalue(L, 1);
+    lua_insert(L, RESULTS + 1);
+    lua_pushvalue(L, 2);
+    lua_pushnil(L);
+    lua_pushboolean(L, 0);
+    lua_pushcclosure(L, run_script_handler, 3);
+    lua_replace(L, HANDLER);
+    lua_pushboolean(L, 1);
+    lua_replace(L, RESULTS);
+    return call(L);
+}
+
+/* ---- Coroutines of scripts --------------------------------------------------------------------*/
+
+/*
+ * stacksplice.wrap and stacksplice.resume: coroutine.wrap and coroutine.resume that keep the frames
+ * of a coroutine that fails.  Lua itself closes such a coroutine, or returns only the error value,
+ * before a message handler outside could look at the frames.
+ *
+ * We capture the frames where the coroutine is left: its own activations, which still exist, a gap
+ * (the native frames of C functions are gone), and the live stack from here outward.
+ */
+
+/* The arguments of the protected parts. */
+typedef struct failure {
+    lua_State *co;
+    const void *above;
+    bool same; /* the value was raised by one of these functions inside the coroutine */
+} failure;
+
+static bool has_failed(lua_State *co)
+{
+    return lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD;
+}
+
+/*
+ * Whether the value at INDEX is the one that a function of ours raised last in the coroutine.  If
+ * so its stack is known already, from the innermost coroutine on.
+ */
+static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
+{
+    return ss_lua_is_raising(L, co, state, 0) && ss_lua_ties_find(L, state, index) == &state->last;
+}
+
+/* ---- Remembering -----------------------------------------------------------------------------*/
+
+/* Arguments: the value that the coroutine failed with, the failure. */
+static int remember_protected(lua_State *L)
+{
+    failure *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    ss_lua_origin origin = {
+        .above = now->above, .status = lua_status(now->co), .unwound = true, .dead = now->co};
+
+    ss_lua_state_drain(L, state);
+    if (state->handling || ss_lua_to_error(L, 1))
+        return 0;
+    now->same =
+        was_raised_inside(L, state, 1, now->co) || ss_lua_is_raised_again(L, state, 1, now->co, 0);
+    if (!now->same) {
+        ss_lua_forget_equal(L, state, 1);
+        (void)ss_lua_ties_make(L, state, 1, &origin);
+        now->same = true;
+    }
+    ss_lua_plant_gc_canary(L, state);
+    return 0;
+}
+
+/* Without memory the value goes on without its stack. */
+static void call_protected(lua_State *L, lua_CFunction body, failure *now)
+{
+    if (lua_checkstack(L, LUA_MINSTACK))
+        (void)ss_lua_call_protected(L, body, now);
+}
+
+/* Arguments: the value about to be raised, the failure.  The state's last value is the same error
+   before its place was added. */
+static int rename_protected(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    if (state->last.exception)
+        ss_lua_rename_last(L, state, 1);
+    return 0;
+}
+
+/* ---- Resuming --------------------------------------------------------------------------------*/
+
+/*
+ * Resume CO with the NARGS values at the top.  Returns the number of results, which are pushed, or
+ * -1 with the error value.  Messages and checks are those of the Lua library.
+ */
+static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
+{
+    bool could_run = !has_failed(co);
+    int status, nresults;
+
+    if (!lua_checkstack(co, nargs)) {
+        lua_pushliteral(L, "too many arguments to resume");
+        return -1;
+    }
+#if LUA_VERSION_NUM < 504
+    if (lua_status(co) == LUA_OK && lua_gettop(co) == 0) {
+        lua_pushliteral(L, "cannot resume dead coroutine");
+        return -1;
+    }
+#endif
+    lua_xmove(L, co, nargs);
+    status = lua_resume(co, L, nargs, &nresults);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        lua_xmove(co, L, 1);
+        if (could_run && has_failed(co))
+            call_protected(L, remember_protected, now);
+        return -1;
+    }
+    if (!lua_checkstack(L, nresults + 1)) {
+        lua_pop(co, nresults);
+        lua_pushliteral(L, "too many results to resume");
+        return -1;
+    }
+    lua_xmove(co, L, nresults);
+    return nresults;
+}
+
+/* The error value, the state's last one if it has no identity, is at the top. */
+static void remember_resumed(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state && !ss_lua_has_identity(L, -1) && lua_checkstack(L, 4))
+        ss_lua_remember_resumed(L, state);
+}
+
+SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, 1);
+    failure now = {.co = co, .above = SS_LUA_HERE()};
+    int results;
+
+#if LUA_VERSION_NUM >= 504
+    luaL_argexpected(L, co, 1, "thread");
+#else
+    luaL_argcheck(L, co, 1, "thread expected");
+#endif
+    results = resume(L, co, lua_gettop(L) - 1, &now);
+    if (results < 0 && now.same)
+        remember_resumed(L);
+    lua_pushboolean(L, results >= 0);
+    lua_insert(L, results >= 0 ? -(results + 1) : -2);
+    return results >= 0 ? results + 1 : 2;
+}
+
+/* ---- Wrapping --------------------------------------------------------------------------------*/
+
+/* Since Lua 5.4 a wrapped coroutine that failed is closed.  Its variables may replace the error at
+   the top; returns whether they did. */
+static bool close_wrapped(lua_State *L, lua_State *co)
+{
+#if LUA_VERSION_NUM >= 504
+    bool replaced;
+
+#if LUA_VERSION_RELEASE_NUM >= 50406
+    (void)lua_closethread(co, L);
+#else
+    (void)lua_resetthread(co);
+#endif
+    if (lua_gettop(co) == 0)
+        return false; /* Lua 5.4.2 and older do not return it */
+    lua_xmove(co, L, 1);
+    replaced = !lua_rawequal(L, -1, -2);
+    lua_remove(L, -2);
+    return replaced;
+#else
+    (void)L;
+    (void)co;
+    return false;
+#endif
+}
+
+/* Put the place of the caller before a message that is a string, as coroutine.wrap does; returns
+   whether it was one. */
+static bool add_place(lua_State *L, int status)
+{
+    if (SS_LUA_WRAP_SPARES_ERRMEM && status == LUA_ERRMEM)
+        return false;
+    if (lua_type(L, -1) != LUA_TSTRING)
+        return false;
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+    return true;
+}
+
+/* The error that comes out of the coroutine is at the top; STATUS is the coroutine's. */
+static int raise_again(lua_State *L, int status, failure *now)
+{
+    ss_lua_state *state;
+    bool renamed = add_place(L, status);
+
+    if (now->same && renamed)
+        call_protected(L, rename_protected, now);
+    state = ss_lua_state_find(L);
+    if (state) {
+        state->raising = (ss_lua_raising){NULL, NULL, NULL};
+        if (now->same && ss_lua_ties_find(L, state, -1) == &state->last)
+            ss_lua_remember_raiser(L, state);
+    }
+    return lua_error(L);
+}
+
+static SS_LUA_OWN int call_wrapped(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, lua_upvalueindex(1));
+    failure now = {.co = co, .above = SS_LUA_HERE()};
+    int results, status;
+
+    if (!co)
+        return luaL_error(L, "the coroutine was exchanged"); /* by debug.setupvalue */
+    results = resume(L, co, lua_gettop(L), &now);
+    status = lua_status(co);
+    if (results >= 0)
+        return results;
+    if (has_failed(co) && close_wrapped(L, co))
+        now.same = false;
+    return raise_again(L, status, &now);
+}
+
+SS_LUA_OWN int ss_lua_wrap_function(lua_State *L)
+{
+    lua_State *co;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    co = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+    lua_pushcclosure(L, call_wrapped, 1);
+    return 1;
 }

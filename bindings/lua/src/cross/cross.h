@@ -18,7 +18,7 @@ bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *stat
 /* The same for the function at LEVEL of L.  True only once for each raise. [-0, +0, -], one slot */
 bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
 
-/* ---- Protected work (job.c) --------------------------------------------------------------------*/
+/* ---- Protected work ---------------------------------------------------------------------------*/
 
 /* Arguments and results of a protected part. */
 typedef struct ss_lua_job {
@@ -53,7 +53,7 @@ HRESULT ss_lua_invalid(const char *message);
 /* The same.  Lua does not check these numbers and would read and write below its stack. */
 HRESULT ss_lua_invalid_count(void);
 
-/* ---- Raised again (again.c) -------------------------------------------------------------------*/
+/* ---- Raised again -----------------------------------------------------------------------------*/
 
 /* The running function, resume, is about to return the state's last value to its caller.
    [-0, +0, -], 4 slots */

@@ -5,7 +5,7 @@
  * __close methods alone that the interrupt runs on its way: they are clean-up code.
  */
 #include "cross/cross.h"
-#include "frames/run.h"
+#include "calibrate/calibrate.h"
 
 bool ss_lua_is_interrupt(IUnknown *error)
 {

@@ -1,8 +1,509 @@
-/* Raises the thread's error in Lua. */
+/* Error values at a border: originated, recorded by the message handler, raised, raised again. */
 #include "cross/cross.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+/* ---- Protected work: Lua may run out of memory ------------------------------------------------*/
+
+/* Arguments: the error value, the job. */
+static int originate_protected(lua_State *L)
+{
+    ss_lua_job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+
+    ss_lua_state_tend(L, state);
+    if (now->unseen)
+        ss_lua_forget_equal(L, state, 1);
+    else
+        ss_lua_forget_originated(L, state, 1);
+    now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
+    if (ss_lua_ties_find(L, state, 1) == &state->last)
+        state->last_raised = false;
+    return 0;
+}
+
+bool ss_lua_call_protected(lua_State *L, lua_CFunction body, void *data)
+{
+    lua_pushcfunction(L, body);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, data);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+/* Put the error back if the value at the top is one of another language; this allocates nothing. */
+static bool put_back(lua_State *L, HRESULT *hr)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    ss_lua_hold *hold = state && ss_lua_state_is_tended(state) ? ss_lua_foreign_hold(L) : NULL;
+    HRESULT result;
+
+    if (!hold)
+        return false;
+    result = stacksplice_leave(&hold->ties, hr);
+    if (FAILED(result))
+        *hr = result;
+    return true;
+}
+
+HRESULT ss_lua_originate_top(lua_State *L, ss_lua_job *now)
+{
+    if (put_back(L, &now->hr))
+        return now->hr;
+    if (ss_lua_call_protected(L, originate_protected, now))
+        return now->hr;
+    (void)stacksplice_originate(E_OUTOFMEMORY, NULL, 0, NULL, NULL);
+    return E_OUTOFMEMORY;
+}
+
+/* ---- Interrupts ------------------------------------------------------------------------------*/
+
+bool ss_lua_take_interrupt(lua_State *L, lua_State *called, const void *above, HRESULT *hr)
+{
+    ss_lua_state *state;
+    ss_lua_job now = {.origin = {.above = above, .status = LUA_ERRRUN}, .hr = E_UNEXPECTED};
+
+    /* Results may have filled the stack.  Without room the mark and its hooks stay. */
+    if (!lua_checkstack(L, LUA_MINSTACK))
+        return false;
+    state = ss_lua_state_find(L);
+    if (!state || !ss_lua_is_interrupted(called, state))
+        return false;
+    ss_lua_push_interrupt(L);
+    if (!state->insists)
+        ss_lua_interrupt_clear(L, state);
+    *hr = ss_lua_originate_top(L, &now);
+    lua_pop(L, 1);
+    return true;
+}
+
+/* ---- Wrong arguments -------------------------------------------------------------------------*/
+
+HRESULT ss_lua_invalid(const char *message)
+{
+    (void)stacksplice_originate(E_INVALIDARG, message, strlen(message), NULL, NULL);
+    return E_INVALIDARG;
+}
+
+HRESULT ss_lua_invalid_count(void)
+{
+    return ss_lua_invalid("the function and its arguments are not on the stack");
+}
+
+/* ---- Raised again -----------------------------------------------------------------------------*/
+
+/*
+ * Errors that coroutine.resume returned, raised again by the script.  A string has no identity, so
+ * an equal text alone proves nothing.  It is the same error if the value raised is provably the one
+ * that resume returned:
+ *
+ *     local ok, e = coroutine.resume(co)       The same activation raises it, and the registers of
+ *     if not ok then error(e) end              the results still hold them.
+ *     assert(coroutine.resume(co))             The next instruction calls what raises it, with the
+ *     check(coroutine.resume(co))              results as its arguments.
+ */
+
+enum { INSTRUCTION = 4 /* bytes */ };
+
+/* How many registers of a Lua function are in use while it calls another one. [-0, +0, -] */
+static int count_registers(lua_State *thread, const lua_Debug *activation)
+{
+    int count = 0;
+
+    while (lua_getlocal(thread, activation, count + 1)) {
+        lua_pop(thread, 1);
+        count++;
+    }
+    return count;
+}
+
+/* The function of the activation, to compare. [-0, +0, -] */
+static const void *function_of(lua_State *thread, lua_Debug *activation)
+{
+    const void *function;
+
+    (void)lua_getinfo(thread, "f", activation);
+    function = lua_topointer(thread, -1);
+    lua_pop(thread, 1);
+    return function;
+}
+
+void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state)
+{
+    lua_Debug caller;
+
+    if (!lua_getstack(L, 1, &caller))
+        return;
+    state->resumed = (ss_lua_resumed){.L = L,
+                                      .ci = caller.i_ci,
+                                      .function = function_of(L, &caller),
+                                      .pc = ss_lua_saved_pc(caller.i_ci),
+                                      .results = count_registers(L, &caller) + 1};
+}
+
+/* ---- The text --------------------------------------------------------------------------------*/
+
+/* Whether TEXT begins with the place at LEVEL of THREAD, as `error` puts it in front; its length. */
+static size_t place_length(lua_State *thread, int level, const char *text)
+{
+    char place[LUA_IDSIZE + 16];
+    lua_Debug at;
+    int length;
+
+    if (!lua_getstack(thread, level, &at) || !lua_getinfo(thread, "Sl", &at) || at.currentline <= 0)
+        return 0;
+    length = snprintf(place, sizeof place, "%s:%d: ", at.short_src, at.currentline);
+    return strncmp(text, place, (size_t)length) == 0 ? (size_t)length : 0;
+}
+
+/* Whether the value at INDEX is ORIGINAL, or that text behind the place of a caller of LEVEL. */
+static bool has_text(lua_State *L, int index, int original, lua_State *thread, int level)
+{
+    const char *text, *end;
+
+    if (lua_rawequal(L, index, original))
+        return true;
+    if (lua_type(L, index) != LUA_TSTRING || lua_type(L, original) != LUA_TSTRING)
+        return false;
+    text = lua_tostring(L, index);
+    end = lua_tostring(L, original);
+    for (int outer = 1; outer <= 2; outer++) {
+        size_t length = place_length(thread, level + outer, text);
+
+        if (length && strcmp(text + length, end) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- The proof -------------------------------------------------------------------------------*/
+
+static bool is_resumer(lua_State *thread, const ss_lua_resumed *resumed, lua_Debug *activation)
+{
+    return resumed->L == thread && resumed->ci == (const void *)activation->i_ci &&
+           resumed->function == function_of(thread, activation);
+}
+
+/* Whether local variable NUMBER is false. [-0, +0, -] */
+static bool is_false(lua_State *thread, const lua_Debug *activation, int number)
+{
+    bool is = false;
+
+    if (lua_getlocal(thread, activation, number)) {
+        is = lua_isboolean(thread, -1) && !lua_toboolean(thread, -1);
+        lua_pop(thread, 1);
+    }
+    return is;
+}
+
+/* Whether two values are one: of equal strings, the same object. [-0, +0, -] */
+static bool is_one(lua_State *L, int a, int b)
+{
+    return lua_rawequal(L, a, b) &&
+           (lua_type(L, a) != LUA_TSTRING || lua_type(L, b) != LUA_TSTRING ||
+            lua_tostring(L, a) == lua_tostring(L, b));
+}
+
+/* Whether the results are still where resume left them. [-0, +0, -] */
+static bool holds_results(lua_State *L, int original, lua_State *thread,
+                          const lua_Debug *activation, int results)
+{
+    bool is;
+
+    if (!is_false(thread, activation, results) || !lua_getlocal(thread, activation, results + 1))
+        return false;
+    if (thread != L)
+        lua_xmove(thread, L, 1);
+    is = is_one(L, -1, original);
+    lua_pop(L, 1);
+    return is;
+}
+
+/* Whether the activation calls by the instruction behind that which called resume. */
+static bool is_next_call(const ss_lua_resumed *resumed, const lua_Debug *activation)
+{
+    const char *pc = ss_lua_saved_pc(activation->i_ci);
+
+    return pc && resumed->pc && pc == (const char *)resumed->pc + INSTRUCTION;
+}
+
+/* LEVEL is the function that raises, a C function; the value of resume is at ORIGINAL. */
+static bool is_proven(lua_State *L, int original, const ss_lua_resumed *resumed, lua_State *thread,
+                      int level)
+{
+    lua_Debug caller, outer;
+
+    if (!lua_getstack(thread, level + 1, &caller))
+        return false;
+    if (is_resumer(thread, resumed, &caller))
+        return is_next_call(resumed, &caller) ||
+               holds_results(L, original, thread, &caller, resumed->results);
+    return lua_getstack(thread, level + 2, &outer) && is_resumer(thread, resumed, &outer) &&
+           is_next_call(resumed, &outer) &&
+           (is_false(thread, &caller, 1) || is_false(thread, &caller, -1));
+}
+
+bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                            int level)
+{
+    const ss_lua_resumed resumed = state->resumed;
+    int top = lua_gettop(L);
+    bool again;
+
+    if (!resumed.L || !state->last.exception || !lua_checkstack(thread, 4) ||
+        !ss_lua_push_value(L, state->last.exception))
+        return false;
+    again = has_text(L, index, top + 1, thread, level) &&
+            is_proven(L, top + 1, &resumed, thread, level);
+    if (again && !lua_rawequal(L, index, top + 1))
+        ss_lua_rename_last(L, state, index);
+    lua_settop(L, top);
+    return again;
+}
+
+/* ---- The message handler ----------------------------------------------------------------------*/
+
+/* The message handler: records the error at the raise, and never prevents the raise. */
+
+/* The arguments of the protected part. */
+typedef struct raise_note {
+    const void *above;
+    ss_lua_state *state; /* NULL if it was not open yet */
+} raise_note;
+
+bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level)
+{
+    lua_Debug activation;
+    bool same;
+
+    if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
+        (const void *)activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
+        return false;
+    lua_getinfo(L, "f", &activation);
+    same = lua_topointer(L, -1) == state->raising.function;
+    lua_pop(L, 1);
+    return same;
+}
+
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
+{
+    bool raising = ss_lua_is_raising(L, L, state, level);
+
+    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    return raising;
+}
+
+/*
+ * A value without identity that stacksplice_lua_raise is raising right now already has its ties.
+ * The function that called stacksplice_lua_raise is the handler's caller, two levels out from here.
+ */
+static bool is_being_raised(lua_State *L, ss_lua_state *state)
+{
+    return ss_lua_take_raising(L, state, 2) && ss_lua_ties_find(L, state, 1) == &state->last;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = text ? strlen(text) : 0, wanted = strlen(end);
+
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Whether the coroutine failed and was closed since: nothing runs in it, and it has no frames
+   left. */
+static bool is_closed(lua_State *thread)
+{
+    lua_Debug activation;
+
+    return lua_status(thread) == LUA_OK && lua_gettop(thread) == 0 &&
+           !lua_getstack(thread, 0, &activation);
+}
+
+/* The coroutine of a function that coroutine.wrap made, at LEVEL of THREAD; or NULL.  Such a
+   function is a C closure over nothing else. [-0, +0, -], 3 slots in L */
+static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
+{
+    lua_State *wrapped = NULL;
+    lua_Debug activation;
+    int top = lua_gettop(L);
+
+    if (!lua_getstack(thread, level, &activation))
+        return NULL;
+    lua_getinfo(L, "f", &activation);
+    if (lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && !lua_getupvalue(L, -2, 2))
+        wrapped = lua_tothread(L, -1);
+    lua_settop(L, top);
+    return wrapped;
+}
+
+/*
+ * Whether a function that coroutine.wrap made raised the error at index 1 again.  Since Lua 5.4
+ * that function closes its coroutine first.  Its frames are gone then, unless the error is that
+ * there was nothing to resume.  In Lua 5.3 they still exist: *DEAD is the coroutine, if the error
+ * was born in it.
+ */
+static bool comes_from_wrap(lua_State *L, lua_State **dead)
+{
+    static const char nothing[] = "cannot resume dead coroutine";
+    lua_State *wrapped = wrapped_at(L, L, 2);
+
+    if (!wrapped || (lua_type(L, 1) == LUA_TSTRING && ends_with(lua_tostring(L, 1), nothing)))
+        return false;
+    if (is_closed(wrapped))
+        return true;
+    if (LUA_VERSION_NUM >= 504 || lua_status(wrapped) == LUA_OK || lua_status(wrapped) == LUA_YIELD)
+        return false;
+    if (!wrapped_at(L, wrapped, 0))
+        *dead = wrapped;
+    return true;
+}
+
+/* Arguments: the value, the note. */
+static int note_raise(lua_State *L)
+{
+    const raise_note *now = lua_touserdata(L, 2);
+    ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
+    ss_lua_state *state = now->state ? now->state : ss_lua_state_open(L);
+
+    if (state->handling)
+        return 0;
+    state->handling++;
+#if LUA_VERSION_NUM >= 505
+    /* After the handler Lua replaces a nil error by this text, so the text is the error. */
+    if (lua_isnil(L, 1)) {
+        lua_pushliteral(L, "<no error object>");
+        lua_replace(L, 1);
+    }
+#endif
+    ss_lua_state_drain(L, state);
+    if (ss_lua_to_error(L, 1) || is_being_raised(L, state) ||
+        ss_lua_is_raised_again(L, state, 1, L, 2))
+        return 0;
+    /* An equal string was another error: values without an identity are not recognised by it. */
+    ss_lua_forget_equal(L, state, 1);
+    origin.unwound = comes_from_wrap(L, &origin.dead);
+    (void)ss_lua_ties_make(L, state, 1, &origin);
+    ss_lua_plant_gc_canary(L, state); /* for the next error: this one is recorded by now */
+    return 0;
+}
+
+void ss_lua_note_raise(lua_State *L, const void *above)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    raise_note now = {above, state};
+    int handling = state ? state->handling : 0;
+
+    if (handling || (state && ss_lua_foreign_hold(L)))
+        return; /* another language has recorded its error */
+    /* Out of memory or of stack: let the value through, without its stack if necessary. */
+    (void)ss_lua_call_protected(L, note_raise, &now);
+    if (!state)
+        state = ss_lua_state_find(L);
+    if (state)
+        state->handling = handling;
+}
+
+SS_LUA_OWN int stacksplice_lua_handler(lua_State *L)
+{
+    lua_settop(L, 1);
+    ss_lua_note_raise(L, SS_LUA_HERE());
+    return 1;
+}
+
+/* ---- Values that a host holds -----------------------------------------------------------------*/
+
+/* Error values that a host holds: as the thread's error, or as a language exception. */
+
+/* lua_isnone checks only indices above the top: it reads 0 and those below the stack unchecked. */
+static bool has_value(lua_State *L, int index)
+{
+    if (index <= 0 && index > LUA_REGISTRYINDEX)
+        return index < 0 && -index <= lua_gettop(L);
+    return !lua_isnone(L, index);
+}
+
+static HRESULT originate_at(lua_State *L, int index, int status, const void *above)
+{
+    ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true},
+                      .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!has_value(L, index))
+        return ss_lua_invalid("no value at this index");
+    lua_pushvalue(L, index);
+    hr = ss_lua_originate_top(L, &now);
+    lua_pop(L, 1);
+    return hr;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate(lua_State *L, int index)
+{
+    return originate_at(L, index, LUA_ERRRUN, SS_LUA_HERE());
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate_status(lua_State *L, int index,
+                                                                     int status)
+{
+    return originate_at(L, index, status, SS_LUA_HERE());
+}
+
+/* Arguments: the error value, the job. */
+static int exception_protected(lua_State *L)
+{
+    ss_lua_job *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    const stacksplice_ties *ties;
+
+    ss_lua_state_tend(L, state);
+    ties = ss_lua_ties_ready(L, state, 1, &now->origin);
+    if (ties->exception) {
+        now->exception = stacksplice_exception_unknown(ties->exception);
+        now->exception->lpVtbl->AddRef(now->exception);
+    } else {
+        now->exception = ss_lua_error_exception((IUnknown *)ties->error);
+    }
+    now->hr = now->exception ? S_OK : S_FALSE;
+    return 0;
+}
+
+SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int index,
+                                                              IUnknown **out)
+{
+    ss_lua_job now = {.origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true},
+                      .hr = E_UNEXPECTED};
+    HRESULT hr;
+
+    if (!out)
+        return E_POINTER;
+    if (!has_value(L, index))
+        return E_INVALIDARG;
+    *out = NULL;
+    lua_pushvalue(L, index);
+    hr = ss_lua_call_protected(L, exception_protected, &now) ? now.hr : E_OUTOFMEMORY;
+    lua_pop(L, 1);
+    *out = now.exception;
+    return hr;
+}
+
+int stacksplice_lua_push(lua_State *L, IUnknown *language_exception)
+{
+    ss_lua_state *state;
+    stacksplice_exception *x;
+
+    if (!language_exception || !lua_checkstack(L, 4))
+        return 0;
+    state = ss_lua_state_find(L);
+    x = state ? stacksplice_exception_from(language_exception, ss_lua_owner(state)) : NULL;
+    return x && ss_lua_push_value(L, x);
+}
+
+/* ---- Raising ----------------------------------------------------------------------------------*/
+
+/* Raises the thread's error in Lua. */
 
 void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
 {

@@ -2,7 +2,17 @@
 #ifndef SS_LUA_COLLECTION_H
 #define SS_LUA_COLLECTION_H
 
-#include "frames/run.h"
+#include "frames/tokens.h"
+
+/* ---- Runs: the activations of one coroutine, from one outward ---------------------------------*/
+
+/* More links than any Lua stack can hold: such a chain is damaged. */
+enum { SS_LUA_RUN_LIMIT = 4000000 };
+
+/* How many activations there are from CI outward, up to but without STOP (0: to the end). */
+uint32_t ss_lua_run_length(uintptr_t ci, uintptr_t stop);
+
+/* ---- A capture --------------------------------------------------------------------------------*/
 
 enum {
     SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
@@ -77,9 +87,6 @@ typedef struct ss_lua_collection {
     ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
 } ss_lua_collection;
 
-/* Whether the frames of the current walk are marked. */
-bool ss_lua_has_marks(void);
-
 /* The member "classify" of stacksplice_source. */
 uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data);
 
@@ -120,9 +127,6 @@ uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t c
 #define SS_LUA_NO_HOLE UINT32_MAX
 uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next);
 
-/* Note a frame of the interpreter without a site; it is a missed site if it called other code. */
-void ss_lua_missed_note(ss_lua_collection *c, uint32_t frame);
-
 /* Find the activations of the missed sites, as far as that can be proved. */
 void ss_lua_missed_place(ss_lua_collection *c);
 
@@ -137,5 +141,37 @@ void ss_lua_report_words(const ss_lua_collection *c);
 
 /* A longer run is not repeated. */
 enum { SS_LUA_MOST_REPORTED = 1000 };
+
+/* ---- Splices: tokens in the place of the interpreter's native frames --------------------------*/
+
+/* Pass the pushed tokens to the walk; false when it wants no more. */
+bool ss_lua_flush(ss_lua_collection *c);
+
+static inline bool ss_lua_push(ss_lua_collection *c, uintptr_t token)
+{
+    if (c->token_count == SS_LUA_TOKENS && !ss_lua_flush(c))
+        return false;
+    c->tokens[c->token_count++] = token;
+    return true;
+}
+
+/* Read CI, an activation outside of SITE; with its callee if that is the site's function.  Not only
+   where the walk has a frame of that: captures that begin further outward must give the same token. */
+static inline void ss_lua_read_outside(const ss_lua_call_site *site, uintptr_t ci,
+                                       ss_lua_activation *out)
+{
+    ss_lua_activation_read(ci, out);
+    if (site->ci && !site->hook)
+        ss_lua_note_callee(out, site->ci);
+}
+
+/* Note in the log of the capture, if it has one, that L runs here; the innermost first. */
+static inline void ss_lua_log_coroutine(const ss_lua_collection *c, lua_State *L)
+{
+    ss_lua_activation_log *log = c->log;
+
+    if (log && log->state_count < SS_LUA_DISPLACED)
+        log->states[log->state_count++] = L;
+}
 
 #endif

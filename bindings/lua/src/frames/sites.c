@@ -1,7 +1,249 @@
-/* Finds the interpreter's call sites among the native frames, and their coroutines. */
+/* The interpreter's call sites among the native frames, and the runs of activations between them. */
 #include "frames/collection.h"
 
 #include <sys/mman.h>
+
+/* ---- Runs -------------------------------------------------------------------------------------*/
+
+uintptr_t ss_lua_innermost(lua_State *L)
+{
+    lua_Debug activation;
+
+    return lua_getstack(L, 0, &activation) ? (uintptr_t)activation.i_ci : 0;
+}
+
+uint32_t ss_lua_run_length(uintptr_t ci, uintptr_t stop)
+{
+    uint32_t length = 0;
+
+    for (; ci && ci != stop && length < SS_LUA_RUN_LIMIT; ci = ss_lua_outer(ci))
+        length++;
+    return length;
+}
+
+const void *ss_lua_saved_pc(const void *ci)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    return layout && !layout->failure ? (const void *)ss_lua_pc_of((uintptr_t)ci) : NULL;
+}
+
+uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
+                            ss_lua_activation_log *log)
+{
+    const ss_lua_layout *layout = ss_lua_layout_get();
+    uintptr_t ci = ss_lua_innermost(dead);
+    uint32_t count = 0, length, left_out;
+
+    if (!layout || max < 2)
+        return 0;
+    if (layout->failure) {
+        frames[0] = ss_lua_gap(layout->failure);
+        return 1;
+    }
+    length = ss_lua_run_length(ci, 0);
+    left_out = length > max - 2 ? length - (max - 2) : 0;
+    for (uint32_t i = 0; i < length; i++, ci = ss_lua_outer(ci)) {
+        if (left_out && i == max / 2) {
+            frames[count++] = stacksplice_left_out(left_out);
+            for (; i < max / 2 + left_out; i++)
+                ci = ss_lua_outer(ci);
+        }
+        frames[count] =
+            ss_lua_activation_token(dead, (struct CallInfo *)ci, STACKSPLICE_TRUST_TRACEBACK);
+        if (log)
+            ss_lua_log_activation(log, frames[count], dead, ci);
+        count++;
+        if (ss_lua_is_tail_call(ci))
+            frames[count++] = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    }
+    return count;
+}
+
+/* ---- The end of a run on this stack -----------------------------------------------------------*/
+
+/*
+ * Where a coroutine's part of this native stack ends.  A coroutine may have been called on several
+ * stacks: on a thread's, and from inside of that on a fiber's.
+ *
+ * Every C function that Lua called has a call site on its stack, and the run inside it ends there.
+ * A C activation before the expected site therefore marks where this stack entered Lua: it and all
+ * activations outward of it have their frames on another stack.  The exception is a coroutine that
+ * was resumed on this stack: all of it belongs here, including C activations that lost their frames
+ * when they yielded.  Nor does a missing site prove anything where the walk has lost frames.
+ */
+
+/* The first frame outward of FRAME that is a site, or the number of frames. */
+static uint32_t next_site(const ss_lua_collection *c, uint32_t frame)
+{
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (c->sites[i].frame > frame)
+            return c->sites[i].frame;
+    return c->walk->frame_count;
+}
+
+bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (c->walk->frames[i].function == (uintptr_t)lua_resume)
+            return true;
+    return false;
+}
+
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
+                         uintptr_t hooked)
+{
+    for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
+        if (ci != hooked && !ss_lua_is_in_lua(ci))
+            return ss_lua_resumes_between(c, frame, next_site(c, frame)) ? stop : ci;
+    return stop;
+}
+
+/*
+ * Whether the walk ended before the stack did.  Where a fiber begins, some C libraries have no unwind
+ * data: what is left of the stack there has no room for a frame of Lua.
+ */
+static bool ended_early(const stacksplice_walk *walk)
+{
+    enum { ROOM_OF_A_START = 128 };
+    uintptr_t outermost = walk->frame_count ? walk->frames[walk->frame_count - 1].sp : 0;
+
+    return walk->truncated &&
+           (outermost >= walk->stack_high || walk->stack_high - outermost > ROOM_OF_A_START);
+}
+
+uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next)
+{
+    const stacksplice_walk *walk = c->walk;
+
+    *next = next_site(c, frame);
+    for (uint32_t i = frame + 1; i < *next; i++)
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_INFERRED)
+            return i;
+    return *next == walk->frame_count && ended_early(walk) ? *next : SS_LUA_NO_HOLE;
+}
+
+/* ---- Missed sites -----------------------------------------------------------------------------*/
+
+/*
+ * Call sites that calibration never met: a frame of the interpreter, at no known site, called a
+ * frame that is not Lua's.  If the called function is among the activations of a coroutine, that
+ * activation gives the place in the coroutine's chain.  Otherwise a gap reports the missed call.
+ */
+
+/* Note a frame of the interpreter without a site; it is a missed site if it called other code. */
+static void missed_note(ss_lua_collection *c, uint32_t frame)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+    bool goes_on = frame > 0 && frame == c->unclaimed_end;
+    uint8_t inside;
+
+    c->unclaimed_end = frame + 1;
+    if (goes_on) {
+        if (c->unclaimed_is_missed)
+            c->missed[c->missed_count - 1].hidden++;
+        return;
+    }
+    c->unclaimed_is_missed = false;
+    if (frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
+        ss_lua_is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
+        return;
+    inside = ss_lua_mark_of(c, frame - 1);
+    if (inside && inside != SS_LUA_MARK_NEAR)
+        return;
+    c->missed[c->missed_count++] =
+        (ss_lua_missed){.frame = frame, .hidden = 1, .may_be_none = inside != 0};
+    c->unclaimed_is_missed = true;
+}
+
+/* The innermost activation of FUNCTION from FROM outward up to STOP; 0 when there is none. */
+static uintptr_t find_activation(uintptr_t from, uintptr_t stop, uintptr_t function)
+{
+    uintptr_t ci = from;
+
+    for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
+        if (ss_lua_c_function_of(ci) == function)
+            return ci;
+    return 0;
+}
+
+/* The range of activations that the missed site number WHICH divides. */
+typedef struct range {
+    lua_State *L;
+    uintptr_t from, stop;
+    uintptr_t *cut; /* what must end at the called activation; NULL: nothing is inside */
+    ss_lua_call_site *site;
+} range;
+
+/* It begins after the nearest site of the same coroutine inside it, or at the innermost
+   activation. */
+static bool find_range(ss_lua_collection *c, uint32_t which, uint32_t outer, range *found)
+{
+    ss_lua_missed *inner = NULL;
+    lua_State *L = NULL;
+
+    for (uint32_t i = 0; i < which; i++)
+        if (c->missed[i].ci)
+            inner = &c->missed[i];
+    if (outer < c->site_count &&
+        !ss_lua_resumes_between(c, c->missed[which].frame, c->sites[outer].frame))
+        L = c->sites[outer].L;
+    for (uint32_t i = outer; i-- > 0;) {
+        ss_lua_call_site *site = &c->sites[i];
+
+        if (inner && inner->frame > site->frame)
+            break;
+        if (!c->sites[site->first ? i : site->latest].closed &&
+            (L ? site->L == L : site->stop == 0)) {
+            *found = (range){site->L, site->hook ? site->ci : ss_lua_outer(site->ci), site->stop,
+                             &site->stop, site};
+            return true;
+        }
+    }
+    if (inner && (L ? inner->L == L : inner->stop == 0)) {
+        *found = (range){inner->L, ss_lua_outer(inner->ci), inner->stop, &inner->stop, inner->site};
+        return true;
+    }
+    if (!L || !c->sites[outer].first || c->sites[outer].sited)
+        return false;
+    *found = (range){L, ss_lua_innermost(L), c->sites[outer].ci, NULL, &c->sites[outer]};
+    return true;
+}
+
+static void place(ss_lua_collection *c, uint32_t which)
+{
+    ss_lua_missed *missed = &c->missed[which];
+    uint32_t outer = 0;
+    uintptr_t ci;
+    range in;
+
+    while (outer < c->site_count && c->sites[outer].frame < missed->frame)
+        outer++;
+    if (!find_range(c, which, outer, &in))
+        return;
+    ci = find_activation(in.from, in.stop, c->walk->frames[missed->frame - 1].function);
+    /* If nothing is inside, the called function must be the running one. */
+    if (!ci || (!in.cut && ci != in.from))
+        return;
+    missed->L = in.L;
+    missed->site = in.site;
+    missed->ci = ci;
+    missed->stop = in.stop;
+    if (in.cut)
+        *in.cut = ci;
+    else
+        in.site->sited = true;
+}
+
+void ss_lua_missed_place(ss_lua_collection *c)
+{
+    for (uint32_t i = 0; i < c->missed_count; i++)
+        place(c, i);
+}
+
+/* ---- Sites ------------------------------------------------------------------------------------*/
+
+/* Finds the interpreter's call sites among the native frames, and their coroutines. */
 
 static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_place place,
                        uintptr_t *value)
@@ -183,7 +425,7 @@ void ss_lua_find_sites(ss_lua_collection *c)
 
         if (mark == SS_LUA_MARK_INTERNAL) {
             if (!hide(c, frame))
-                ss_lua_missed_note(c, frame);
+                missed_note(c, frame);
         } else if (mark == SS_LUA_MARK_NEAR) {
             (void)hide(c, frame);
         } else if (is_site(mark) && !add_site(c, frame, &c->layout->sites[mark - 1])) {

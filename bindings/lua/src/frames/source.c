@@ -11,6 +11,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Marks ------------------------------------------------------------------------------------*/
+
+/* The kinds of frames for the interpreter, as the core keeps them. */
+
+/* The core was asked to classify again: captures that begin now find the marks of the layout. */
+static atomic_bool reclassified;
+
+uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_site *site;
+
+    (void)data;
+    if (!layout || layout->failure)
+        return 0;
+    site = ss_lua_site_find(layout, ip);
+    if (site)
+        return (uint8_t)(site - layout->sites + 1);
+    if (ss_lua_is_api(layout, function))
+        return SS_LUA_MARK_API;
+    if (ss_lua_is_internal(layout, function))
+        return SS_LUA_MARK_INTERNAL;
+    return ss_lua_is_near(layout, function) ? SS_LUA_MARK_NEAR : 0;
+}
+
+/*
+ * The frames of this walk are marked if it began after reclassification.  The first capture of a
+ * thread that finds the flag set may have begun earlier; the next one did not.
+ */
+static bool has_marks(void)
+{
+    static _Thread_local bool seen_before;
+    bool before = seen_before;
+
+    if (before)
+        return true;
+    if (!atomic_load(&reclassified)) {
+        stacksplice_reclassify();
+        atomic_store(&reclassified, true);
+    }
+    seen_before = true;
+    return false;
+}
+
 /* ---- Collecting -------------------------------------------------------------------------------*/
 
 /* Lua is on the stack but cannot be read: put a gap where it was entered. */
@@ -34,7 +78,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->walk = walk;
     c->layout = layout;
     c->interpreter_count = c->site_count = 0;
-    c->marks = ss_lua_has_marks();
+    c->marks = has_marks();
     c->source = walk->source;
     c->too_many = c->unclaimed_is_missed = false;
     c->unclaimed_end = c->missed_count = c->missed_pushed = c->token_count = 0;

@@ -1,5 +1,10 @@
 /* Puts the activations of one coroutine, as tokens, in the place of native frames. */
-#include "frames/splice.h"
+#include "frames/collection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 bool ss_lua_flush(ss_lua_collection *c)
 {
@@ -9,7 +14,8 @@ bool ss_lua_flush(ss_lua_collection *c)
     return count == 0 || stacksplice_walk_push_all(c->walk, c->tokens, count);
 }
 
-bool ss_lua_splice(ss_lua_collection *c, uint32_t first, uint32_t count)
+/* What is pushed from now on replaces COUNT native frames from FIRST outward. */
+static bool open_splice(ss_lua_collection *c, uint32_t first, uint32_t count)
 {
     c->spliced = first + count;
     return ss_lua_flush(c) && stacksplice_walk_splice(c->walk, first, count);
@@ -33,7 +39,7 @@ static inline bool push_token(ss_lua_collection *c, uintptr_t token, lua_State *
 }
 
 /* Push the activation CI by asking Lua. */
-bool ss_lua_push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+static bool push_asked(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                        stacksplice_trust trust)
 {
     return push_token(c, ss_lua_asked_token(site->interpreter, site->L, ci, trust), site->L, ci,
@@ -83,13 +89,13 @@ static bool push_part(ss_lua_collection *c, const ss_lua_call_site *site, uintpt
     if (trust == STACKSPLICE_TRUST_EXACT)
         return push_keyed_run(c, site, ci, limit, stop);
     for (; *ci && *ci != stop && limit; limit--, *ci = ss_lua_outer(*ci))
-        if (!ss_lua_push_asked(c, site, *ci, trust))
+        if (!push_asked(c, site, *ci, trust))
             return false;
     return true;
 }
 
 /* Of a long run push both ends, since no stack keeps more. */
-bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
+static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr_t ci,
                      stacksplice_trust trust, uintptr_t stop)
 {
     uint32_t ends = c->walk->run_ends, length;
@@ -110,14 +116,18 @@ bool ss_lua_push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
     return true;
 }
 
-bool ss_lua_push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+/*
+ * Push the activations from FROM outward that the frames of Lua from FRAME on ran.  If the coroutine
+ * continues elsewhere, push a gap; if it may continue where the walk has lost frames, note the rest.
+ */
+static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                           uintptr_t from, stacksplice_trust trust, uintptr_t stop)
 {
     uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
     uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
     uint32_t next, hole;
 
-    if (!ss_lua_push_run(c, site, from, trust, end))
+    if (!push_run(c, site, from, trust, end))
         return false;
     if (end == stop || c->too_many)
         return true;
@@ -148,26 +158,475 @@ static uintptr_t next_with_frame(const ss_lua_collection *c, uintptr_t ci, uint3
     return 0;
 }
 
-bool ss_lua_push_rest(ss_lua_collection *c)
+/* Push the rest that was noted, in its place. */
+static bool push_rest(ss_lua_collection *c)
 {
     const ss_lua_rest *rest = &c->rest;
     uint32_t frame = rest->frame < c->spliced ? c->spliced : rest->frame;
     bool ended = frame == c->walk->frame_count;
     uintptr_t from = rest->ci, at;
 
-    if (!ss_lua_splice(c, frame, 0) ||
+    if (!open_splice(c, frame, 0) ||
         (ended && stacksplice_has_other_sources("lua") &&
          !ss_lua_push(c, ss_lua_gap("without native frames, order relative to other languages "
                                     "unknown"))))
         return false;
     while ((at = next_with_frame(c, from, &frame))) {
-        if (!ss_lua_push_run(c, rest->site, from, STACKSPLICE_TRUST_INFERRED, at) ||
-            !ss_lua_splice(c, ++frame, 0))
+        if (!push_run(c, rest->site, from, STACKSPLICE_TRUST_INFERRED, at) ||
+            !open_splice(c, ++frame, 0))
             return false;
         from = ss_lua_outer(at);
     }
     c->rest.ci = 0;
-    return ss_lua_push_run(c, rest->site, from,
-                           ended ? STACKSPLICE_TRUST_EXACT : STACKSPLICE_TRUST_INFERRED,
-                           rest->stop);
+    return push_run(c, rest->site, from,
+                    ended ? STACKSPLICE_TRUST_EXACT : STACKSPLICE_TRUST_INFERRED, rest->stop);
+}
+
+/* ---- What Lua's own loop runs -----------------------------------------------------------------*/
+
+/*
+ * What Lua's own loop runs, in no call to C, so that no call site tells of it: a signal has
+ * interrupted it, or its allocator captures.  It is a coroutine that the innermost site's function
+ * has resumed or closes, or a state whose address lies in these frames.  Nothing else is followed.
+ */
+
+/* Frames of the interpreter from FIRST up to END; RESUMED: lua_resume is outward of them. */
+typedef struct loop {
+    uint32_t first, end;
+    bool resumed;
+} loop;
+
+static bool is_of_lua(const ss_lua_collection *c, uint32_t frame)
+{
+    uint8_t mark = ss_lua_mark_of(c, frame);
+
+    return mark == SS_LUA_MARK_INTERNAL || mark == SS_LUA_MARK_NEAR;
+}
+
+/* The innermost frames of the interpreter, if they are inside of all sites. */
+static bool find_loop(const ss_lua_collection *c, loop *found)
+{
+    uint32_t limit = c->walk->frame_count;
+    bool is_sure = false;
+    uint32_t at = 0;
+
+    if (c->site_count) /* the frame inside of it is that of the function that it called */
+        limit = c->sites[0].frame ? c->sites[0].frame - 1 : 0;
+    while (at < limit && !is_of_lua(c, at))
+        at++;
+    for (found->first = at; at < limit && is_of_lua(c, at); at++)
+        is_sure |= ss_lua_mark_of(c, at) == SS_LUA_MARK_INTERNAL;
+    found->end = at;
+    found->resumed = ss_lua_resumes_between(c, at, limit);
+    return is_sure;
+}
+
+/* Whether a call to C that has no known site is inside of all sites. */
+static bool calls_unknown(const ss_lua_collection *c, const loop *in)
+{
+    for (uint32_t i = 0; i < c->missed_count; i++)
+        if (c->missed[i].frame < in->end && (c->missed[i].ci || !c->missed[i].may_be_none))
+            return true;
+    return false;
+}
+
+/*
+ * COUNT words, which the kernel reads: Lua's stack may just be moving, and native frames have words
+ * that nobody has written.
+ */
+static bool read_words(uintptr_t address, uintptr_t *words, size_t count)
+{
+    size_t size = count * sizeof *words;
+    struct iovec to = {words, size}, from = {(void *)address, size};
+    int saved_errno = errno;
+    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    bool may_not = got < 0 && errno != EFAULT;
+
+    errno = saved_errno;
+    for (size_t i = 0; may_not && i < count; i++)
+        words[i] = ss_lua_word(address + i * sizeof *words);
+    return may_not || got == (ssize_t)size;
+}
+
+static bool read_word(uintptr_t address, uintptr_t *word)
+{
+    return read_words(address, word, 1);
+}
+
+/* Whether L runs a function of Lua: neither suspended, nor ended, nor in a function in C. */
+static bool runs_lua(lua_State *L)
+{
+    uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_innermost(L) : 0, slot, tag, function;
+
+    return ci && read_word(ci + SSI_LUA_CALL_FUNCTION, &slot) &&
+           read_word(slot + sizeof slot, &tag) && (uint8_t)tag == SSI_LUA_TAG_LUA &&
+           read_word(slot, &function) && read_word(function, &function);
+}
+
+/* The coroutine that the function of SITE has resumed or is closing: coroutine.wrap has it as an
+   upvalue, others as an argument.  None but one that runs now is in Lua code. */
+static lua_State *entered_by(const ss_lua_call_site *site)
+{
+    lua_State *parent = site->L, *found;
+
+    if (site->hook || ss_lua_innermost(parent) != site->ci)
+        return NULL;
+    found = lua_tothread(parent, lua_upvalueindex(1));
+    for (int i = 1; !found && i <= lua_gettop(parent); i++)
+        found = lua_tothread(parent, i);
+    return found && found != parent && runs_lua(found) ? found : NULL;
+}
+
+static bool lies_in(const ss_lua_collection *c, const loop *in, lua_State *L)
+{
+    const stacksplice_walk *walk = c->walk;
+    uintptr_t at = walk->frames[in->first].sp, end = walk->stack_high;
+
+    if (in->end + 1 < walk->frame_count)
+        end = walk->frames[in->end + 1].sp;
+    if (at < walk->stack_low || end > walk->stack_high)
+        return false;
+    while (at + sizeof at <= end) {
+        uintptr_t words[64];
+        size_t count = (end - at) / sizeof at;
+
+        count = count < 64 ? count : 64;
+        if (!read_words(at, words, count))
+            return false;
+        for (size_t i = 0; i < count; i++)
+            if (words[i] == (uintptr_t)L)
+                return true;
+        at += count * sizeof at;
+    }
+    return false;
+}
+
+static bool has_site(const ss_lua_collection *c, lua_State *L)
+{
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (c->sites[i].L == L)
+            return true;
+    return false;
+}
+
+/* The only state, without a site, whose address lies in the frames. */
+static lua_State *state_in(const ss_lua_collection *c, const loop *in)
+{
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+    lua_State *found = NULL;
+
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
+        if (!atomic_load(&state->registry) || has_site(c, state->main) ||
+            !lies_in(c, in, state->main))
+            continue;
+        if (found)
+            return NULL;
+        found = state->main;
+    }
+    return found && runs_lua(found) ? found : NULL;
+}
+
+/* Push what Lua's own loop runs inside of all sites, if it can be known. */
+static bool push_running(ss_lua_collection *c)
+{
+    ss_lua_call_site *site = &c->running; /* which the rest of the run may need later */
+    loop in;
+
+    if (c->capturing || !find_loop(c, &in) || calls_unknown(c, &in))
+        return true;
+    stacksplice_walk_refuse(c->walk); /* it depends on more than is reported */
+    *site = (ss_lua_call_site){.first = true};
+    if (c->site_count)
+        site->L = entered_by(&c->sites[0]);
+    else if (!in.resumed)
+        site->L = state_in(c, &in);
+    if (!site->L)
+        return !in.resumed || (open_splice(c, in.first, in.end - in.first) &&
+                               ss_lua_push(c, ss_lua_gap("frames of a coroutine missing: "
+                                                         "not known which one runs here")));
+    site->frame = in.first;
+    site->interpreter = ss_lua_interpreter_of(c, site->L);
+    ss_lua_log_coroutine(c, site->L);
+    return open_splice(c, in.first, in.end - in.first) &&
+           push_run_here(c, site, in.first, ss_lua_innermost(site->L), STACKSPLICE_TRUST_INFERRED,
+                         0);
+}
+
+/* ---- Places -----------------------------------------------------------------------------------*/
+
+/* Where the activations of each coroutine belong among the native frames. */
+
+enum {
+    NAMED_FUNCTIONS = 1024,
+    NAMELESS_SIGHTS = 1000, /* how often a nameless function is seen before it is looked up again */
+    ROOM_FOR_NAMES = 6
+};
+
+/* ---- Names of C functions --------------------------------------------------------------------*/
+
+/*
+ * Whether to look up the name of FUNCTION now: not if it has one already, and not each time if it
+ * has none.  Threads may take each other's entries: that costs only time.
+ */
+static bool wants_name(uintptr_t function)
+{
+    static struct {
+        _Atomic(uintptr_t) function;
+        _Atomic(uint32_t) sights; /* until the next lookup; UINT32_MAX: never */
+    } named[NAMED_FUNCTIONS];
+    size_t at = (function >> 4) % NAMED_FUNCTIONS;
+    uint32_t sights = atomic_load_explicit(&named[at].sights, memory_order_relaxed);
+
+    if (atomic_load_explicit(&named[at].function, memory_order_relaxed) == function && sights > 0) {
+        atomic_store_explicit(&named[at].sights, sights - 1, memory_order_relaxed);
+        return false;
+    }
+    atomic_store_explicit(&named[at].function, function, memory_order_relaxed);
+    atomic_store_explicit(&named[at].sights, NAMELESS_SIGHTS, memory_order_relaxed);
+    return true;
+}
+
+/* Give the core the scripts' name of a C function whose own frame is on the stack. */
+static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    uintptr_t function = ss_lua_c_function_of(site->ci);
+    const char *name;
+
+    if (!function || c->walk->frames[site->frame - 1].function != function ||
+        !site->interpreter->rest || !wants_name(function))
+        return;
+    name = ss_lua_c_function_name(site->interpreter, site->L, site->ci);
+    if (name)
+        (void)stacksplice_name_function(function, "lua", name);
+}
+
+/* ---- Suspended coroutines -------------------------------------------------------------------- */
+
+/*
+ * Whether Lua runs inside of the C function that the innermost site called, as it does when an
+ * allocator captures.  In a file that contains Lua, functions of others may lie among those of Lua.
+ * If the called function does, that others are near says nothing.
+ */
+static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+    bool among = site->frame > 0 && ss_lua_mark_of(c, site->frame - 1) == SS_LUA_MARK_NEAR &&
+                 frames[site->frame - 1].function == ss_lua_c_function_of(site->ci);
+
+    for (uint32_t i = 0; i < site->frame; i++) {
+        uint8_t mark = ss_lua_mark_of(c, i);
+
+        if (mark && !(among && mark == SS_LUA_MARK_NEAR))
+            return true;
+        if (mark && ss_lua_is_callback(c->layout, frames[i].ip))
+            return true;
+    }
+    return false;
+}
+
+bool ss_lua_rests(lua_State *L, uintptr_t ci)
+{
+    return ss_lua_innermost(L) == ci && ss_lua_has_room(L, ROOM_FOR_NAMES);
+}
+
+/* Whether the coroutine of a site is suspended in the C function that the site called. */
+static bool rests_at(const ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+
+    return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(site->L, site->ci);
+}
+
+/* Decide what may be done with the innermost coroutine of each state, and log the coroutines. */
+static void open_interpreters(ss_lua_collection *c)
+{
+    uint32_t opened = 0;
+
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        ss_lua_interpreter *interpreter = c->sites[i].interpreter;
+
+        if (c->sites[i].first)
+            ss_lua_log_coroutine(c, c->sites[i].L);
+        if (interpreter != &c->interpreters[opened] || opened == c->interpreter_count)
+            continue; /* interpreters were met in the order of sites */
+        opened++;
+        if (!interpreter->rest && rests_at(c, i))
+            interpreter->rest = c->sites[i].L;
+        interpreter->cached = interpreter->rest && interpreter->record;
+        if (interpreter->cached)
+            ss_lua_cache_begin(interpreter->rest, interpreter->record);
+    }
+}
+
+/* ---- Activations inside of the innermost site ------------------------------------------------*/
+
+/*
+ * The coroutine runs something without a site: Lua code that allocates while the allocator
+ * captures, or a call site that calibration never met.  A frame whose function is the activation's
+ * shows where it belongs.  Otherwise a gap says that the place is unknown.
+ */
+static bool push_unsited(ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+    uint32_t inner = index ? site[-1].frame + site[-1].hidden : 0;
+    uint32_t at = site->frame ? site->frame - 1 : 0;
+    uintptr_t ci = ss_lua_innermost(site->L), function;
+
+    if (ci == 0 || ci == site->ci)
+        return true;
+    function = ss_lua_c_function_of(ci);
+    for (uint32_t i = inner; function && i < at; i++)
+        if (c->walk->frames[i].function == function)
+            return open_splice(c, i + 1, 0) &&
+                   push_run(c, site, ss_lua_outer(ci), STACKSPLICE_TRUST_INFERRED, site->ci);
+    /* Lua code that is in no call to C runs in a frame between these two. */
+    return open_splice(c, at < inner ? inner : at, 0) &&
+           (!function || ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))) &&
+           push_run(c, site, ci, STACKSPLICE_TRUST_INFERRED, site->ci);
+}
+
+/* ---- Collecting ------------------------------------------------------------------------------*/
+
+/*
+ * Whether the innermost C activation has lost its frame: its function ended in a tail call of ours
+ * (`return stacksplice_lua_raise(L, hr);`), and our frames are not shown.  The activation of a
+ * module function is ours too.
+ */
+static bool lost_its_frame(const ss_lua_call_site *site)
+{
+    uintptr_t function;
+
+    if (site->frame > 0 || site->hook)
+        return false;
+    function = ss_lua_c_function_of(site->ci);
+    return function && !ss_lua_is_own_function(function);
+}
+
+static bool splice_site(ss_lua_collection *c, uint32_t index)
+{
+    const ss_lua_call_site *site = &c->sites[index];
+
+    if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
+        return false;
+    if (c->sites[site->first ? index : site->latest].closed) {
+        stacksplice_walk_refuse(c->walk);
+        return open_splice(c, site->frame, site->hidden) &&
+               ss_lua_push(c, ss_lua_gap("Lua had already closed these frames"));
+    }
+    if (!site->hook && site->frame > 0) {
+        name_c_function(c, site);
+        if (c->log)
+            ss_lua_log_activation(c->log, c->walk->frames[site->frame - 1].ip, site->L, site->ci);
+    }
+    if (!open_splice(c, site->frame, site->hidden))
+        return false;
+    if (lost_its_frame(site) && !push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
+        return false;
+    return push_run_here(c, site, site->frame, site->hook ? site->ci : ss_lua_outer(site->ci),
+                         STACKSPLICE_TRUST_EXACT, site->stop);
+}
+
+/* Whether FRAME is that of the C library's abort, or code that called it and that the compiler has
+   moved out of a function of Lua. */
+static bool is_abort(const ss_lua_collection *c, uint32_t frame)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+
+    return frames[frame].function == (uintptr_t)abort ||
+           (frame && frames[frame - 1].function == (uintptr_t)abort);
+}
+
+/* Whether this is none of the calls that a site stands for: Lua calls its panic function, or
+   abort, when no activation has caught an error. */
+static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
+{
+    return missed->may_be_none || is_abort(c, missed->frame - 1) ||
+           (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
+}
+
+/* Push the missed sites inside of frame END that were not pushed yet. */
+static bool push_missed_until(ss_lua_collection *c, uint32_t end)
+{
+    for (; c->missed_pushed < c->missed_count; c->missed_pushed++) {
+        const ss_lua_missed *missed = &c->missed[c->missed_pushed];
+
+        if (missed->frame >= end)
+            return true;
+        if (!missed->ci && is_no_call(c, missed))
+            continue;
+        if (!open_splice(c, missed->frame, missed->ci ? missed->hidden : 0))
+            return false;
+        if (!missed->ci) {
+            if (!ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C")))
+                return false;
+            continue;
+        }
+        if (!push_run_here(c, missed->site, missed->frame, ss_lua_outer(missed->ci),
+                           STACKSPLICE_TRUST_INFERRED, missed->stop))
+            return false;
+    }
+    return true;
+}
+
+/* The same, with what lies where the walk has lost frames. */
+static bool push_missed(ss_lua_collection *c, uint32_t end)
+{
+    while (c->rest.ci && c->rest.frame <= end)
+        if (!push_missed_until(c, c->rest.frame) || !push_rest(c))
+            return false;
+    return push_missed_until(c, end);
+}
+
+/* The state in which a function of ours captures on the stack of WALK, or NULL. */
+static const ss_lua_state *state_capturing(const stacksplice_walk *walk)
+{
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
+        uintptr_t above = atomic_load(&state->capturing_above);
+
+        if (above >= walk->stack_low && above < walk->stack_high)
+            return state;
+    }
+    return NULL;
+}
+
+/* Without native frames we know only the coroutine in which a function of ours captures. */
+static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
+{
+    lua_State *L = state->capturing;
+    ss_lua_call_site site = {.L = L, .first = true, .interpreter = ss_lua_interpreter_of(c, L)};
+    uintptr_t ci = ss_lua_innermost(L);
+
+    c->log = ss_lua_cache_of(state)->log;
+    ss_lua_log_coroutine(c, L);
+    if (ci && ss_lua_is_own_function(ss_lua_c_function_of(ci)))
+        ci = ss_lua_outer(ci);
+    (void)(open_splice(c, 0, 0) &&
+           ss_lua_push(c, ss_lua_gap("without native frames, only the running "
+                                     "coroutine's frames known")) &&
+           push_run(c, &site, ci, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
+}
+
+/* Splice what belongs to the found sites. */
+void ss_lua_splice_all(ss_lua_collection *c)
+{
+    const ss_lua_state *state;
+
+    if (!c->walk->frame_count && (state = state_capturing(c->walk)))
+        push_capturing(c, state);
+    if (c->missed_count > 0)
+        ss_lua_missed_place(c);
+    if (!push_running(c))
+        return;
+    open_interpreters(c);
+    for (uint32_t i = 0; i < c->site_count; i++)
+        if (!push_missed(c, c->sites[i].frame) || !splice_site(c, i))
+            return;
+    if (!push_missed(c, c->walk->frame_count))
+        return;
+    if (c->too_many && (!open_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
+                        !ss_lua_push(c, ss_lua_gap("too many calls between C and Lua to follow"))))
+        return;
+    (void)ss_lua_flush(c);
 }

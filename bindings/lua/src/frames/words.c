@@ -1,9 +1,9 @@
 /*
- * What Lua's part of a capture depends on, so that the core can repeat it (source.h).  Reads again
+ * What Lua's part of a capture depends on, so that the core can repeat it (stacksplice/source.h).  Reads again
  * what the capture has read; Lua does not run in between.  It refuses whatever is not plain: runs
  * of Lua functions with known keys, between call sites.
  */
-#include "frames/splice.h"
+#include "frames/collection.h"
 
 static void report(const ss_lua_collection *c, uintptr_t address)
 {

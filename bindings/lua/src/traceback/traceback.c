@@ -6,8 +6,7 @@
 #include "traceback/traceback.h"
 
 #include "frames/frames.h"
-#include "value/gather.h"
-#include "value/redact.h"
+#include "value/value.h"
 
 #include <stacksplice/script.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* The message, type and HRESULT of a value, and the exception made from it. */
-#include "value/locals.h"
-#include "value/safe_text.h"
+/* What is kept of an error value: its message, its type, its HRESULT, local variables; and the exception. */
+#include "shared/value_text.h"
 #include "value/value.h"
 
 #include <lauxlib.h>
@@ -9,6 +8,242 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Safe text --------------------------------------------------------------------------------*/
+
+/* Texts of values that run no code of scripts: no metamethod is called, nothing is allocated in
+   Lua. */
+
+enum { SLOTS = 4 }; /* of Lua's stack for one table */
+
+static void put_value(lua_State *L, int index, ss_value_text *to);
+
+static void put_number(lua_State *L, int index, ss_value_text *to)
+{
+    char text[32];
+
+    if (lua_isinteger(L, index)) {
+        snprintf(text, sizeof text, "%lld", (long long)lua_tointeger(L, index));
+        ss_value_put(to, text);
+    } else {
+        ss_value_lua_float(to, (double)lua_tonumber(L, index));
+    }
+}
+
+static void put_string(lua_State *L, int index, ss_value_text *to)
+{
+    size_t length;
+    const char *text = lua_tolstring(L, index, &length);
+
+    ss_value_quoted(to, &ss_value_of_lua, text, length, length);
+}
+
+/* Write what is in front of the value of the key at INDEX; returns it if it is a string. */
+static const char *put_key(lua_State *L, int index, ss_value_text *to)
+{
+    size_t length = 0;
+    const char *text = lua_type(L, index) == LUA_TSTRING ? lua_tolstring(L, index, &length) : NULL;
+
+    if (text && ss_value_is_lua_name(text, length)) {
+        ss_value_put(to, text);
+    } else {
+        ss_value_put(to, "[");
+        put_value(L, index, to);
+        ss_value_put(to, "]");
+    }
+    ss_value_put(to, " = ");
+    return text;
+}
+
+/* Write the key and the value at the top; false: no more are written. */
+static bool put_item(lua_State *L, ss_value_text *to, lua_Integer *in_sequence)
+{
+    int value = lua_gettop(L), key = value - 1;
+    const char *name = NULL;
+
+    if (!ss_value_item(to))
+        return false;
+    if (lua_isinteger(L, key) && lua_tointeger(L, key) == *in_sequence + 1)
+        ++*in_sequence;
+    else
+        name = put_key(L, key, to);
+    if (!name || !ss_value_secret(to, name, "\""))
+        put_value(L, value, to);
+    return ss_value_fits(to);
+}
+
+static void put_table(lua_State *L, int index, ss_value_text *to)
+{
+    int top = lua_gettop(L);
+    lua_Integer in_sequence = 0;
+
+    ss_value_begin(to, "{");
+    if (lua_checkstack(L, SLOTS)) {
+        lua_pushnil(L);
+        while (lua_next(L, index) && put_item(L, to, &in_sequence))
+            lua_pop(L, 1);
+        lua_settop(L, top);
+    } else {
+        ss_value_leave_out(to);
+    }
+    ss_value_end(to, "}");
+}
+
+static void put_value(lua_State *L, int index, ss_value_text *to)
+{
+    switch (lua_type(L, index)) {
+    case LUA_TNIL:
+        ss_value_put(to, "nil");
+        break;
+    case LUA_TBOOLEAN:
+        ss_value_put(to, lua_toboolean(L, index) ? "true" : "false");
+        break;
+    case LUA_TNUMBER:
+        put_number(L, index, to);
+        break;
+    case LUA_TSTRING:
+        put_string(L, index, to);
+        break;
+    case LUA_TTABLE:
+        put_table(L, index, to);
+        break;
+    default:
+        ss_value_put(to, "<");
+        ss_value_put(to, lua_typename(L, lua_type(L, index)));
+        ss_value_put(to, ">");
+    }
+}
+
+/* Add the text of the value at INDEX to TO. [-0, +0, -] */
+static void safe_text(lua_State *L, int index, ss_value_text *to)
+{
+    put_value(L, lua_absindex(L, index), to);
+}
+
+/* ---- Local variables --------------------------------------------------------------------------*/
+
+/* The local variables of the activations that an error passes, taken while they are alive. */
+
+enum {
+    LOCAL_VARIABLES = 20, /* of an activation */
+    LOCAL_FRAMES = 32,    /* of a stack: the innermost */
+    LOCAL_SEEN = 128      /* activations of a stack: half of them are the innermost */
+};
+
+typedef struct kept_locals {
+    ss_lua_activation_log log; /* for ss_lua_capture */
+    ss_lua_gathered texts;
+    uint32_t count;
+    stacksplice_kept_local all[LOCAL_FRAMES * LOCAL_VARIABLES];
+    ss_lua_seen seen[LOCAL_SEEN]; /* of the log */
+} kept_locals;
+
+enum { SLOTS_FOR_LOCALS = 2 };
+
+/* NULL if the errors of STATE have no variables, or without memory. */
+static kept_locals *locals_new(const ss_lua_state *state)
+{
+    bool wanted = state->shows_locals ||
+                  atomic_load_explicit(&ss_lua_the_shared->shows_locals, memory_order_relaxed);
+    kept_locals *locals = wanted ? malloc(sizeof *locals) : NULL;
+
+    if (!locals)
+        return NULL;
+    locals->count = 0;
+    locals->texts = (ss_lua_gathered){0};
+    locals->log = (ss_lua_activation_log){.seen = locals->seen, .capacity = LOCAL_SEEN};
+    return locals;
+}
+
+static void locals_free(kept_locals *locals)
+{
+    if (locals)
+        ss_lua_gathered_free(&locals->texts);
+    free(locals);
+}
+
+/* The place of NAME among those of this activation, from BEGIN on: a variable hides an earlier one
+   of its name.  NULL: there are too many. */
+static stacksplice_kept_local *place_of(kept_locals *locals, uint32_t begin, const char *name)
+{
+    for (uint32_t i = begin; i < locals->count; i++) {
+        if (!strcmp(locals->all[i].local.name, name))
+            return &locals->all[i];
+    }
+    return locals->count - begin < LOCAL_VARIABLES ? &locals->all[locals->count++] : NULL;
+}
+
+/* Until the texts have their place, a text is its offset. */
+static void add_local(kept_locals *locals, uint32_t begin, uint32_t element, const char *name,
+                      lua_State *L)
+{
+    stacksplice_kept_local *place = place_of(locals, begin, name);
+    ss_value_text text;
+
+    if (!place)
+        return;
+    ss_value_text_init(&text, false);
+    safe_text(L, -1, &text);
+    place->element = element;
+    place->local.name = name;
+    place->local.value = (stacksplice_told_text){(const char *)locals->texts.length, text.length};
+    (void)ss_lua_gather(text.bytes, text.length, &locals->texts);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const stacksplice_kept_local *a = left, *b = right;
+
+    return strcmp(a->local.name, b->local.name);
+}
+
+/* Lua's own values among them have a name in brackets. */
+static void take_frame(kept_locals *locals, uint32_t element, const ss_lua_seen *seen)
+{
+    lua_Debug activation = {.i_ci = seen->ci};
+    uint32_t begin = locals->count;
+    const char *name;
+
+    if (!lua_checkstack(seen->L, SLOTS_FOR_LOCALS))
+        return;
+    for (int n = 1; (name = lua_getlocal(seen->L, &activation, n)) != NULL; n++) {
+        if (*name != '(')
+            add_local(locals, begin, element, name, seen->L);
+        lua_pop(seen->L, 1);
+    }
+    qsort(locals->all + begin, locals->count - begin, sizeof *locals->all, by_name);
+}
+
+/* Add those of the stack of PARTS, which was captured with the log. [-0, +0, -] */
+static void locals_take(kept_locals *locals, stacksplice_exception_parts *parts)
+{
+    uint32_t seen = 0, at = 0, frames = 0, before;
+    uint32_t most = locals->log.capacity / 2;
+    uint32_t inner = locals->log.count < most ? locals->log.count : most;
+
+    for (; seen < inner && frames < LOCAL_FRAMES; seen++) {
+        const ss_lua_seen *one = ss_lua_seen_at(&locals->log, seen);
+        uint32_t found = at;
+
+        while (found < parts->frame_count && parts->frames[found] != one->element)
+            found++;
+        if (found == parts->frame_count)
+            continue;
+        before = locals->count;
+        take_frame(locals, found, one);
+        frames += locals->count > before; /* C functions have no variables */
+        at = found + 1;
+    }
+    if (locals->texts.failed)
+        return; /* an error without them is still an error */
+    for (uint32_t i = 0; i < locals->count; i++) {
+        stacksplice_told_text *value = &locals->all[i].local.value;
+
+        value->text = locals->texts.text + (size_t)value->text;
+    }
+    parts->locals = locals->all;
+    parts->local_count = locals->count;
+}
 
 /* ---- Fields ----------------------------------------------------------------------------------*/
 
@@ -48,7 +283,7 @@ static void add_value(lua_State *L, int index, ss_lua_gathered *out)
         add(out, lua_typename(L, type));
     } else {
         ss_value_text_init(&text, true);
-        ss_lua_safe_text(L, index, &text);
+        safe_text(L, index, &text);
         (void)ss_lua_gather(text.bytes, text.length, out);
     }
 }
@@ -129,7 +364,7 @@ static void sort(named *fields)
 /* Push the fields of the table at INDEX: its values 1, 2, ... first, then the others in the order
    of their names.  A nested table is shown as {...}.  Without fields, say what it is. [-0, +1, m],
    3 slots */
-static void ss_lua_push_fields(lua_State *L, int index)
+static void push_fields(lua_State *L, int index)
 {
     ss_lua_gathered out = {0};
     named fields = {.count = 0};
@@ -188,7 +423,7 @@ static bool push_textless(lua_State *L, int index)
         return false;
     }
     if (type == LUA_TTABLE)
-        ss_lua_push_fields(L, index);
+        push_fields(L, index);
     else
         lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
     return true;
@@ -201,7 +436,7 @@ static void push_unprintable(lua_State *L, int index)
     const char *reason = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
 
     if (lua_type(L, index) == LUA_TTABLE)
-        ss_lua_push_fields(L, index);
+        push_fields(L, index);
     else
         lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
     if (reason)
@@ -343,7 +578,7 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
 {
     uint32_t limit = stacksplice_max_frames();
     uintptr_t near[NEAR_FRAMES], *far = NULL;
-    ss_lua_locals *locals = ss_lua_locals_new(state);
+    kept_locals *locals = locals_new(state);
     stacksplice_exception *x;
 
     if (limit > NEAR_FRAMES || origin->dead)
@@ -354,9 +589,9 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near,
                                     locals ? &locals->log : NULL);
     if (locals)
-        ss_lua_locals_take(locals, parts);
+        locals_take(locals, parts);
     x = stacksplice_exception_new(ss_lua_owner(state), parts);
-    ss_lua_locals_free(locals);
+    locals_free(locals);
     free(far);
     if (!x)
         luaL_error(L, "not enough memory");

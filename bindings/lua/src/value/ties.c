@@ -192,3 +192,58 @@ bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x)
     lua_remove(L, -2);
     return true;
 }
+
+/* ---- Guests -----------------------------------------------------------------------------------*/
+
+/*
+ * Guests: userdata of another bridge, by their metatable.  Their metamethods run its code,
+ * which may keep an error of its own meanwhile, so we read nothing of them.
+ */
+
+/* In the registry: the metatable, as a light userdata. */
+static const char guest_key;
+
+void ss_lua_set_guests(lua_State *L, const void *metatable)
+{
+    if (metatable)
+        lua_pushlightuserdata(L, (void *)metatable);
+    else
+        lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &guest_key);
+}
+
+bool ss_lua_is_guest(lua_State *L, int index)
+{
+    bool guest;
+
+    if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index))
+        return false;
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &guest_key);
+    guest = lua_touserdata(L, -1) == lua_topointer(L, -2);
+    lua_pop(L, 2);
+    return guest;
+}
+
+/* ---- Errors of the core -----------------------------------------------------------------------*/
+
+/* Reading an error of the core; nothing here can raise. */
+
+IUnknown *ss_lua_error_exception(IUnknown *error)
+{
+    ILanguageExceptionErrorInfo2 *info = ss_lua_query(error, &IID_ILanguageExceptionErrorInfo2);
+    IUnknown *exception = NULL;
+
+    if (!info)
+        return NULL;
+    (void)info->lpVtbl->GetLanguageException(info, &exception);
+    ss_lua_release(info);
+    return exception;
+}
+
+HRESULT ss_lua_error_hresult(IUnknown *error)
+{
+    HRESULT hr = E_FAIL;
+
+    (void)stacksplice_error_hresult(error, &hr);
+    return hr;
+}

@@ -3,7 +3,9 @@
 #define SS_LUA_VALUE_H
 
 #include "frames/frames.h"
-#include "life/hold.h"
+#include "life/life.h"
+
+#include <stacksplice/redact.h>
 
 /* How to take the stack of a new exception. */
 typedef struct ss_lua_origin {
@@ -78,7 +80,7 @@ void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptError
    same stack. [-0, +0, m] */
 void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index);
 
-/* ---- Errors of values (leave.c, cause.c) -----------------------------------------*/
+/* ---- Errors of values (leave.c) ---------------------------------------------------------------*/
 
 /*
  * Put the error of the value at INDEX, originated if it never was, into the thread's slot; returns
@@ -104,11 +106,6 @@ stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index
    runs then may change the state's last ones. [-1, +1, m] */
 void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder,
                             stacksplice_ties *ties);
-
-/* Look up the cause of the value at INDEX, which has ties, the cause of that cause and so on; make
-   errors of them and tie each to the next.  Does nothing the second time.  Call it before any code
-   outside gets the exception.  EFFECT says how to take the value's own stack. [-0, +0, m] */
-void ss_lua_find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect);
 
 /* Set the error object at CAUSE as the cause of the value at INDEX, with TIES and without a cause
    so far. [-0, +0, m] */
@@ -152,5 +149,42 @@ IUnknown *ss_lua_error_exception(IUnknown *error);
 
 /* The HRESULT of ERROR. */
 HRESULT ss_lua_error_hresult(IUnknown *error);
+
+/* Push a report. [-0, +1, m] */
+void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
+                        bool all_frames);
+
+/* ---- Text in C memory: Lua must not raise through the core, which delivers it piece by piece --*/
+
+/* All zero: none yet. */
+typedef struct ss_lua_gathered {
+    char *text;
+    size_t length, capacity;
+    bool failed; /* memory ran out; stays */
+} ss_lua_gathered;
+
+/* Add TEXT to DATA, an ss_lua_gathered; nonzero without memory, now and in all later calls. */
+int ss_lua_gather(const char *text, size_t length, void *data);
+
+/* Push the text as a string and free it, even if something raises: "not enough memory" if it is
+   incomplete. [-0, +1, m] */
+void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out);
+
+/* Free the text. */
+void ss_lua_gathered_free(ss_lua_gathered *out);
+
+/* Make room for LENGTH more bytes; NULL without memory, else where they go. */
+char *ss_lua_gather_room(ss_lua_gathered *out, size_t length);
+
+/* Replace the string at the top by what reports show of it. [-1, +1, m] */
+void ss_lua_redact_top(lua_State *L);
+
+/* A stacksplice_redact_callback, which calls the hook that set_hook has set. */
+int ss_lua_redact_hook(const char *text, size_t length, stacksplice_text_kind kind,
+                       stacksplice_write_callback write, void *write_data, void *data);
+
+/* Make the value at the top, a function or nil, the hook of all scripts of this state.
+   [-1, +0, m] */
+void ss_lua_set_redact_hook(lua_State *L);
 
 #endif

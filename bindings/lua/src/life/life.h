@@ -1,11 +1,94 @@
 /*
- * The record of one Lua state: a main thread and all its coroutines.  Marks in brackets are those
- * of the Lua manual.
+ * The record of one Lua state (a main thread and all its coroutines), and what objects of Lua keep
+ * of ours.  Marks in brackets are those of the Lua manual.
  */
-#ifndef SS_LUA_STATE_H
-#define SS_LUA_STATE_H
+#ifndef SS_LUA_LIFE_H
+#define SS_LUA_LIFE_H
 
-#include "life/shared.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lua.h>
+#include <lauxlib.h>
+
+#include <stacksplice/lua.h>
+#include <stacksplice/script.h>
+
+#include "life/compat.h"
+
+/* Separates a function of ours, which must not be inlined, from its callers (frames.h). */
+#define SS_LUA_HERE() __builtin_frame_address(0)
+#define SS_LUA_NOINLINE __attribute__((noinline))
+
+/*
+ * Marks each lua_CFunction that scripts or hosts know: stacks do not show its activations.  The
+ * linker puts all of a copy into one section.
+ */
+#define SS_LUA_OWN __attribute__((noinline, section("ss_lua_own")))
+
+/* ---- What all copies share -------------------------------------------------------------------*/
+
+/*
+ * All copies of the binding that call one copy of Lua share this.  A program may have the static
+ * library, the module, and C modules that contain the static library.  They share the data of the
+ * copy whose frame source is registered.
+ */
+
+typedef struct ss_lua_state ss_lua_state;
+
+/* The code of a copy's own functions, from START up to END. */
+typedef struct ss_lua_code {
+    const char *start, *end;
+} ss_lua_code;
+
+enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
+typedef struct ss_lua_shared {
+    uint32_t size;
+    _Atomic(ss_lua_state *) states;
+    pthread_mutex_t lock;                            /* for writers to the list */
+    atomic_uint interrupted_states;                  /* that a successful call checks */
+    _Atomic(const ss_lua_code *) own[SS_LUA_COPIES]; /* each copy's */
+    /* Coroutines by address whose state is open and has nothing to do: calls need to check no
+       more. */
+    _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
+    atomic_bool shows_locals; /* errors of all states keep local variables */
+} ss_lua_shared;
+
+/* Hidden, so that code reads it without the table of global offsets. */
+extern __attribute__((visibility("hidden"))) ss_lua_shared *ss_lua_the_shared;
+
+/* Whether FUNCTION is an own function, of any copy. */
+bool ss_lua_is_own_function(uintptr_t function);
+
+/* The place in the table of known coroutines that L has. */
+static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
+{
+    return &ss_lua_the_shared->known[((uintptr_t)L >> 4) % SS_LUA_KNOWN_THREADS];
+}
+
+/* ---- The frame source ------------------------------------------------------------------------*/
+
+/* What the frame source of this copy provides; static. */
+typedef struct ss_lua_frame_source {
+    void (*collect)(stacksplice_walk *walk, void *data);
+    uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
+    void (*prepare)(void); /* learn what captures need: the first may be in a signal handler */
+    size_t cache_size;     /* of its cache for each state, zeroed at first */
+    /* A new GC canary: no function of STATE has died since, or will before it is gone. [-0, +0,
+       m] */
+    void (*planted)(lua_State *L, ss_lua_state *state);
+} ss_lua_frame_source;
+
+/* Set before any state is opened: when this copy is loaded. */
+extern const ss_lua_frame_source *ss_lua_the_source;
+
+/* Register it; idempotent. */
+void ss_lua_source_register(void);
+
+/* ---- The record ------------------------------------------------------------------------------*/
 
 typedef struct ss_lua_hold ss_lua_hold;
 
@@ -61,9 +144,9 @@ struct ss_lua_state {
     ss_lua_closing closing;
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
-    bool wants_tending;               /* a collection has passed: gc_canary.c */
-    void *deadlines;                  /* calls that have one, the innermost first: api/deadline.h */
-    ss_lua_hold *holds;               /* of the state's objects: hold.c */
+    bool wants_tending;               /* a collection has passed */
+    void *deadlines;                  /* calls that have one, the innermost first */
+    ss_lua_hold *holds;               /* of the state's objects */
     ss_lua_hold *kept_holds;          /* empty holds: Lua forgot their objects when it closed */
     uint32_t sweeps;
     uint32_t displaced_count;
@@ -105,10 +188,7 @@ static inline bool ss_lua_state_is_tended(const ss_lua_state *state)
     return !state->wants_tending && !stacksplice_owner_waits(ss_lua_owner(state));
 }
 
-/* ---- GC canaries (gc_canary.c) ---------------------------------------------------------------*/
-
-/* Push a weak table for GC canaries. */
-void ss_lua_push_new_gc_canaries(lua_State *L);
+/* ---- GC canaries -----------------------------------------------------------------------------*/
 
 /* Push the metatable of that table, which keeps what stands at its index 1 for all copies; pushes
    nothing and returns false in a state that this copy did not open. [-0, +(0|1), -], 2 slots */
@@ -122,7 +202,7 @@ bool ss_lua_gc_canary_lives(lua_State *L, ss_lua_state *state);
    m], 4 slots */
 void ss_lua_plant_gc_canary(lua_State *L, ss_lua_state *state);
 
-/* ---- Tables (tables.c) -----------------------------------------------------------------------*/
+/* ---- Tables ----------------------------------------------------------------------------------*/
 
 /*
  * Tables of the state: exception -> value; value -> its hold, weak keys; error -> its error object,
@@ -144,18 +224,8 @@ void ss_lua_push_table(lua_State *L, int which);
 /* Replace one by what is at the top. [-1, +0, -] */
 void ss_lua_set_table(lua_State *L, int which);
 
-/* Push an empty table with that mode. [-0, +1, m] */
-void ss_lua_push_weak_table(lua_State *L, const char *mode);
-
-/* Use the user values of the object at the top, which stands for the state, as its tables.  The
-   state is then open for this copy.  Pops it. [-1, +0, m] */
-void ss_lua_keep_tables(lua_State *L);
-
 /* Push that object, the first upvalue of the module's functions. [-0, +1, -] */
 void ss_lua_push_holder_of_state(lua_State *L);
-
-/* Push the metatable NAME; makes it from FUNCTIONS if it is new. [-0, +1, m] */
-void ss_lua_push_metatable(lua_State *L, const char *name, const luaL_Reg *functions);
 
 /* The block of the userdata at INDEX, or NULL if FINALIZER is not the finalizer of its metatable: by
    the library debug a script gets hold of our functions and upvalues, and exchanges their values.
@@ -166,5 +236,48 @@ void *ss_lua_check_own(lua_State *L, lua_CFunction finalizer);
 
 /* package.loaded as our copy of the binding found it, or nil. [-0, +1, -] */
 void ss_lua_push_loaded(lua_State *L);
+
+/* ---- Holds -----------------------------------------------------------------------------------*/
+
+struct ss_lua_hold {
+    ss_lua_hold *next, **link; /* LINK: the pointer to it; NULL once its state closed */
+    uint32_t sweep;            /* the last one that found its object */
+    stacksplice_ties ties;     /* of a value or an error object */
+    IUnknown *outside;         /* of a holder: a COM reference */
+    bool cause_asked;          /* of a value: its cause was already looked up */
+};
+
+/* The hold that contains TIES; not for the ties of the state's last value. */
+static inline ss_lua_hold *ss_lua_hold_of(stacksplice_ties *ties)
+{
+    return (ss_lua_hold *)(void *)((char *)ties - offsetof(ss_lua_hold, ties));
+}
+
+typedef struct ss_lua_hold_kind {
+    const char *name; /* of the metatable */
+    const luaL_Reg *functions;
+    int user_values;
+} ss_lua_hold_kind;
+
+/* Push an object, a pointer to its hold, which is empty.  Its finalizer is ss_lua_collect_hold.
+   [-0, +1, m], 4 slots */
+ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_hold_kind *kind);
+
+/* Release what the object's hold has, and the hold; does nothing the second time. */
+int ss_lua_collect_hold(lua_State *L);
+
+/* Forget the state's last value without identity. [-0, +0, -] */
+void ss_lua_forget_last(ss_lua_state *state);
+
+/* Push an object that owns the COM reference put into its hold, even if something raises. [-0, +1,
+   m] */
+IUnknown **ss_lua_push_holder(lua_State *L);
+
+/* The same with the holder that was dropped last; pushes nothing and returns NULL if it is in use.
+   [-0, +(0|1), -], 2 slots */
+IUnknown **ss_lua_push_spare_holder(lua_State *L);
+
+/* Release what the holder at INDEX has and remove it from the stack. [-1, +0, -], 1 slot */
+void ss_lua_drop_holder(lua_State *L, int index);
 
 #endif

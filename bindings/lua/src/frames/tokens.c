@@ -1,0 +1,400 @@
+/* Activations as tokens, and what is known of them by their addresses. */
+#include "calibrate/call_info.h"
+#include "frames/collection.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Weak references --------------------------------------------------------------------------*/
+
+enum { SLOTS_FOR_A_WEAK_REF = 4 };
+
+/* The place of the table in the metatable of the GC canaries, which all copies of the binding
+   find. */
+enum { WEAK_REFS = 1 };
+
+/* Push the table; pushes nothing and returns false without one. [-0, +(0|1), -], 2 slots */
+static bool push_weak_refs(lua_State *L)
+{
+    if (!ss_lua_push_gc_canaries_metatable(L))
+        return false;
+    if (lua_rawgeti(L, -1, WEAK_REFS) == LUA_TTABLE) {
+        lua_remove(L, -2);
+        return true;
+    }
+    lua_pop(L, 2);
+    return false;
+}
+
+/* All places exist from the start, so that filling one allocates nothing. */
+static void make_weak_refs(lua_State *L, int places)
+{
+    if (push_weak_refs(L)) {
+        lua_pop(L, 1);
+        return;
+    }
+    if (!ss_lua_push_gc_canaries_metatable(L))
+        return;
+    lua_createtable(L, places, 0);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_rawseti(L, -2, WEAK_REFS);
+    lua_pop(L, 1);
+}
+
+bool ss_lua_has_room(lua_State *L, int slots)
+{
+    lua_Debug innermost;
+    uintptr_t ci, room;
+
+    if (!lua_getstack(L, 0, &innermost))
+        return false;
+    ci = (uintptr_t)innermost.i_ci;
+    room = (ss_lua_word(ci + SSI_LUA_CALL_TOP) - ss_lua_slot_of(ci)) / SSI_LUA_VALUE;
+    return room >= (uintptr_t)lua_gettop(L) + 1 + (uintptr_t)slots;
+}
+
+/* Put the function of CI, an activation of L, into PLACE.  Returns false without a table or without
+   known room in L, which is suspended in C. [-0, +0, -] */
+static bool put_weak_ref(lua_State *L, uintptr_t ci, int place)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+
+    if (!ss_lua_has_room(L, SLOTS_FOR_A_WEAK_REF) || !push_weak_refs(L))
+        return false;
+    lua_getinfo(L, "f", &activation);
+    lua_rawseti(L, -2, place + 1);
+    lua_pop(L, 1);
+    return true;
+}
+
+/* Whether the COUNT weak references from PLACE on live. [-0, +0, -], 3 slots */
+static bool weak_refs_live(lua_State *L, int place, int count)
+{
+    int living = 0;
+
+    if (!push_weak_refs(L))
+        return false;
+    for (; living < count; living++) {
+        bool lives = lua_rawgeti(L, -1, place + living + 1) == LUA_TFUNCTION;
+
+        lua_pop(L, 1);
+        if (!lives)
+            break;
+    }
+    lua_pop(L, 1);
+    return living == count;
+}
+
+/* ---- The cache --------------------------------------------------------------------------------*/
+
+/* Invalidate all that was kept. */
+static void begin_epoch(ss_lua_cache *cache)
+{
+    cache->epoch++;
+    if (cache->epoch)
+        return;
+    cache->epoch = 1; /* 0 is the epoch of empty entries */
+    memset(cache->sets, 0, sizeof cache->sets);
+    memset(cache->names, 0, sizeof cache->names);
+}
+
+void ss_lua_cache_begin(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_cache *cache = ss_lua_cache_of(state);
+    uint32_t epoch = stacksplice_token_epoch();
+
+    if (!ss_lua_gc_canary_lives(L, state) || cache->token_epoch != epoch)
+        begin_epoch(cache);
+    cache->token_epoch = epoch;
+}
+
+/* The table of weak references is made once a capture has shown that the state needs it. */
+void ss_lua_cache_planted(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_cache *cache = ss_lua_cache_of(state);
+
+    begin_epoch(cache);
+    if (cache->captured)
+        make_weak_refs(L, SS_LUA_WEAK_REFS);
+}
+
+/* ---- Loaded name -----------------------------------------------------------------------------*/
+
+/* The name of a function in the tables of package.loaded: raw access, no allocation, no raise. */
+
+enum { NAME_LIMIT = 20000 /* entries that a search looks at */ };
+
+/* Keep the better name: the one found first, or before the other in the alphabet, so that every run
+   gives the same one.  A name that is too long is rejected: cut, it could be that of another
+   function. */
+static void offer_name(char name[SS_LUA_NAME_SIZE], const char *module, const char *field,
+                       bool *found)
+{
+    bool dotted = module && strcmp(module, LUA_GNAME) != 0;
+    char offered[SS_LUA_NAME_SIZE];
+    int length =
+        snprintf(offered, sizeof offered, "%s%s%s", dotted ? module : "", dotted ? "." : "", field);
+
+    if (length < 0 || (size_t)length >= sizeof offered || (*found && strcmp(offered, name) >= 0))
+        return;
+    memcpy(name, offered, (size_t)length + 1);
+    *found = true;
+}
+
+/* A loaded module's table is at the top, its name below.  [-0, +0, -] */
+static void search_module(lua_State *L, const void *value, char *name, bool *found, int *budget)
+{
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        bool match = lua_type(L, -2) == LUA_TSTRING && lua_topointer(L, -1) == value;
+
+        if (match)
+            offer_name(name, lua_tostring(L, -4), lua_tostring(L, -2), found);
+        lua_pop(L, 1);
+        if (--*budget <= 0) {
+            lua_pop(L, 1);
+            return;
+        }
+    }
+}
+
+bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_SIZE])
+{
+    bool found = false;
+    int budget = NAME_LIMIT;
+
+    ss_lua_push_loaded(L);
+    if (!lua_istable(L, -1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        if (lua_type(L, -2) == LUA_TSTRING) {
+            if (lua_topointer(L, -1) == value)
+                offer_name(name, NULL, lua_tostring(L, -2), &found);
+            else if (lua_istable(L, -1))
+                search_module(L, value, name, &found, &budget);
+        }
+        lua_pop(L, 1);
+        if (--budget <= 0) {
+            lua_pop(L, 1);
+            break;
+        }
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* ---- Known name ------------------------------------------------------------------------------*/
+
+/* The name that package.loaded has for the function of ACTIVATION, or NULL. */
+static const char *loaded_name(ss_lua_interpreter *interpreter, const lua_Debug *activation)
+{
+    const void *function = (const void *)ss_lua_function_of((uintptr_t)activation->i_ci);
+    ss_lua_cache *cache = interpreter->cache;
+    ss_lua_known_name *known;
+
+    if (!interpreter->record || !interpreter->rest)
+        return NULL;
+    known = &cache->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
+    if (!interpreter->cached || known->function != function || known->epoch != cache->epoch ||
+        !known->uses_left) {
+        *known = (ss_lua_known_name){.function = function,
+                                     .epoch = interpreter->cached ? cache->epoch : 0,
+                                     .uses_left = SS_LUA_NAME_USES};
+        (void)ss_lua_global_name(interpreter->rest, function, known->name);
+    }
+    known->uses_left--;
+    return known->name[0] ? known->name : NULL;
+}
+
+/* The name of a local variable or an iterator says nothing about the function elsewhere. */
+static bool is_lasting(const char *namewhat)
+{
+    return strcmp(namewhat, "global") == 0 || strcmp(namewhat, "method") == 0 ||
+           strcmp(namewhat, "field") == 0;
+}
+
+const char *ss_lua_c_function_name(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *name;
+
+    lua_getinfo(L, "Sn", &activation);
+    name = loaded_name(interpreter, &activation);
+    return name || !is_lasting(activation.namewhat) ? name : ss_lua_called_name(&activation);
+}
+
+/* A name found while no function died is right until package.loaded changes. */
+enum { NAME_USES = 5000 };
+
+uintptr_t ss_lua_gap(const char *reason)
+{
+    return stacksplice_gap("lua", reason, 0);
+}
+
+/* ---- Tokens by asking Lua --------------------------------------------------------------------*/
+
+/* Sets *LASTING to whether the token is that of INFO, not one that reports that memory ran out. */
+static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
+{
+    uintptr_t token = 0;
+
+    *lasting = stacksplice_intern(info, &token) == S_OK;
+    return token;
+}
+
+static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *calls,
+                          const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
+{
+    char text[LUA_IDSIZE + 40];
+    stacksplice_token_info info = {.size = sizeof info,
+                                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                                   .trust = trust,
+                                   .language = "lua",
+                                   .calls = calls};
+
+    if (record && record->name[0])
+        info.interpreter = record->name;
+    info.function = ss_lua_called_name(activation);
+    if (!info.function) {
+        info.function = loaded;
+    } else if (!strcmp(activation->namewhat, "metamethod")) { /* "index" alone says nothing */
+        (void)snprintf(text, sizeof text, "metamethod '%s'", activation->name);
+        info.function = text;
+    }
+    if (*activation->what == 'C') {
+        info.file = "[C]";
+        info.reason = "has no native frame";
+        if (!info.function)
+            info.function = "?";
+        return intern(&info, lasting);
+    }
+    if (!info.function && *activation->what == 'm')
+        info.function = "main chunk";
+    if (!info.function) {
+        (void)snprintf(text, sizeof text, "function <%s:%d>", activation->short_src,
+                       activation->linedefined);
+        info.function = text;
+    }
+    info.chunk = *activation->source != '@';
+    info.file = info.chunk ? activation->short_src : activation->source + 1;
+    info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
+    return intern(&info, lasting);
+}
+
+/* Whether only package.loaded can name the function. */
+static bool needs_loaded_name(const lua_Debug *activation)
+{
+    return !ss_lua_called_name(activation) && *activation->what != 'm';
+}
+
+uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
+                             stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    const char *loaded = NULL;
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation))
+        loaded = loaded_name(interpreter, &activation);
+    return token_of(&activation, loaded, NULL, interpreter->record, trust, &lasting);
+}
+
+uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
+{
+    lua_Debug activation = {.i_ci = ci};
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    return token_of(&activation, NULL, NULL,
+                    ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
+}
+
+/* ---- Tokens by key ---------------------------------------------------------------------------*/
+
+static_assert(SS_LUA_TOKEN_SETS == 1 << 7, "a set is found by seven bits");
+
+/* The places of an entry's weak references. */
+static int place_of_weak_refs(const ss_lua_interpreter *interpreter,
+                              const ss_lua_keyed_token *entry)
+{
+    return 2 * (int)(entry - interpreter->cache->sets[0]);
+}
+
+bool ss_lua_renew(const ss_lua_interpreter *interpreter, ss_lua_keyed_token *entry)
+{
+    int place = place_of_weak_refs(interpreter, entry);
+
+    if (!entry->has_weak_refs || entry->token_epoch != interpreter->cache->token_epoch ||
+        !weak_refs_live(interpreter->rest, place, entry->caller_pc ? 2 : 1))
+        return false;
+    entry->epoch = interpreter->cache->epoch;
+    return true;
+}
+
+/* The slot for a key in its set: its own, one of another epoch, or any. */
+static ss_lua_keyed_token *place_for(const ss_lua_interpreter *interpreter,
+                                     const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
+    uint32_t victim = interpreter->cache->next_victim++ % SS_LUA_TOKEN_WAYS;
+
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (ss_lua_key_matches(&set[i], at, caller))
+            return &set[i];
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (set[i].epoch != interpreter->cache->epoch)
+            return &set[i];
+    return &set[victim];
+}
+
+/* Keep KEY, in this epoch or as long as its weak references live. */
+static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_lua_activation *at,
+                 const ss_lua_activation *caller, ss_lua_keyed_token key)
+{
+    ss_lua_keyed_token *entry = place_for(interpreter, at, caller);
+    int place = place_of_weak_refs(interpreter, entry);
+
+    key.has_weak_refs =
+        put_weak_ref(L, at->ci, place) && (!caller->pc || put_weak_ref(L, caller->ci, place + 1));
+    key.epoch = interpreter->cache->epoch;
+    key.token_epoch = interpreter->cache->token_epoch;
+    key.number = ++interpreter->cache->last_number;
+    *entry = key;
+}
+
+uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
+                           const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
+    lua_Debug callee = {.i_ci = (struct CallInfo *)at->callee, .namewhat = ""};
+    ss_lua_keyed_token key = {.pc = at->pc,
+                              .caller_pc = caller->pc,
+                              .status = at->status,
+                              .caller_status = caller->status,
+                              .uses_left = UINT32_MAX};
+    const char *loaded = NULL;
+    bool lasting;
+
+    lua_getinfo(L, "Sln", &activation);
+    if (needs_loaded_name(&activation)) {
+        loaded = loaded_name(interpreter, &activation);
+        key.closure = loaded ? at->closure : 0;
+        key.uses_left = NAME_USES;
+    }
+    if (at->callee)
+        lua_getinfo(L, "n", &callee);
+    key.token = token_of(&activation, loaded, ss_lua_called_name(&callee), interpreter->record,
+                         STACKSPLICE_TRUST_EXACT, &lasting);
+    /* A function in C has no code that distinguishes its calls. */
+    if (interpreter->cached && at->pc && lasting)
+        keep(interpreter, L, at, caller, key);
+    return key.token;
+}
