@@ -191,7 +191,7 @@ def conformance_violation(name):
 
 def violation(path, name):
     """Why the file PATH (from the root) may not include NAME, or None."""
-    parts = path.split("/")
+    parts = place_of(path).split("/")
     if parts[:2] == ["core", "src"]:
         return core_violation(parts[2], name)
     if parts[0] == CRASH:
@@ -213,6 +213,11 @@ def violation(path, name):
     if parts[:2] == ["tests", "conformance"]:
         return conformance_violation(name)
     return None
+
+
+def place_of(path):
+    """Where PATH, from the root, counts: what lupa needs of the Python extension is a room of it."""
+    return re.sub(r"^bindings/(?=lupa/[^/]+$)", "bindings/python/src/", path)
 
 
 PACKAGE_ROOT = "bindings/python/stacksplice"
@@ -295,7 +300,7 @@ def users(root):
     """Which .c file below ROOT uses functions of which others."""
     texts, owners = {}, {}
     for path in sources():
-        if path.startswith(root + "/") and path.endswith(".c"):
+        if place_of(path).startswith(root + "/") and path.endswith(".c"):
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
                 texts[path] = COMMENT_OR_TEXT.sub("", source.read())
     own = {path: functions_of(text) for path, text in texts.items()}
@@ -334,18 +339,19 @@ def types_of_others(root, table):
     """(path, number, name, folder) for each name of a type of a FOLDER that may not be used."""
     texts, owners = {}, {}
     for path in sources():
-        if path.startswith(root + "/") and path.count("/") > root.count("/") + 1:
+        place = place_of(path)
+        if place.startswith(root + "/") and place.count("/") > root.count("/") + 1:
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
                 texts[path] = COMMENT_OR_TEXT.sub(
                     lambda found: re.sub(r"[^\n]", " ", found[0]), source.read()
                 )
-            folder = path[len(root) + 1 :].split("/")[0]
+            folder = place[len(root) + 1 :].split("/")[0]
             names = TYPE.findall(texts[path])
             names += TYPEDEF.findall(texts[path]) if path.endswith(".h") else []
             for name in filter(PREFIX.match, names if not path.endswith(VIEW) else ()):
                 owners.setdefault(name, set()).add(folder)
     for path, text in texts.items():
-        folder = path[len(root) + 1 :].split("/")[0]
+        folder = place_of(path)[len(root) + 1 :].split("/")[0]
         for number, line in enumerate(text.split("\n"), 1):
             for name in re.findall(r"\w+", line):
                 owner = owners.get(name, ())

@@ -17,6 +17,14 @@ import stacksplice
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SHARED = ROOT / "bindings" / "shared"
+# The extension's own, its parts for lupa and what it shares with others; and where they find each other.
+EXTENSION_ROOT = ROOT / "bindings" / "python" / "src"
+EXTENSION = [
+    *sorted(EXTENSION_ROOT.rglob("*.c")),
+    *sorted((ROOT / "bindings" / "lupa").glob("*.c")),
+    *sorted(SHARED.glob("*.c")),
+]
+EXTENSION_INCLUDES = [f"-I{EXTENSION_ROOT}", f"-I{SHARED.parent}"]
 PACKAGE = Path(stacksplice.__file__).resolve().parent
 INCLUDES = [
     f"-I{ROOT / 'core' / 'include'}",

@@ -11,7 +11,17 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import HERE, INCLUDES, PACKAGE, ROOT, SHARED, compile_c, core_library, ran
+from building import (
+    EXTENSION,
+    EXTENSION_INCLUDES,
+    HERE,
+    INCLUDES,
+    PACKAGE,
+    ROOT,
+    compile_c,
+    core_library,
+    ran,
+)
 
 
 def embedding_flags() -> list[str]:
@@ -80,13 +90,10 @@ def test_first_use_without_the_package_says_what_to_do(first_use):
 
 @pytest.mark.long
 def test_extension_in_the_inittab(tmp_path):
-    rooms = ROOT / "bindings" / "python" / "src"
     program = compile_c(
         tmp_path / "builtin",
-        [HERE / "builtin_program.c", *sorted(rooms.rglob("*.c")), *sorted(SHARED.glob("*.c"))],
-        f"-I{rooms}",
-        f"-I{SHARED.parent}",
-        f"-I{ROOT / 'bindings' / 'lua' / 'loadable'}",
+        [HERE / "builtin_program.c", *EXTENSION],
+        *EXTENSION_INCLUDES,
         "-D_GNU_SOURCE",
         "-pthread",
         *core_library(),

@@ -9,11 +9,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import PACKAGE, ROOT, SHARED, compile_c, core_library
+from building import EXTENSION, EXTENSION_INCLUDES, PACKAGE, SHARED, compile_c, core_library
 
 VERSION = sys.version_info[:2]
-SOURCES = ROOT / "bindings" / "python" / "src"
-INCLUDES = [f"-I{folder}" for folder in (SOURCES, SHARED.parent, ROOT / "bindings" / "lua" / "loadable")]
 LAYOUT = SHARED / "python.c"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 WRONG = "cannot read Python frames: "
@@ -115,8 +113,8 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The extension without the file of the rows."""
     folder = tmp_path_factory.mktemp("objects")
     made = []
-    for source in sorted({*SOURCES.rglob("*.c"), *SHARED.glob("*.c")} - {LAYOUT}):
-        flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
+    for source in filter(lambda file: file != LAYOUT, EXTENSION):
+        flags = ["-c", "-fPIC", "-D_GNU_SOURCE", "-O0", *EXTENSION_INCLUDES]
         made.append(compile_c(folder / f"{source.parent.name}_{source.stem}.o", [source], *flags))
     return made
 
@@ -136,6 +134,6 @@ def test_wrong_number_in_the_row(child, tmp_path, objects, field):
     for wrong in (right + beside, 1 << 30):
         source = tmp_path / "python.c"
         source.write_text(row.sub(rf"\g<1>{wrong}", text, count=1))
-        flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-O0", *INCLUDES]
+        flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-O0", *EXTENSION_INCLUDES]
         compile_c(library, [source, *objects], *flags, *core_library())
         assert refused(child, f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SCRIPT}")

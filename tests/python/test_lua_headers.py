@@ -1,4 +1,4 @@
-"""The declarations of Lua in bindings/lua/loadable are those of Lua's own headers."""
+"""The declarations of Lua in bindings/lupa/loadable are those of Lua's own headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from building import ran
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ROOT / "bindings" / "lua" / "loadable" / "include"
+OURS = ROOT / "bindings" / "lupa" / "loadable" / "include"
 PROGRAM = Path(__file__).with_name("lua_headers.c")
 
 

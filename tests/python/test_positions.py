@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import HERE, ROOT, SHARED, compile_c
+from building import EXTENSION_INCLUDES, HERE, SHARED, compile_c
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     output = tmp_path_factory.mktemp("shared") / f"shared{sysconfig.get_config_var('EXT_SUFFIX')}"
     sources = [HERE / "shared_module.c", *sorted(SHARED.glob("python*.c"))]
-    includes = [f"-I{ROOT / 'bindings' / 'python' / 'src'}", f"-I{SHARED.parent}"]
-    compile_c(output, sources, *includes, "-shared", "-fPIC")
+    compile_c(output, sources, *EXTENSION_INCLUDES, "-shared", "-fPIC")
     spec = importlib.util.spec_from_file_location("shared", output)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

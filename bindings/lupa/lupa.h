@@ -7,7 +7,7 @@
 
 #include "cross/cross.h"
 
-#include <loadable.h>
+#include "lupa/loadable/loadable.h"
 
 /* ---- Copies of Lua (copies.c) ------------------------------------------------------------------*/
 
