@@ -116,14 +116,10 @@ endif()
 
 # The start of other C libraries has no unwind data: each stack ends in a gap, so none is repeated.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND STACKSPLICE_HAVE_GLIBC)
-  foreach(part budget guards parts threads verify words)
-    stacksplice_add_test(plan_${part}_test plan_${part}_test.c plan_support.c)
-  endforeach()
-  target_compile_definitions(plan_guards_test PRIVATE
-    TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
-  target_link_libraries(plan_guards_test PRIVATE ${CMAKE_DL_LIBS})
-  target_link_libraries(plan_threads_test PRIVATE Threads::Threads)
-  add_dependencies(plan_guards_test unwind_turn_small)
+  stacksplice_add_test(plan_test plan_test.c)
+  target_compile_definitions(plan_test PRIVATE TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
+  target_link_libraries(plan_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+  add_dependencies(plan_test unwind_turn_small)
 endif()
 
 stacksplice_add_test(source_mark_test source_mark_test.c)
