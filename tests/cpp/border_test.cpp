@@ -1,30 +1,15 @@
 // stacksplice.hpp: every exception out, every error in, identity, causes, clean-up.
-#include <stacksplice/stacksplice.hpp>
-
 #include <cerrno>
 #include <functional>
 #include <ios>
 #include <memory>
 #include <new>
-#include <string>
-#include <thread>
 #include <variant>
 
-#include "frames.h"
-#include "support.h" // behind the library, which has a function "fail"
-
-namespace ss = stacksplice;
+#include "shared.hpp" // behind the library, which has a function "fail"
 
 namespace
 {
-
-ss::com_ptr<IRestrictedErrorInfo> peek()
-{
-    ss::com_ptr<IRestrictedErrorInfo> info;
-
-    (void)stacksplice_peek_error(info.put());
-    return info;
-}
 
 // Guard a throw of VALUE, look at the error, leave the slot empty.
 template <typename Value> HRESULT guarded(const Value &value, std::string *message = nullptr)
@@ -137,33 +122,6 @@ TEST(a_stale_error_is_replaced)
     assert_false(static_cast<bool>(peek()));
 }
 
-// C++ -> something else -> C++ -> something else: one object and one error all the way.
-TEST(cpp_gets_its_own_exception_back)
-{
-    const void *first = nullptr;
-    const HRESULT hr = ss::guard([&] {
-        try {
-            throw own(42);
-        } catch (const own &e) {
-            first = &e;
-            throw;
-        }
-    });
-    const auto info = peek();
-
-    try {
-        (void)ss::check(hr);
-        fail();
-    } catch (const own &e) {
-        assert_ptr_equal(&e, first);
-        assert_int_equal(e.value, 42);
-        assert_false(static_cast<bool>(peek()));
-        assert_int_equal(ss::originate_current(), hr);
-    }
-    assert_ptr_equal(peek().get(), info.get());
-    RoClearError();
-}
-
 // Another exception is another error, also when it follows one that came back.
 TEST(a_new_exception_is_a_new_error)
 {
@@ -176,29 +134,6 @@ TEST(a_new_exception_is_a_new_error)
     }
     (void)ss::guard([] { throw own(2); });
     assert_ptr_not_equal(peek().get(), info.get());
-    RoClearError();
-}
-
-TEST(nested_exceptions_are_causes)
-{
-    const HRESULT hr = ss::guard([] {
-        try {
-            throw std::out_of_range("inner");
-        } catch (...) {
-            std::throw_with_nested(own(1));
-        }
-    });
-    const auto language = ss::detail::language_exception_of(peek());
-    const auto transform =
-        language.as<ILanguageExceptionTransform>(IID_ILanguageExceptionTransform);
-    ss::com_ptr<IRestrictedErrorInfo> cause;
-    HRESULT inner = S_OK;
-
-    assert_int_equal(hr, E_FAIL);
-    assert_true(static_cast<bool>(transform));
-    assert_int_equal(transform->GetTransformedRestrictedErrorInfo(cause.put()), S_OK);
-    assert_string_equal(ss::detail::details_of(cause, &inner).c_str(), "inner");
-    assert_int_equal(inner, E_BOUNDS);
     RoClearError();
 }
 
@@ -237,26 +172,6 @@ TEST(cleanup_does_not_replace_the_error)
         failing_cleanup cleanup;
     }
     assert_ptr_equal(peek().get(), before.get());
-    RoClearError();
-}
-
-// A handler of one's own comes too late for the stack of the throw, and the report says so.
-TEST(the_report_tells_the_type_and_the_gap)
-{
-    HRESULT hr = S_OK;
-
-    try {
-        throw own(1);
-    } catch (...) {
-        hr = ss::originate_current();
-    }
-    const std::string text = ss::error(hr, "", peek()).text();
-
-    assert_true(text.find("own") != std::string::npos);
-    assert_true(text.find(STACKSPLICE_GAP_RETURNED) != std::string::npos);
-#if defined(HAVE_LIBDW)
-    assert_true(!has_native_frames() || text.find("the_report_tells") != std::string::npos);
-#endif
     RoClearError();
 }
 
@@ -304,16 +219,6 @@ TEST(an_error_without_a_message_has_the_systems)
         assert_int_equal(e.hresult(), E_UNEXPECTED);
     }
     assert_false(static_cast<bool>(peek()));
-}
-
-TEST(an_exception_may_be_released_by_another_thread)
-{
-    (void)ss::guard([] { throw own(7); });
-    auto info = peek();
-
-    RoClearError();
-    std::thread([&] { info = nullptr; }).join();
-    assert_false(static_cast<bool>(info));
 }
 
 } // namespace
