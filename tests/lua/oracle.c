@@ -15,7 +15,7 @@ enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
 
 const char *oracle_scenario;
 oracle_counts oracle;
-bool oracle_site_is_missed;
+bool oracle_site_is_missed, oracle_names_may_come_late;
 oracle_state_name oracle_name_state;
 
 typedef struct crossing {
@@ -56,8 +56,10 @@ void oracle_leave(void)
     crossing_count--;
 }
 
-void oracle_reset(void)
+void oracle_begin(const char *scenario)
 {
+    memset(&oracle, 0, sizeof oracle);
+    oracle_scenario = scenario;
     crossing_count = 0;
 }
 
@@ -234,7 +236,7 @@ static const char *state_name(lua_State *L)
 /* Names that only loaded modules give are asked of a state that rests, which is at a site. */
 static bool is_nameless(const reader *r, const lua_Debug *activation)
 {
-    return oracle_site_is_missed && !has_name(activation) &&
+    return (oracle_site_is_missed || oracle_names_may_come_late) && !has_name(activation) &&
            (int)r->script.line == activation->currentline &&
            strncmp(r->script.function, "function <", 10) == 0;
 }

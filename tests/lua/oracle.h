@@ -22,6 +22,9 @@
 /* What a check found wrong is printed with this name. */
 extern const char *oracle_scenario;
 
+/* Begin anew, with nothing entered: the outermost state runs. */
+void oracle_begin(const char *scenario);
+
 typedef struct oracle_counts {
     int checks, failures;
     int lua;      /* activations of Lua functions that were equal */
@@ -38,6 +41,9 @@ extern oracle_counts oracle;
 /* Frames may be marked as inferred, and gaps may say that a call site was missed. */
 extern bool oracle_site_is_missed;
 
+/* A name from package.loaded may come late: until then it is said where the function was defined. */
+extern bool oracle_names_may_come_late;
+
 /* Where captures of several copies of Lua meet: each names its states by its own number. */
 typedef const char *(*oracle_state_name)(lua_State *L);
 extern oracle_state_name oracle_name_state; /* NULL: all states but the first have other names */
@@ -49,9 +55,6 @@ extern oracle_state_name oracle_name_state; /* NULL: all states but the first ha
  */
 void oracle_enter(lua_State *from, lua_State *to, bool fresh, int extra);
 void oracle_leave(void);
-
-/* Nothing was entered: the outermost state runs. */
-void oracle_reset(void);
 
 /* Capture here, in a function called by L or in a hook of L, and compare. */
 void oracle_check(lua_State *L);

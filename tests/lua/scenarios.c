@@ -222,10 +222,8 @@ static lua_State *new_state(int upvalues)
 
 static int run_all(int upvalues)
 {
-    memset(&oracle, 0, sizeof oracle);
-    oracle_reset();
+    oracle_begin("scenarios.lua");
     oracle_name_state = name_state;
-    oracle_scenario = "scenarios.lua";
     home = new_state(upvalues);
     other = new_state(upvalues);
     run_chunk(other, "@others.lua", others, 0);

@@ -3,124 +3,21 @@
  * code since: what a capture says is compared with what lua_getinfo says at the same moment.
  */
 #include "lua_state.h"
-#include "frames.h"
+#include "oracle.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include <stacksplice/source.h>
 
-enum { MAX_FRAMES = 256, ADDRESSES = 65536, ROUNDS = 5000 };
+enum { ADDRESSES = 65536, ROUNDS = 5000 };
 
-typedef struct place {
-    char function[96], file[64];
-    int line;
-} place;
-
-typedef struct places {
-    uint32_t count;
-    place items[MAX_FRAMES];
-} places;
-
-static unsigned long compared, wrong, reused;
+static unsigned long reused;
 static unsigned char seen[ADDRESSES]; /* addresses of closures, by a few of their bits */
-
-static int add_place(const stacksplice_frame *frame, void *data)
-{
-    places *out = data;
-    place *item = &out->items[out->count];
-
-    if (frame->kind != STACKSPLICE_FRAME_SCRIPT || strcmp(frame->file, "[C]") == 0)
-        return 0;
-    out->count++;
-    (void)snprintf(item->function, sizeof item->function, "%s", frame->function);
-    (void)snprintf(item->file, sizeof item->file, "%s", frame->file);
-    item->line = (int)frame->line;
-    return 0;
-}
-
-static void captured_places(places *out)
-{
-    uintptr_t frames[MAX_FRAMES];
-    uint32_t count = 0;
-
-    out->count = 0;
-    assert_int_equal(stacksplice_capture(0, MAX_FRAMES, frames, &count, NULL), S_OK);
-    for (uint32_t i = 0; i < count; i++)
-        (void)stacksplice_resolve(frames[i], add_place, out);
-}
-
-/* The name "made.f" is in package.loaded in some rounds: whether it is now. */
-static bool is_loaded(lua_State *L)
-{
-    bool same = false;
-
-    lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, -1, "made") == LUA_TTABLE) {
-        lua_getfield(L, -1, "f");
-        same = lua_rawequal(L, -1, -4) != 0;
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 2);
-    return same;
-}
-
-/* What Lua says of LEVEL; false when that is no function in Lua. */
-static bool expected_place(lua_State *L, lua_Debug *activation, place *out)
-{
-    lua_getinfo(L, "Slnf", activation);
-    if (*activation->what == 'C') {
-        lua_pop(L, 1);
-        return false;
-    }
-    if (*activation->namewhat)
-        (void)snprintf(out->function, sizeof out->function, "%s", activation->name);
-    else if (*activation->what == 'm')
-        (void)snprintf(out->function, sizeof out->function, "main chunk");
-    else if (is_loaded(L))
-        (void)snprintf(out->function, sizeof out->function, "made.f");
-    else
-        (void)snprintf(out->function, sizeof out->function, "function <%s:%d>",
-                       activation->short_src, activation->linedefined);
-    (void)snprintf(out->file, sizeof out->file, "%s", activation->short_src);
-    out->line = activation->currentline;
-    lua_pop(L, 1);
-    return true;
-}
-
-/* A name from package.loaded may come late: until then it is said where the function was defined.
- */
-static bool is_name(const lua_Debug *activation, const char *got, const char *want)
-{
-    char defined[96];
-
-    (void)snprintf(defined, sizeof defined, "function <%s:%d>", activation->short_src,
-                   activation->linedefined);
-    return strcmp(got, want) == 0 || (strcmp(want, "made.f") == 0 && strcmp(got, defined) == 0);
-}
 
 static int compare(lua_State *L)
 {
-    static places got;
-    lua_Debug activation;
-    uint32_t at = 0;
-
-    captured_places(&got);
-    for (int level = 0; lua_getstack(L, level, &activation); level++) {
-        place want;
-
-        if (!expected_place(L, &activation, &want))
-            continue;
-        compared++;
-        if (at >= got.count || !is_name(&activation, got.items[at].function, want.function) ||
-            strcmp(got.items[at].file, want.file) != 0 || got.items[at].line != want.line) {
-            if (wrong++ < 5)
-                print_error("expected %s:%d %s, got %s:%d %s\n", want.file, want.line,
-                            want.function, got.items[at].file, got.items[at].line,
-                            got.items[at].function);
-        }
-        at++;
-    }
+    oracle_check(L);
+    AFTER();
     return 0;
 }
 
@@ -161,7 +58,8 @@ static const char script[] =
 
 static void run_rounds(lua_State *L)
 {
-    compared = wrong = reused = 0;
+    oracle_begin("made again");
+    reused = 0;
     memset(seen, 0, sizeof seen);
     for (int round = 0; round < ROUNDS; round++) {
         lua_pushvalue(L, 1);
@@ -169,8 +67,8 @@ static void run_rounds(lua_State *L)
         if (stacksplice_lua_pcall(L, 1, 0) != S_OK)
             fail_msg("round %d failed", round);
     }
-    assert_int_equal(wrong, 0);
-    assert_true(compared > 3UL * ROUNDS);
+    assert_int_equal(oracle.failures, 0);
+    assert_true(oracle.lua > 3 * ROUNDS);
     assert_true(reused > ROUNDS / 4); /* else nothing was tested */
 }
 
@@ -226,6 +124,7 @@ static int open_recycling(void **state)
 {
     lua_State *L = fill_state(NEW_STATE(recycle, NULL));
 
+    oracle_names_may_come_late = true;
     lua_register(L, "compare", compare);
     lua_register(L, "look", look);
     if (luaL_dostring(L, script) != LUA_OK)
@@ -311,7 +210,7 @@ TOKEN_TEST(test_what_the_core_dropped_is_asked_anew)
     lua_State *L = *state;
 
     lua_gc(L, LUA_GCSTOP, 0);
-    compared = wrong = 0;
+    oracle_begin("dropped");
     assert_int_equal(luaL_dostring(L, "local function steady() compare() return 1 end\n"
                                       "return function() local x = steady() return x end"),
                      LUA_OK);
@@ -322,6 +221,6 @@ TOKEN_TEST(test_what_the_core_dropped_is_asked_anew)
         }
         flood_the_core(round);
     }
-    assert_int_equal(wrong, 0);
-    assert_int_equal(compared, 4 * 3 * 2);
+    assert_int_equal(oracle.failures, 0);
+    assert_int_equal(oracle.lua, 4 * 3 * 2);
 }
