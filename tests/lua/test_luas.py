@@ -70,8 +70,6 @@ TESTS = [
     "host_memory",
     "host_slot",
     "interrupts",
-    "interrupts_hosts",
-    "states",
     "lost",
     "captures",
     "tokens",
