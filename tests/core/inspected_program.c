@@ -77,7 +77,7 @@ static uint32_t script_stack(uintptr_t frames[16])
 static void originate_toy(stacksplice_owner *owner)
 {
     static const char *const types[] = {"KeyError", "LookupError"};
-    const stacksplice_told_text notes[] = {{"first note", 10}, {"second", 6}};
+    const stacksplice_document_text notes[] = {{"first note", 10}, {"second", 6}};
     uintptr_t frames[16];
     const stacksplice_exception_parts parts = {.size = sizeof parts,
                                                .hresult = E_BOUNDS,

@@ -160,71 +160,71 @@ TEST(test_tasks_that_wait_outside_of_what_runs_the_code_are_shown)
         }                                      \
     }
 
-static const char *told_text(const stacksplice_told_frame *frames, uint32_t count)
+static const char *document_text(const stacksplice_document_frame *frames, uint32_t count)
 {
     static char text[4096];
-    const stacksplice_told told = {.size = sizeof told,
-                                   .type = "ValueError",
-                                   .message = {"bad", 3},
-                                   .stack = {frames, count, 0}};
+    const stacksplice_document document = {.size = sizeof document,
+                                           .type = "ValueError",
+                                           .message = {"bad", 3},
+                                           .stack = {frames, count, 0}};
     const stacksplice_format_options last = {.size = sizeof last,
                                              .order = STACKSPLICE_ORDER_NEWEST_LAST};
 
     text[0] = '\0';
-    assert_int_equal(stacksplice_format_told(&told, &last, append, text), S_OK);
+    assert_int_equal(stacksplice_format_document(&document, &last, append, text), S_OK);
     return text;
 }
 
 TEST(test_start_up_code_without_names_is_hidden_at_the_outer_end)
 {
-    static const stacksplice_told_frame frames[] = {
+    static const stacksplice_document_frame frames[] = {
         NATIVE("compare", "/bin/host"), NATIVE(NULL, "/lib/libc.so.6"), NATIVE("main", "/bin/host"),
         NATIVE(NULL, "/lib/libc.so.6"), NATIVE(NULL, "/lib/libc.so.6")};
 
-    assert_string_equal(told_text(frames, 5), "Traceback (most recent call last):\n"
-                                              "  (C) main (host)\n"
-                                              "  (C) ??? (libc.so.6+0x24a)\n"
-                                              "  (C) compare (host)\n"
-                                              "  ... 2 glue frames hidden\n"
-                                              "ValueError: bad\n");
+    assert_string_equal(document_text(frames, 5), "Traceback (most recent call last):\n"
+                                                  "  (C) main (host)\n"
+                                                  "  (C) ??? (libc.so.6+0x24a)\n"
+                                                  "  (C) compare (host)\n"
+                                                  "  ... 2 glue frames hidden\n"
+                                                  "ValueError: bad\n");
 }
 
 TEST(test_a_program_without_symbols_starts_in_a_nameless_frame)
 {
-    static const stacksplice_told_frame started[] = {
+    static const stacksplice_document_frame started[] = {
         NATIVE("main", "/bin/host"), NATIVE(NULL, "/lib/libc.so.6"), NATIVE(NULL, "/bin/host")};
-    static const stacksplice_told_frame other[] = {
+    static const stacksplice_document_frame other[] = {
         NATIVE("compare", "/bin/host"), NATIVE("run", "/bin/host"), NATIVE(NULL, "/bin/host")};
 
-    assert_string_equal(told_text(started, 3), "Traceback (most recent call last):\n"
-                                               "  (C) main (host)\n"
-                                               "  ... 2 glue frames hidden\n"
-                                               "ValueError: bad\n");
-    assert_string_equal(told_text(other, 3), "Traceback (most recent call last):\n"
-                                             "  (C) ??? (host+0x24a)\n"
-                                             "  (C) run (host)\n"
-                                             "  (C) compare (host)\n"
-                                             "ValueError: bad\n");
+    assert_string_equal(document_text(started, 3), "Traceback (most recent call last):\n"
+                                                   "  (C) main (host)\n"
+                                                   "  ... 2 glue frames hidden\n"
+                                                   "ValueError: bad\n");
+    assert_string_equal(document_text(other, 3), "Traceback (most recent call last):\n"
+                                                 "  (C) ??? (host+0x24a)\n"
+                                                 "  (C) run (host)\n"
+                                                 "  (C) compare (host)\n"
+                                                 "ValueError: bad\n");
 }
 
 TEST(test_functions_inlined_into_glue_count_with_it)
 {
-    stacksplice_told_frame frames[] = {
+    stacksplice_document_frame frames[] = {
         NATIVE("run", "/bin/host"), NATIVE("advance", "/lib/libpython3.11.so.1.0"),
         NATIVE("PyObject_Call", "/lib/libpython3.11.so.1.0"), NATIVE("main", "/bin/host")};
 
     frames[1].frame.inlined = 1;
     frames[1].glue = frames[2].glue = 1;
-    assert_string_equal(told_text(frames, 4), "Traceback (most recent call last):\n"
-                                              "  (C) main (host)\n"
-                                              "  (C) run (host)\n"
-                                              "  ... 1 glue frame hidden\n"
-                                              "ValueError: bad\n");
+    assert_string_equal(document_text(frames, 4), "Traceback (most recent call last):\n"
+                                                  "  (C) main (host)\n"
+                                                  "  (C) run (host)\n"
+                                                  "  ... 1 glue frame hidden\n"
+                                                  "ValueError: bad\n");
 }
 
 TEST(test_an_error_without_frames_has_no_header)
 {
-    assert_string_equal(told_text(NULL, 0), "ValueError: bad\n");
+    assert_string_equal(document_text(NULL, 0), "ValueError: bad\n");
 }
 
 static stacksplice_role role(const char *function, const char *file)

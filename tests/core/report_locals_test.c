@@ -82,9 +82,9 @@ TEST(test_text_has_them_below_their_frame)
     release(error);
 }
 
-static int look(const stacksplice_told_frame *shown, stacksplice_told_text *out, void *data)
+static int look(const stacksplice_document_frame *shown, stacksplice_document_text *out, void *data)
 {
-    *out = (stacksplice_told_text){"f!\n", 3};
+    *out = (stacksplice_document_text){"f!\n", 3};
     return 0;
 }
 
@@ -142,26 +142,26 @@ TEST(test_another_error_has_none)
 
 TEST(test_a_saved_report_shows_its_own)
 {
-    static const stacksplice_told_local all[] = {
+    static const stacksplice_document_local all[] = {
         {"x", {"1", 1}}, {"token", {"[redacted: token]", 17}}, {"secret", {"'s'", 3}}};
-    static const stacksplice_told_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
-                                                           .kind = STACKSPLICE_FRAME_SCRIPT,
-                                                           .trust = STACKSPLICE_TRUST_EXACT,
-                                                           .language = "lua",
-                                                           .function = "f",
-                                                           .file = "t.lua",
-                                                           .line = 1},
-                                                 .source = {"f()", 3},
-                                                 .locals = {all, 3}};
-    const stacksplice_told told = {
-        .size = sizeof told, .hresult = E_FAIL, .type = "t", .stack = {&frame, 1, 0}};
+    static const stacksplice_document_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
+                                                               .kind = STACKSPLICE_FRAME_SCRIPT,
+                                                               .trust = STACKSPLICE_TRUST_EXACT,
+                                                               .language = "lua",
+                                                               .function = "f",
+                                                               .file = "t.lua",
+                                                               .line = 1},
+                                                     .source = {"f()", 3},
+                                                     .locals = {all, 3}};
+    const stacksplice_document document = {
+        .size = sizeof document, .hresult = E_FAIL, .type = "t", .stack = {&frame, 1, 0}};
     char text[2048] = "", event[2048] = "";
 
-    assert_int_equal(stacksplice_format_told(&told, &newest_last, append, text), S_OK);
+    assert_int_equal(stacksplice_format_document(&document, &newest_last, append, text), S_OK);
     assert_non_null(strstr(text, "  (Lua) File \"t.lua\", line 1, in f\n    f()\n    x = 1\n"
                                  "    token = [redacted: token]\n"
                                  "    secret = [redacted: secret]\n"));
-    assert_int_equal(stacksplice_format_told_for_sentry(&told, NULL, append, event), S_OK);
+    assert_int_equal(stacksplice_format_document_for_sentry(&document, NULL, append, event), S_OK);
     assert_non_null(strstr(event, "\"vars\":{\"x\":\"1\",\"token\":\"[redacted: token]\","
                                   "\"secret\":\"[redacted: secret]\"}"));
 }

@@ -10,7 +10,7 @@ typedef struct looking {
     int refuses;
 } looking;
 
-static int look(const stacksplice_told_frame *shown, stacksplice_told_text *out, void *data)
+static int look(const stacksplice_document_frame *shown, stacksplice_document_text *out, void *data)
 {
     looking *l = data;
 
@@ -20,11 +20,11 @@ static int look(const stacksplice_told_frame *shown, stacksplice_told_text *out,
     snprintf(l->line, sizeof l->line, "  <%s:%u %.*s %u>\n", shown->frame.function,
              shown->frame.line, (int)shown->source.length, shown->source.text,
              shown->source_column);
-    *out = (stacksplice_told_text){l->line, strlen(l->line)};
+    *out = (stacksplice_document_text){l->line, strlen(l->line)};
     return 0;
 }
 
-static const stacksplice_told_frame frames[] = {
+static const stacksplice_document_frame frames[] = {
     {.frame = {.size = sizeof(stacksplice_frame),
                .kind = STACKSPLICE_FRAME_SCRIPT,
                .trust = STACKSPLICE_TRUST_EXACT,
@@ -44,8 +44,8 @@ static const stacksplice_told_frame frames[] = {
                .line = 4,
                .address = 0x4000}},
 };
-static const stacksplice_told told = {
-    .size = sizeof told, .type = "ValueError", .message = {"bad", 3}, .stack = {frames, 2, 0}};
+static const stacksplice_document document = {
+    .size = sizeof document, .type = "ValueError", .message = {"bad", 3}, .stack = {frames, 2, 0}};
 
 static const char *text_with(looking *l, stacksplice_order order, int all_frames_too)
 {
@@ -58,7 +58,7 @@ static const char *text_with(looking *l, stacksplice_order order, int all_frames
 
     text[0] = '\0';
     l->calls = 0;
-    assert_int_equal(stacksplice_format_told(&told, &options, append, text), S_OK);
+    assert_int_equal(stacksplice_format_document(&document, &options, append, text), S_OK);
     return text;
 }
 
@@ -149,17 +149,17 @@ TEST(test_a_stack_alone)
 
 TEST(test_the_mark_of_each_language_has_a_colour)
 {
-    static const stacksplice_told_frame native = {.frame = {.size = sizeof(stacksplice_frame),
-                                                            .kind = STACKSPLICE_FRAME_NATIVE,
-                                                            .trust = STACKSPLICE_TRUST_EXACT,
-                                                            .language = "native",
-                                                            .function = "h"}};
-    const stacksplice_told_frame stack[] = {frames[0], frames[1], native};
-    const stacksplice_told mixed = {
+    static const stacksplice_document_frame native = {.frame = {.size = sizeof(stacksplice_frame),
+                                                                .kind = STACKSPLICE_FRAME_NATIVE,
+                                                                .trust = STACKSPLICE_TRUST_EXACT,
+                                                                .language = "native",
+                                                                .function = "h"}};
+    const stacksplice_document_frame stack[] = {frames[0], frames[1], native};
+    const stacksplice_document mixed = {
         .size = sizeof mixed, .message = {"bad", 3}, .thread_id = 7, .stack = {stack, 3, 0}};
     char text[1024] = "";
 
-    assert_int_equal(stacksplice_format_told(&mixed, &coloured, append, text), S_OK);
+    assert_int_equal(stacksplice_format_document(&mixed, &coloured, append, text), S_OK);
     assert_non_null(strstr(text, "    \033[32m(Python)\033[0m File \033[35m\"x.py\"\033[0m"));
     assert_non_null(strstr(text, "    \033[36m(Lua)\033[0m File \033[35m\"x.lua\"\033[0m"));
     assert_non_null(strstr(text, "    \033[1m(C)\033[0m \033[35mh\033[0m\n"));

@@ -99,14 +99,14 @@ TEST(test_a_report_that_cannot_be_read_leaves_nothing)
     long failures = 0;
 
     while (hr != S_OK) {
-        const stacksplice_told *told = NULL;
+        const stacksplice_document *document = NULL;
 
         assert_int_equal(hr, E_OUTOFMEMORY);
         memory_arm(++failures);
-        hr = stacksplice_told_read(json, sizeof json - 1, &told, NULL);
+        hr = stacksplice_document_read(json, sizeof json - 1, &document, NULL);
         memory_disarm();
-        assert_int_equal(told != NULL, hr == S_OK);
-        stacksplice_told_free(told);
+        assert_int_equal(document != NULL, hr == S_OK);
+        stacksplice_document_free(document);
         assert_int_equal(atomic_load(&memory_live), before);
     }
     assert_true(failures > 10);

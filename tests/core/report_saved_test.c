@@ -6,21 +6,21 @@
 #define BEGIN "{\"hresult_signed\":-2147024809,\"message\":\"m\",\"propagation\":[],\"stack\":"
 #define EMPTY BEGIN "[]"
 
-static const stacksplice_told *read_json(const char *json)
+static const stacksplice_document *read_json(const char *json)
 {
-    const stacksplice_told *told = NULL;
-    stacksplice_told_problem problem = {0, ""};
+    const stacksplice_document *document = NULL;
+    stacksplice_document_problem problem = {0, ""};
 
-    if (stacksplice_told_read(json, strlen(json), &told, &problem) != S_OK)
+    if (stacksplice_document_read(json, strlen(json), &document, &problem) != S_OK)
         fail_msg("%s at byte %zu of %s", problem.text, problem.position, json);
-    return told;
+    return document;
 }
 
 /* ---- What is read ----------------------------------------------------------------------------*/
 
 TEST(test_each_field_of_a_frame)
 {
-    const stacksplice_told *told = read_json(
+    const stacksplice_document *document = read_json(
         BEGIN "[{\"kind\":\"script\",\"trust\":\"inferred\",\"language\":\"python\","
               "\"function\":\"f\",\"file\":\"x.py\",\"line\":4294967295,\"end_line\":2,"
               "\"column\":3,\"end_column\":4,\"interpreter\":\"i\",\"calls\":\"g\","
@@ -31,10 +31,10 @@ TEST(test_each_field_of_a_frame)
               "\"build_id\":\"ab\",\"inlined\":true,\"glue\":true,\"reason\":null},"
               "{\"kind\":\"gap\",\"trust\":\"traceback\",\"language\":\"lua\",\"reason\":\"why\","
               "\"asynchronous\":true,\"address\":16}],\"frames_left_out\":7}");
-    const stacksplice_told_frame *f = told->stack.frames;
+    const stacksplice_document_frame *f = document->stack.frames;
 
-    assert_int_equal(told->stack.count, 3);
-    assert_int_equal(told->stack.left_out, 7);
+    assert_int_equal(document->stack.count, 3);
+    assert_int_equal(document->stack.left_out, 7);
     assert_int_equal(f[0].frame.size, sizeof f[0].frame);
     assert_int_equal(f[0].frame.kind, STACKSPLICE_FRAME_SCRIPT);
     assert_int_equal(f[0].frame.trust, STACKSPLICE_TRUST_INFERRED);
@@ -65,76 +65,76 @@ TEST(test_each_field_of_a_frame)
     assert_int_equal(f[2].frame.trust, STACKSPLICE_TRUST_TRACEBACK);
     assert_string_equal(f[2].frame.reason, "why");
     assert_true(f[2].frame.asynchronous && f[2].frame.address == 16);
-    stacksplice_told_free(told);
+    stacksplice_document_free(document);
 }
 
 TEST(test_each_field_of_an_error)
 {
-    const stacksplice_told *told = read_json(
+    const stacksplice_document *document = read_json(
         EMPTY ",\"type\":\"T\",\"language\":\"lua\",\"description\":\"d\",\"notes\":[\"n\",\"\"],"
               "\"thread_id\":9,\"fingerprint\":\"0123\",\"unknown\":[{},[NaN,-1.5e+3,[]]],"
               "\"process\":{\"id\":7,\"host\":\"h\",\"name\":\"w\",\"interpreter\":2},"
               "\"exceptions\":[],\"exceptions_left_out\":3,\"transformed_above\":\"context\","
               "\"transformed_left_out\":4,\"as_text\":\"t\",\"passed\":\"p\"}");
 
-    assert_true(told->hresult == (HRESULT)0x80070057);
-    assert_string_equal(told->message.text, "m");
-    assert_string_equal(told->type, "T");
-    assert_string_equal(told->language, "lua");
-    assert_string_equal(told->description.text, "d");
-    assert_int_equal(told->note_count, 2);
-    assert_string_equal(told->notes[0].text, "n");
-    assert_int_equal(told->thread_id, 9);
-    assert_string_equal(told->fingerprint, "0123");
-    assert_string_equal(told->place, "in interpreter 2 of process 7 (w) on h");
-    assert_true(told->is_group && !told->member_count);
-    assert_int_equal(told->members_left_out, 3);
-    assert_true(told->cause_above && !told->cause);
-    assert_int_equal(told->relation, STACKSPLICE_RELATION_CONTEXT);
-    assert_int_equal(told->causes_left_out, 4);
-    assert_string_equal(told->text.text, "t");
-    assert_string_equal(told->passed.text, "p");
-    stacksplice_told_free(told);
-    stacksplice_told_free(NULL);
+    assert_true(document->hresult == (HRESULT)0x80070057);
+    assert_string_equal(document->message.text, "m");
+    assert_string_equal(document->type, "T");
+    assert_string_equal(document->language, "lua");
+    assert_string_equal(document->description.text, "d");
+    assert_int_equal(document->note_count, 2);
+    assert_string_equal(document->notes[0].text, "n");
+    assert_int_equal(document->thread_id, 9);
+    assert_string_equal(document->fingerprint, "0123");
+    assert_string_equal(document->place, "in interpreter 2 of process 7 (w) on h");
+    assert_true(document->is_group && !document->member_count);
+    assert_int_equal(document->members_left_out, 3);
+    assert_true(document->cause_above && !document->cause);
+    assert_int_equal(document->relation, STACKSPLICE_RELATION_CONTEXT);
+    assert_int_equal(document->causes_left_out, 4);
+    assert_string_equal(document->text.text, "t");
+    assert_string_equal(document->passed.text, "p");
+    stacksplice_document_free(document);
+    stacksplice_document_free(NULL);
 }
 
 #define NODE "{\"language\":\"lua\",\"thread_id\":8,\"stack\":[],\"frames_left_out\":1}"
 
 TEST(test_what_belongs_to_an_error)
 {
-    const stacksplice_told *told = read_json(
+    const stacksplice_document *document = read_json(
         "{\"hresult_signed\":1,\"message\":\"m\",\"stack\":[],\"propagation\":[" NODE "],"
         "\"reference\":\"r\",\"transformed_left_out\":2,"
         "\"exceptions\":[" EMPTY ",\"reference\":\"s\"}," EMPTY ",\"reference\":\"r\"}],"
         "\"transformed\":[" EMPTY ",\"relation\":\"cause\"}," EMPTY ",\"relation\":\"context\","
         "\"transformed\":[" EMPTY ",\"reference\":\"s\",\"relation\":\"context\"}]}]}");
-    const stacksplice_told *second = told->cause->cause;
+    const stacksplice_document *second = document->cause->cause;
 
-    assert_int_equal(told->node_count, 1);
-    assert_string_equal(told->nodes[0].language, "lua");
-    assert_int_equal(told->nodes[0].thread_id, 8);
-    assert_int_equal(told->nodes[0].stack.left_out, 1);
-    assert_int_equal(told->member_count, 2);
-    assert_int_equal(told->relation, STACKSPLICE_RELATION_CAUSE);
-    assert_int_equal(told->cause->relation, STACKSPLICE_RELATION_CONTEXT);
+    assert_int_equal(document->node_count, 1);
+    assert_string_equal(document->nodes[0].language, "lua");
+    assert_int_equal(document->nodes[0].thread_id, 8);
+    assert_int_equal(document->nodes[0].stack.left_out, 1);
+    assert_int_equal(document->member_count, 2);
+    assert_int_equal(document->relation, STACKSPLICE_RELATION_CAUSE);
+    assert_int_equal(document->cause->relation, STACKSPLICE_RELATION_CONTEXT);
     assert_int_equal(second->causes_left_out, 2);
     assert_int_equal(second->relation, STACKSPLICE_RELATION_CONTEXT);
-    assert_true(second->cause->identity == told->members[0]->identity);
-    assert_true(told->identity && told->identity == told->members[1]->identity);
-    assert_true(told->identity != told->members[0]->identity);
-    assert_null(told->cause->identity);
-    stacksplice_told_free(told);
+    assert_true(second->cause->identity == document->members[0]->identity);
+    assert_true(document->identity && document->identity == document->members[1]->identity);
+    assert_true(document->identity != document->members[0]->identity);
+    assert_null(document->cause->identity);
+    stacksplice_document_free(document);
 }
 
 TEST(test_strings)
 {
-    const stacksplice_told *told =
+    const stacksplice_document *document =
         read_json(EMPTY ",\"type\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\ude00\\ud83dx\","
                         "\"language\":\"\xC3\xA9\xEF\xBF\xBD\"}");
 
-    assert_string_equal(told->type, "\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x98\x80\xED\xA0\xBDx");
-    assert_string_equal(told->language, "\xC3\xA9\xEF\xBF\xBD");
-    stacksplice_told_free(told);
+    assert_string_equal(document->type, "\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x98\x80\xED\xA0\xBDx");
+    assert_string_equal(document->language, "\xC3\xA9\xEF\xBF\xBD");
+    stacksplice_document_free(document);
 }
 
 /* Every byte, so that every escape and every way to be invalid is there. */
@@ -143,19 +143,19 @@ TEST(test_every_byte_is_written)
     char bytes[256];
     const fixture_error contents = {
         .hr = E_FAIL, .type = "\"Odd\\Type\"", .message = bytes, .message_length = sizeof bytes};
-    const stacksplice_told *told;
+    const stacksplice_document *document;
     IRestrictedErrorInfo *error;
 
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
     error = fixture_originate(&contents);
-    told = read_json(json_of(error));
-    assert_int_equal(told->message.length, 128 + 128 * strlen("\uFFFD"));
-    assert_memory_equal(told->message.text, bytes, 128);
-    for (size_t at = 128; at < told->message.length; at += 3)
-        assert_memory_equal(told->message.text + at, "\uFFFD", 3);
-    assert_string_equal(told->type, contents.type);
-    stacksplice_told_free(told);
+    document = read_json(json_of(error));
+    assert_int_equal(document->message.length, 128 + 128 * strlen("\uFFFD"));
+    assert_memory_equal(document->message.text, bytes, 128);
+    for (size_t at = 128; at < document->message.length; at += 3)
+        assert_memory_equal(document->message.text + at, "\uFFFD", 3);
+    assert_string_equal(document->type, contents.type);
+    stacksplice_document_free(document);
     release(error);
 }
 
@@ -185,16 +185,16 @@ TEST(test_each_kind_of_frame_is_written)
     fixture_error cause = {.hr = E_BOUNDS, .message = "the cause", .message_length = 9};
     fixture_error contents = value_error(frames, COUNT_OF(frames));
     IRestrictedErrorInfo *error;
-    const stacksplice_told *told;
-    const stacksplice_told_frame *f;
+    const stacksplice_document *document;
+    const stacksplice_document_frame *f;
     char program[4096] = "";
 
     contents.cause = fixture_originate(&cause);
     error = fixture_originate(&contents);
     fixture_propagate(error, "c++", frames, 1);
     assert_members(json_of(error));
-    told = read_json(json_of(error));
-    f = told->stack.frames;
+    document = read_json(json_of(error));
+    f = document->stack.frames;
     assert_string_equal(f[0].frame.function, "f\uFFFD\"");
     assert_string_equal(f[1].frame.reason, "why");
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
@@ -202,9 +202,9 @@ TEST(test_each_kind_of_frame_is_written)
     assert_int_equal(strspn(f[2].frame.build_id, "0123456789abcdef"), strlen(f[2].frame.build_id));
     assert_int_equal(f[2].frame.address % 4096, f[2].frame.module_offset % 4096);
     assert_true(f[3].frame.address == 0x10 && !f[3].frame.module && !f[3].frame.function);
-    assert_string_equal(told->nodes[0].language, "c++");
-    assert_string_equal(told->cause->message.text, "the cause");
-    stacksplice_told_free(told);
+    assert_string_equal(document->nodes[0].language, "c++");
+    assert_string_equal(document->cause->message.text, "the cause");
+    stacksplice_document_free(document);
     release(error);
     release(contents.cause);
 }
@@ -216,15 +216,15 @@ TEST(test_an_error_and_its_report_say_the_same)
                           fixture_script("python", "f", "x.py", 1)};
     fixture_error contents = value_error(frames, 3);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
-    const stacksplice_told *told;
+    const stacksplice_document *document;
     char text[4096] = "";
 
     fixture_propagate(error, "lua", frames, 3);
-    told = read_json(json_of(error));
-    assert_int_equal(stacksplice_format_told(told, &all_frames, append, text), S_OK);
+    document = read_json(json_of(error));
+    assert_int_equal(stacksplice_format_document(document, &all_frames, append, text), S_OK);
     assert_string_equal(text,
                         fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames));
-    stacksplice_told_free(told);
+    stacksplice_document_free(document);
     release(error);
 }
 
@@ -237,11 +237,11 @@ typedef struct refused {
 
 static void assert_refused(const char *json, size_t length, const char *why, size_t position)
 {
-    const stacksplice_told *told = NULL;
-    stacksplice_told_problem problem = {0, ""};
+    const stacksplice_document *document = NULL;
+    stacksplice_document_problem problem = {0, ""};
 
-    assert_int_equal(stacksplice_told_read(json, length, &told, &problem), E_INVALIDARG);
-    assert_null(told);
+    assert_int_equal(stacksplice_document_read(json, length, &document, &problem), E_INVALIDARG);
+    assert_null(document);
     assert_string_equal(problem.text, why);
     assert_int_equal(problem.position, position);
 }
@@ -316,19 +316,21 @@ TEST(test_values_of_a_wrong_kind)
     char json[256];
 
     for (size_t i = 0; i < COUNT_OF(all); i++) {
-        const stacksplice_told *told = NULL;
-        stacksplice_told_problem problem;
+        const stacksplice_document *document = NULL;
+        stacksplice_document_problem problem;
 
         (void)snprintf(json, sizeof json, "%s,%s}", EMPTY, all[i][0]);
-        assert_int_equal(stacksplice_told_read(json, strlen(json), &told, &problem), E_INVALIDARG);
+        assert_int_equal(stacksplice_document_read(json, strlen(json), &document, &problem),
+                         E_INVALIDARG);
         assert_string_equal(problem.text, all[i][1]);
         assert_true(problem.position < strlen(json));
-        assert_int_equal(stacksplice_told_read(json, strlen(json), &told, NULL), E_INVALIDARG);
+        assert_int_equal(stacksplice_document_read(json, strlen(json), &document, NULL),
+                         E_INVALIDARG);
     }
     assert_refused(EMPTY ",\"type\":5}", strlen(EMPTY) + 10, "type must be a text",
                    strlen(EMPTY) + 8);
-    assert_int_equal(stacksplice_told_read(NULL, 0, NULL, NULL), E_POINTER);
-    assert_int_equal(stacksplice_told_read("1", 1, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_document_read(NULL, 0, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_document_read("1", 1, NULL, NULL), E_POINTER);
 }
 
 TEST(test_depth_is_bounded)

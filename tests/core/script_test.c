@@ -82,7 +82,7 @@ FRESH_TEST(test_details_are_answered_where_there_are_some)
 {
     stacksplice_owner *owner = new_owner(&toy);
     stacksplice_ties ties = {NULL, NULL, 0};
-    stacksplice_told_text note = {"a note", 6};
+    stacksplice_document_text note = {"a note", 6};
     IScriptErrorInfo *member = NULL;
     stacksplice_exception_parts parts = {.size = sizeof parts,
                                          .hresult = E_FAIL,

@@ -10,11 +10,11 @@
 #include <stacksplice/read.h>
 #include <stdlib.h>
 
-static void check(const stacksplice_told *told, const stacksplice_format_options *options)
+static void check(const stacksplice_document *document, const stacksplice_format_options *options)
 {
     utf8_output out = {0};
 
-    ALWAYS(stacksplice_format_told(told, options, utf8_collect, &out) == S_OK);
+    ALWAYS(stacksplice_format_document(document, options, utf8_collect, &out) == S_OK);
     ALWAYS(utf8_is_harmless(&out, SS_ESCAPE_LINE, "\n\t"));
     free(out.bytes);
 }
@@ -24,20 +24,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const stacksplice_format_options all = {.size = sizeof all, .all_frames = 1};
     const stacksplice_format_options last = {.size = sizeof last,
                                              .order = STACKSPLICE_ORDER_NEWEST_LAST};
-    const stacksplice_told *told = NULL;
-    stacksplice_told_problem problem = {size + 1, ""};
+    const stacksplice_document *document = NULL;
+    stacksplice_document_problem problem = {size + 1, ""};
     utf8_output event = {0};
 
-    if (stacksplice_told_read((const char *)data, size, &told, &problem) != S_OK) {
-        ALWAYS(!told && problem.position <= size && *problem.text);
+    if (stacksplice_document_read((const char *)data, size, &document, &problem) != S_OK) {
+        ALWAYS(!document && problem.position <= size && *problem.text);
         return 0;
     }
-    check(told, &all);
-    check(told, &last);
-    ALWAYS(stacksplice_format_told_for_sentry(told, NULL, utf8_collect, &event) == S_OK);
+    check(document, &all);
+    check(document, &last);
+    ALWAYS(stacksplice_format_document_for_sentry(document, NULL, utf8_collect, &event) == S_OK);
     ALWAYS(event.size && event.bytes[--event.size] == '\n');
     ALWAYS(utf8_is_harmless(&event, SS_ESCAPE_JSON, ""));
     free(event.bytes);
-    stacksplice_told_free(told);
+    stacksplice_document_free(document);
     return 0;
 }

@@ -63,7 +63,7 @@ def event(info: ErrorInfo) -> dict[str, Any]:
     if info._handle is not None:
         text = info._handle.format(_FORMAT, 0, False, False)  # in brief: "in_app" tells the rest
     else:
-        text = _stacksplice._format_told_for_sentry(json.dumps(info.to_dict()))
+        text = _stacksplice._format_document_for_sentry(json.dumps(info.to_dict()))
     told: dict[str, Any] = json.loads(text)
     return told
 

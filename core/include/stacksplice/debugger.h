@@ -174,7 +174,7 @@ typedef enum stacksplice_number {
     STACKSPLICE_NUMBER_EXCEPTION_MEMBERS,          /* pointer to pointers to errors */
     STACKSPLICE_NUMBER_EXCEPTION_MEMBER_COUNT,     /* 32 bits */
     STACKSPLICE_NUMBER_EXCEPTION_MEMBERS_LEFT_OUT, /* 32 bits */
-    STACKSPLICE_NUMBER_EXCEPTION_NOTES,            /* pointer to stacksplice_told_text */
+    STACKSPLICE_NUMBER_EXCEPTION_NOTES,            /* pointer to stacksplice_document_text */
     STACKSPLICE_NUMBER_EXCEPTION_NOTE_COUNT,       /* 32 bits */
     /* An owner. */
     STACKSPLICE_NUMBER_OWNER_LANGUAGE, /* pointer to its stacksplice_language */

@@ -128,126 +128,129 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_source_reason(IUnknown *er
 /* ---- Reports that were read back -------------------------------------------------------------*/
 
 /* A text of LENGTH bytes, which may hold NULs; NULL is none. */
-typedef struct stacksplice_told_text {
+typedef struct stacksplice_document_text {
     const char *text;
     size_t length;
-} stacksplice_told_text;
+} stacksplice_document_text;
 
 /* A local variable: its name, which ends with a NUL, and a text of its value. */
-typedef struct stacksplice_told_local {
+typedef struct stacksplice_document_local {
     const char *name;
-    stacksplice_told_text value;
-} stacksplice_told_local;
+    stacksplice_document_text value;
+} stacksplice_document_local;
 
 /* The variables of a frame. */
-typedef struct stacksplice_told_locals {
-    const stacksplice_told_local *all;
+typedef struct stacksplice_document_locals {
+    const stacksplice_document_local *all;
     uint32_t count;
-} stacksplice_told_locals;
+} stacksplice_document_locals;
 
 /* A frame as a report shows it. */
-typedef struct stacksplice_told_frame {
+typedef struct stacksplice_document_frame {
     stacksplice_frame frame;
-    int glue;                     /* nonzero: reports for people hide it */
-    stacksplice_told_text source; /* its line of source; without one no file is opened */
-    uint32_t source_column;       /* at which SOURCE begins in its line, from 1; 0: unknown */
-    stacksplice_told_locals locals;
-} stacksplice_told_frame;
+    int glue;                         /* nonzero: reports for people hide it */
+    stacksplice_document_text source; /* its line of source; without one no file is opened */
+    uint32_t source_column;           /* at which SOURCE begins in its line, from 1; 0: unknown */
+    stacksplice_document_locals locals;
+} stacksplice_document_frame;
 
-typedef struct stacksplice_told_stack {
-    const stacksplice_told_frame *frames; /* innermost first */
+typedef struct stacksplice_document_stack {
+    const stacksplice_document_frame *frames; /* innermost first */
     uint32_t count;
     uint32_t left_out; /* 0, or at least 1: the stack was longer */
-} stacksplice_told_stack;
+} stacksplice_document_stack;
 
 /* A language that received the error. */
-typedef struct stacksplice_told_node {
+typedef struct stacksplice_document_node {
     const char *language;
     uint64_t thread_id;
-    stacksplice_told_stack stack;
-} stacksplice_told_node;
+    stacksplice_document_stack stack;
+} stacksplice_document_node;
 
 /*
- * An error for stacksplice_format_told that is not an error object of this process: from a saved
+ * An error for stacksplice_format_document that is not an error object of this process: from a saved
  * report, or a language's exception that crossed no border.
  *
  * The contents come from TEXT, which is shown line by line as it is, if there is one; else from the
  * members HRESULT to FINGERPRINT.  The members from PASSED on count in any case.
  */
-typedef struct stacksplice_told {
-    size_t size; /* sizeof(stacksplice_told) */
-    stacksplice_told_text text;
+typedef struct stacksplice_document {
+    size_t size; /* sizeof(stacksplice_document) */
+    stacksplice_document_text text;
 
     stacksplice_hresult hresult;
     const char *type;     /* or NULL */
     const char *language; /* of the exception, or NULL */
-    stacksplice_told_text description, message;
-    const stacksplice_told_text *notes;
+    stacksplice_document_text description, message;
+    const stacksplice_document_text *notes;
     uint32_t note_count;
     uint64_t thread_id;
     const char *place; /* of the thread, such as "of process 4711 on nodename"; or NULL */
-    stacksplice_told_stack stack;
-    const stacksplice_told_node *nodes; /* the oldest first */
+    stacksplice_document_stack stack;
+    const stacksplice_document_node *nodes; /* the oldest first */
     uint32_t node_count;
     const char *fingerprint; /* as its report had it, or NULL */
 
-    stacksplice_told_text passed; /* where else it passed: lines shown as they are */
-    const void *identity;         /* equal for equal errors of one report */
+    stacksplice_document_text passed; /* where else it passed: lines shown as they are */
+    const void *identity;             /* equal for equal errors of one report */
     int is_group;
-    const struct stacksplice_told *const *members;
+    const struct stacksplice_document *const *members;
     uint32_t member_count, members_left_out;
-    const struct stacksplice_told *cause; /* what it was made from, or NULL */
-    stacksplice_relation relation;        /* of CAUSE, or to an error above */
+    const struct stacksplice_document *cause; /* what it was made from, or NULL */
+    stacksplice_relation relation;            /* of CAUSE, or to an error above */
     int cause_above;          /* nonzero: it was made from an error that the report shows above */
     uint32_t causes_left_out; /* 0, or at least 1: causes left out beyond the last known */
-} stacksplice_told;
+} stacksplice_document;
 
 /* What is wrong with a text: a sentence without its end, and at which byte. */
-typedef struct stacksplice_told_problem {
+typedef struct stacksplice_document_problem {
     size_t position;
     char text[80];
-} stacksplice_told_problem;
+} stacksplice_document_problem;
 
 /*
  * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md.  It may have two
  * members more: "as_text" and "passed" are TEXT and PASSED.  Members of other names count as if
  * they were not there.  Values may be nested 400 deep.
  *
- * *TOLD is to be freed by stacksplice_told_free; the texts in it live as long.  PROBLEM may be NULL.
- * Errors: E_POINTER if json or told is NULL; E_INVALIDARG, with *PROBLEM filled, if the text is no
- * such report; E_OUTOFMEMORY.
- * [own: borrows json, *told is the caller's | thread: any | alloc: yes | signal: no]
- */
-STACKSPLICE_API stacksplice_hresult stacksplice_told_read(const char *json, size_t length,
-                                                          const stacksplice_told **told,
-                                                          stacksplice_told_problem *problem);
-
-/*
- * Free what stacksplice_told_read gave; NULL is allowed.
- * [own: takes told | thread: any | alloc: no | signal: no]
- */
-STACKSPLICE_API void stacksplice_told_free(const stacksplice_told *told);
-
-/*
- * Write the text report of TOLD, as stacksplice_format does for an error object.
- *
- * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if told or write is NULL;
- * E_INVALIDARG if its size or options is invalid.
- * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]
+ * *DOCUMENT is to be freed by stacksplice_document_free; the texts in it live as long.  PROBLEM may
+ * be NULL.
+ * Errors: E_POINTER if json or document is NULL; E_INVALIDARG, with *PROBLEM filled, if the text is
+ * no such report; E_OUTOFMEMORY.
+ * [own: borrows json, *document is the caller's | thread: any | alloc: yes | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult
-stacksplice_format_told(const stacksplice_told *told, const stacksplice_format_options *options,
-                        stacksplice_write_callback write, void *data);
+stacksplice_document_read(const char *json, size_t length, const stacksplice_document **document,
+                          stacksplice_document_problem *problem);
 
 /*
- * Write the event for Sentry of TOLD, as stacksplice_format does for an error object with
+ * Free what stacksplice_document_read gave; NULL is allowed.
+ * [own: takes document | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API void stacksplice_document_free(const stacksplice_document *document);
+
+/*
+ * Write the text report of DOCUMENT, as stacksplice_format does for an error object.
+ *
+ * Returns S_OK, or S_FALSE when WRITE stopped it.  Errors: E_POINTER if document or write is NULL;
+ * E_INVALIDARG if its size or options is invalid.
+ * [own: borrows document, text lent to WRITE | thread: any | alloc: as stacksplice_format |
+ * signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_format_document(
+    const stacksplice_document *document, const stacksplice_format_options *options,
+    stacksplice_write_callback write, void *data);
+
+/*
+ * Write the event for Sentry of DOCUMENT, as stacksplice_format does for an error object with
  * STACKSPLICE_FORMAT_SENTRY, by the members from HRESULT on: its TEXT is not used.
  *
- * Returns and errors: as stacksplice_format_told.
- * [own: borrows told, text lent to WRITE | thread: any | alloc: as stacksplice_format | signal: no]
+ * Returns and errors: as stacksplice_format_document.
+ * [own: borrows document, text lent to WRITE | thread: any | alloc: as stacksplice_format |
+ * signal: no]
  */
-STACKSPLICE_API stacksplice_hresult stacksplice_format_told_for_sentry(
-    const stacksplice_told *told, const stacksplice_format_options *options,
+STACKSPLICE_API stacksplice_hresult stacksplice_format_document_for_sentry(
+    const stacksplice_document *document, const stacksplice_format_options *options,
     stacksplice_write_callback write, void *data);
 
 /*

@@ -476,7 +476,7 @@ STACKSPLICE_API stacksplice_hresult stacksplice_error_depth(IUnknown *error, uin
 /* A variable of the frame at ELEMENT, as it was when the exception was made. */
 typedef struct stacksplice_kept_local {
     uint32_t element;
-    stacksplice_told_local local;
+    stacksplice_document_local local;
 } stacksplice_kept_local;
 
 /*
@@ -496,7 +496,7 @@ typedef struct stacksplice_exception_parts {
     int group;     /* nonzero: it is a group, also without members */
     IScriptErrorInfo *const *members;
     uint32_t member_count, members_left_out;
-    const stacksplice_told_text *notes;
+    const stacksplice_document_text *notes;
     uint32_t note_count;
     const stacksplice_kept_local *locals; /* of FRAMES: those of one frame in a row */
     uint32_t local_count;

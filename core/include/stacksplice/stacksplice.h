@@ -334,16 +334,16 @@ typedef enum stacksplice_order {
     STACKSPLICE_ORDER_NEWEST_LAST = 1   /* as scripts' tracebacks show it */
 } stacksplice_order;
 
-struct stacksplice_told_frame; /* stacksplice/read.h */
-struct stacksplice_told_text;
+struct stacksplice_document_frame; /* stacksplice/read.h */
+struct stacksplice_document_text;
 
 /*
  * Sets *OUT to the lines that a brief report in newest-last order has for SHOWN, a script frame
  * whose language has a look of its own there.  They are lent until the next call and written as
  * they are.  Nonzero: the report writes the frame as it always does.
  */
-typedef int (*stacksplice_look_callback)(const struct stacksplice_told_frame *shown,
-                                         struct stacksplice_told_text *out, void *data);
+typedef int (*stacksplice_look_callback)(const struct stacksplice_document_frame *shown,
+                                         struct stacksplice_document_text *out, void *data);
 
 typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */

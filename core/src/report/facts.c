@@ -58,21 +58,21 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
 
 bool ss_facts_of(ss_subject subject, ss_facts *facts)
 {
-    const stacksplice_told *told = subject.told;
+    const stacksplice_document *document = subject.document;
 
-    if (!told)
+    if (!document)
         return ss_facts_get(subject.error, facts);
     memset(facts, 0, sizeof *facts);
-    facts->told = told;
-    facts->view.identity = told->identity ? told->identity : told;
-    facts->view.relation = told->relation;
-    facts->view.causes_left_out = told->causes_left_out;
-    facts->view.hresult = told->hresult;
-    facts->view.thread_id = told->thread_id;
-    facts->type = told->type;
-    facts->language = told->language ? told->language : "";
-    facts->message = told->message.text ? told->message.text : "";
-    facts->message_length = told->message.length;
+    facts->document = document;
+    facts->view.identity = document->identity ? document->identity : document;
+    facts->view.relation = document->relation;
+    facts->view.causes_left_out = document->causes_left_out;
+    facts->view.hresult = document->hresult;
+    facts->view.thread_id = document->thread_id;
+    facts->type = document->type;
+    facts->language = document->language ? document->language : "";
+    facts->message = document->message.text ? document->message.text : "";
+    facts->message_length = document->message.length;
     return true;
 }
 
@@ -105,9 +105,9 @@ ss_text ss_facts_message(const ss_facts *facts)
 
 ss_text ss_facts_description(const ss_facts *facts)
 {
-    if (facts->told)
-        return (ss_text){facts->told->description.text ? facts->told->description.text : "", NULL,
-                         facts->told->description.length};
+    if (facts->document)
+        return (ss_text){facts->document->description.text ? facts->document->description.text : "",
+                         NULL, facts->document->description.length};
     return trimmed(facts->view.description);
 }
 
@@ -127,7 +127,7 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 /* ---- What belongs to it ----------------------------------------------------------------------*/
 
-static ss_shown_stack stack_of_told(const stacksplice_told_stack *stack)
+static ss_shown_stack stack_of_document(const stacksplice_document_stack *stack)
 {
     return (ss_shown_stack){NULL, stack->frames, stack->count, NULL, 0};
 }
@@ -139,19 +139,20 @@ static ss_shown_stack stack_of_view(const ss_error_view *view)
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)
 {
-    return facts->told ? stack_of_told(&facts->told->stack) : stack_of_view(&facts->view);
+    return facts->document ? stack_of_document(&facts->document->stack)
+                           : stack_of_view(&facts->view);
 }
 
 void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, void *data)
 {
-    const stacksplice_told *told = facts->told;
+    const stacksplice_document *document = facts->document;
 
     if (facts->error && !facts->view.is_node)
         (void)stacksplice_error_notes(facts->error, back, data);
-    if (!told)
+    if (!document)
         return;
-    for (uint32_t i = 0; i < told->note_count; i++) {
-        if (back(told->notes[i].text, told->notes[i].length, data))
+    for (uint32_t i = 0; i < document->note_count; i++) {
+        if (back(document->notes[i].text, document->notes[i].length, data))
             return;
     }
 }
@@ -171,16 +172,16 @@ static bool read_node(const ss_error_view *node, void *data)
 void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data)
 {
     node_reader reader = {back, data};
-    const stacksplice_told *told = facts->told;
+    const stacksplice_document *document = facts->document;
 
     if (facts->error && !facts->view.is_node)
         ss_error_each_node(facts->error, read_node, &reader);
-    if (!told)
+    if (!document)
         return;
-    for (uint32_t i = 0; i < told->node_count; i++) {
-        const stacksplice_told_node *node = &told->nodes[i];
+    for (uint32_t i = 0; i < document->node_count; i++) {
+        const stacksplice_document_node *node = &document->nodes[i];
 
-        if (!back(node->language, node->thread_id, stack_of_told(&node->stack), data))
+        if (!back(node->language, node->thread_id, stack_of_document(&node->stack), data))
             return;
     }
 }
@@ -188,20 +189,20 @@ void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data
 bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out)
 {
     *members = *left_out = 0;
-    if (!facts->told)
+    if (!facts->document)
         return facts->error && !facts->view.is_node &&
                stacksplice_error_group(facts->error, members, left_out) == S_OK;
-    *members = facts->told->member_count;
-    *left_out = facts->told->members_left_out;
-    return facts->told->is_group != 0;
+    *members = facts->document->member_count;
+    *left_out = facts->document->members_left_out;
+    return facts->document->is_group != 0;
 }
 
 bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_subject *member)
 {
     IRestrictedErrorInfo *error = NULL;
 
-    if (facts->told) {
-        *member = (ss_subject){NULL, facts->told->members[index]};
+    if (facts->document) {
+        *member = (ss_subject){NULL, facts->document->members[index]};
         return true;
     }
     if (stacksplice_error_member(facts->error, index, &error) != S_OK)
@@ -218,8 +219,8 @@ void ss_subject_release(ss_subject subject)
 
 ss_subject ss_subject_previous(ss_subject subject)
 {
-    if (subject.told)
-        return (ss_subject){NULL, subject.told->cause};
+    if (subject.document)
+        return (ss_subject){NULL, subject.document->cause};
     return (ss_subject){ss_error_previous(subject.error), NULL};
 }
 
@@ -273,7 +274,7 @@ stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read)
 }
 
 /* NAME and VALUE in one block. */
-static bool copy(stacksplice_told_local *to, const char *name, const char *value, size_t length)
+static bool copy(stacksplice_document_local *to, const char *name, const char *value, size_t length)
 {
     size_t before = strlen(name) + 1;
     char *block = ss_alloc_dirty(before + length);
@@ -283,7 +284,7 @@ static bool copy(stacksplice_told_local *to, const char *name, const char *value
     memcpy(block, name, before);
     if (length)
         memcpy(block + before, value, length);
-    *to = (stacksplice_told_local){block, {block + before, length}};
+    *to = (stacksplice_document_local){block, {block + before, length}};
     return true;
 }
 
@@ -331,7 +332,7 @@ static void put_kept(ss_locals *locals, const stacksplice_exception *x, const ss
     const stacksplice_kept_local *kept = stacksplice_exception_locals(x, &count);
 
     for (uint32_t i = 0; i < count; i++) {
-        const stacksplice_told_local *local = &kept[i].local;
+        const stacksplice_document_local *local = &kept[i].local;
         uint32_t element = place_of(view, kept[i].element);
 
         if (element != UINT32_MAX &&
@@ -366,15 +367,15 @@ void ss_locals_end(ss_locals *locals)
     *locals = (ss_locals){.count = 0};
 }
 
-stacksplice_told_locals ss_locals_of(const ss_locals *locals, uint32_t element)
+stacksplice_document_locals ss_locals_of(const ss_locals *locals, uint32_t element)
 {
     uint32_t begin = 0, end;
 
     while (locals && begin < locals->count && locals->elements[begin] != element)
         begin++;
     if (!locals || begin == locals->count)
-        return (stacksplice_told_locals){NULL, 0};
+        return (stacksplice_document_locals){NULL, 0};
     for (end = begin + 1; end < locals->count && locals->elements[end] == element;)
         end++;
-    return (stacksplice_told_locals){&locals->all[begin], end - begin};
+    return (stacksplice_document_locals){&locals->all[begin], end - begin};
 }

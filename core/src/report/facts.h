@@ -18,8 +18,8 @@
 
 /* Those of one stack.  All zero: none. */
 typedef struct ss_locals {
-    stacksplice_told_local *all; /* owned, as are the texts */
-    uint32_t *elements;          /* for each its element of the stack */
+    stacksplice_document_local *all; /* owned, as are the texts */
+    uint32_t *elements;              /* for each its element of the stack */
     uint32_t count;
 } ss_locals;
 
@@ -28,14 +28,14 @@ void ss_locals_begin(ss_locals *locals, IUnknown *error, const ss_error_view *vi
 void ss_locals_end(ss_locals *locals);
 
 /* Those of the frame at ELEMENT; LOCALS may be NULL. */
-stacksplice_told_locals ss_locals_of(const ss_locals *locals, uint32_t element);
+stacksplice_document_locals ss_locals_of(const ss_locals *locals, uint32_t element);
 
 /* ---- Facts -----------------------------------------------------------------------------------*/
 
 /* A stack.  An error object gives elements; a saved report gives frames, and ELEMENTS is NULL. */
 typedef struct ss_shown_stack {
     const uintptr_t *elements;
-    const stacksplice_told_frame *frames;
+    const stacksplice_document_frame *frames;
     uint32_t count;          /* of either */
     const ss_locals *locals; /* of ELEMENTS; or NULL */
     int64_t taken_at;        /* see ss_error_view; 0: unknown */
@@ -44,15 +44,15 @@ typedef struct ss_shown_stack {
 /* The source of an error's facts: one of the two. */
 typedef struct ss_subject {
     IUnknown *error;
-    const stacksplice_told *told;
+    const stacksplice_document *document;
 } ss_subject;
 
 enum { SS_STACK_LANGUAGE = 64 };
 
 /* Never copied: see stack_language. */
 typedef struct ss_facts {
-    IUnknown *error;              /* borrowed; NULL: a crash without one, or a saved report */
-    const stacksplice_told *told; /* borrowed; NULL: an error object */
+    IUnknown *error; /* borrowed; NULL: a crash without one, or a saved report */
+    const stacksplice_document *document; /* borrowed; NULL: an error object */
     ss_error_view view;
     IScriptException *exception; /* owned; NULL: none, or it has no further details */
     const char *type;            /* "ValueError", or NULL */
@@ -96,13 +96,13 @@ ss_subject ss_subject_previous(ss_subject subject);
 
 static inline bool ss_subject_is(ss_subject subject)
 {
-    return subject.error || subject.told;
+    return subject.error || subject.document;
 }
 
 /* Whether it can have propagation nodes and causes: a node has neither. */
 static inline bool ss_facts_has_chain(const ss_facts *facts)
 {
-    return facts->told || (facts->error && !facts->view.is_node);
+    return facts->document || (facts->error && !facts->view.is_node);
 }
 
 /* The language of the innermost script frame, written to LANGUAGE; "native" when there is none. */

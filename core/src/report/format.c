@@ -82,29 +82,30 @@ stacksplice_hresult stacksplice_format(IUnknown *error, stacksplice_format_kind 
     return write_report((ss_subject){error, NULL}, kind, options, write, data);
 }
 
-static stacksplice_hresult write_told(const stacksplice_told *told, stacksplice_format_kind kind,
-                                      const stacksplice_format_options *options,
-                                      stacksplice_write_callback write, void *data)
+static stacksplice_hresult write_document(const stacksplice_document *document,
+                                          stacksplice_format_kind kind,
+                                          const stacksplice_format_options *options,
+                                          stacksplice_write_callback write, void *data)
 {
-    if (!told || !write)
+    if (!document || !write)
         return E_POINTER;
-    if (told->size != sizeof *told)
+    if (document->size != sizeof *document)
         return E_INVALIDARG;
-    return write_report((ss_subject){NULL, told}, kind, options, write, data);
+    return write_report((ss_subject){NULL, document}, kind, options, write, data);
 }
 
-stacksplice_hresult stacksplice_format_told(const stacksplice_told *told,
-                                            const stacksplice_format_options *options,
-                                            stacksplice_write_callback write, void *data)
+stacksplice_hresult stacksplice_format_document(const stacksplice_document *document,
+                                                const stacksplice_format_options *options,
+                                                stacksplice_write_callback write, void *data)
 {
-    return write_told(told, STACKSPLICE_FORMAT_TEXT, options, write, data);
+    return write_document(document, STACKSPLICE_FORMAT_TEXT, options, write, data);
 }
 
-stacksplice_hresult stacksplice_format_told_for_sentry(const stacksplice_told *told,
-                                                       const stacksplice_format_options *options,
-                                                       stacksplice_write_callback write, void *data)
+stacksplice_hresult stacksplice_format_document_for_sentry(
+    const stacksplice_document *document, const stacksplice_format_options *options,
+    stacksplice_write_callback write, void *data)
 {
-    return write_told(told, STACKSPLICE_FORMAT_SENTRY, options, write, data);
+    return write_document(document, STACKSPLICE_FORMAT_SENTRY, options, write, data);
 }
 
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])

@@ -6,7 +6,7 @@
 
 /* ---- The table -------------------------------------------------------------------------------*/
 
-#define FRAME(member) offsetof(stacksplice_told_frame, frame.member)
+#define FRAME(member) offsetof(stacksplice_document_frame, frame.member)
 
 /* In the order of reports. */
 const ss_field ss_frame_fields[SS_FRAME_FIELDS] = {
@@ -24,15 +24,15 @@ const ss_field ss_frame_fields[SS_FRAME_FIELDS] = {
     {"module_offset", SS_FIELD_OFFSET, SS_RULE_WITH_MODULE, FRAME(module_offset)},
     {"build_id", SS_FIELD_TEXT, SS_RULE_IF_SET, FRAME(build_id)},
     {"inlined", SS_FIELD_FLAG, SS_RULE_OF_NATIVE, FRAME(inlined)},
-    {"glue", SS_FIELD_FLAG, SS_RULE_IF_SET, offsetof(stacksplice_told_frame, glue)},
+    {"glue", SS_FIELD_FLAG, SS_RULE_IF_SET, offsetof(stacksplice_document_frame, glue)},
     {"reason", SS_FIELD_TEXT, SS_RULE_IF_SET, FRAME(reason)},
     {"asynchronous", SS_FIELD_FLAG, SS_RULE_IF_SET, FRAME(asynchronous)},
     {"interpreter", SS_FIELD_TEXT, SS_RULE_IF_SET, FRAME(interpreter)},
     {"calls", SS_FIELD_TEXT, SS_RULE_IF_SET, FRAME(calls)},
-    {"source", SS_FIELD_STRING, SS_RULE_IF_SET, offsetof(stacksplice_told_frame, source)},
+    {"source", SS_FIELD_STRING, SS_RULE_IF_SET, offsetof(stacksplice_document_frame, source)},
     {"source_column", SS_FIELD_COUNT, SS_RULE_IF_SET,
-     offsetof(stacksplice_told_frame, source_column)},
-    {"locals", SS_FIELD_LOCALS, SS_RULE_IF_SET, offsetof(stacksplice_told_frame, locals)},
+     offsetof(stacksplice_document_frame, source_column)},
+    {"locals", SS_FIELD_LOCALS, SS_RULE_IF_SET, offsetof(stacksplice_document_frame, locals)},
     {"address", SS_FIELD_ADDRESS, SS_RULE_ALWAYS, FRAME(address)},
 };
 
@@ -50,7 +50,7 @@ static bool is_set(const ss_field *f, const void *at)
     case SS_FIELD_TEXT:
         return *(const char *const *)at != NULL;
     case SS_FIELD_STRING:
-        return ((const stacksplice_told_text *)at)->length != 0;
+        return ((const stacksplice_document_text *)at)->length != 0;
     case SS_FIELD_COUNT:
         return *(const uint32_t *)at != 0;
     case SS_FIELD_OFFSET:
@@ -58,7 +58,7 @@ static bool is_set(const ss_field *f, const void *at)
     case SS_FIELD_FLAG:
         return *(const int *)at != 0;
     case SS_FIELD_LOCALS:
-        return ((const stacksplice_told_locals *)at)->count != 0;
+        return ((const stacksplice_document_locals *)at)->count != 0;
     default:
         return true;
     }
@@ -82,7 +82,7 @@ static bool is_shown(const ss_field *f, const stacksplice_frame *frame, const vo
 
 static void emit_field(ss_emit *e, const ss_field *f, const void *at)
 {
-    const stacksplice_told_text *line = at;
+    const stacksplice_document_text *line = at;
 
     switch (f->type) {
     case SS_FIELD_KIND:
@@ -110,12 +110,12 @@ static void emit_field(ss_emit *e, const ss_field *f, const void *at)
         ss_emit_hex(e, f->key, *(const uintptr_t *)at, 1);
         break;
     default:
-        ss_emit_locals(e, f->key, *(const stacksplice_told_locals *)at);
+        ss_emit_locals(e, f->key, *(const stacksplice_document_locals *)at);
         break;
     }
 }
 
-void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame)
+void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame)
 {
     ss_emit_begin(e, key, STACKSPLICE_OBJECT);
     for (size_t i = 0; i < SS_FRAME_FIELDS; i++) {
@@ -131,7 +131,7 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
                                             stacksplice_visitor *visitor)
 {
     ss_emit e = {visitor, false};
-    stacksplice_told_frame told = {.glue = 0};
+    stacksplice_document_frame saved = {.glue = 0};
 
     if (!frame || !frame->language || !visitor)
         return E_POINTER;
@@ -139,8 +139,8 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
         !names_one((uint32_t)frame->kind, SS_COUNT_OF(ss_kinds)) ||
         !names_one((uint32_t)frame->trust, SS_COUNT_OF(ss_trusts)))
         return E_INVALIDARG;
-    told.frame = *frame;
-    told.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
-    ss_emit_frame(&e, key, &told);
+    saved.frame = *frame;
+    saved.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
+    ss_emit_frame(&e, key, &saved);
     return e.stopped ? S_FALSE : S_OK;
 }

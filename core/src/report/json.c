@@ -220,7 +220,7 @@ void ss_emit_text(ss_emit *e, const char *key, const char *text)
         e->stopped = e->stopped || e->visitor->null(e->visitor, key);
 }
 
-void ss_emit_locals(ss_emit *e, const char *key, stacksplice_told_locals locals)
+void ss_emit_locals(ss_emit *e, const char *key, stacksplice_document_locals locals)
 {
     if (!locals.count)
         return;

@@ -44,6 +44,6 @@ void ss_emit_utf16(ss_emit *e, const char *key, const uint16_t *text, size_t len
 void ss_emit_text(ss_emit *e, const char *key, const char *text);
 
 /* An object of texts; nothing if there are none. */
-void ss_emit_locals(ss_emit *e, const char *key, stacksplice_told_locals locals);
+void ss_emit_locals(ss_emit *e, const char *key, stacksplice_document_locals locals);
 
 #endif

@@ -34,19 +34,19 @@ struct block {
 
 /* An error that is to be read from the object VALUE. */
 typedef struct pending {
-    stacksplice_told told;
+    stacksplice_document document;
     struct pending *next;
     uint32_t value;
-    uint32_t causes_left_out; /* beyond the last cause of its list */
-    const char *above;        /* how that last one relates to an error above; or NULL */
-    const char *reference;    /* equal for equal errors; or NULL */
-    stacksplice_told *last;   /* of its list of causes; or itself */
-    stacksplice_told *before; /* of which it is the cause; or NULL */
-    const char *relation;     /* to that one */
+    uint32_t causes_left_out;     /* beyond the last cause of its list */
+    const char *above;            /* how that last one relates to an error above; or NULL */
+    const char *reference;        /* equal for equal errors; or NULL */
+    stacksplice_document *last;   /* of its list of causes; or itself */
+    stacksplice_document *before; /* of which it is the cause; or NULL */
+    const char *relation;         /* to that one */
 } pending;
 
 typedef struct saved {
-    pending error; /* the first member: stacksplice_told_free gets its TOLD */
+    pending error; /* the first member: stacksplice_document_free gets its document */
     struct block *blocks;
     char *text;
 } saved;
@@ -62,7 +62,7 @@ typedef struct reader {
     pending *waiting;
     const char *references[SS_REPORT_ERRORS_MAX];
     uint32_t reference_count;
-    stacksplice_told_problem *problem; /* or NULL */
+    stacksplice_document_problem *problem; /* or NULL */
     stacksplice_hresult result;
 } reader;
 
@@ -390,9 +390,9 @@ static bool check_type(reader *r, uint32_t at, value_type type, const char *key)
     return r->values[at].type == type || refuse_at(r, r->values[at].at, key, names[type]);
 }
 
-static stacksplice_told_text text_at(const reader *r, uint32_t at)
+static stacksplice_document_text text_at(const reader *r, uint32_t at)
 {
-    return (stacksplice_told_text){r->text + r->values[at].at, r->values[at].length};
+    return (stacksplice_document_text){r->text + r->values[at].at, r->values[at].length};
 }
 
 /* The number from LEAST to MOST, or the text of one in hexadecimal. */
@@ -469,7 +469,7 @@ static const ss_field process_fields[] = {
     {"name", SS_FIELD_TEXT, SS_RULE_IF_SET, offsetof(process, name)},
 };
 
-#define NODE(member) offsetof(stacksplice_told_node, member)
+#define NODE(member) offsetof(stacksplice_document_node, member)
 
 static const ss_field node_fields[] = {
     {"language", SS_FIELD_TEXT, SS_RULE_NEEDED, NODE(language)},
@@ -481,28 +481,28 @@ static const ss_field node_fields[] = {
 #define ERROR(member) offsetof(pending, member)
 
 static const ss_field error_fields[] = {
-    {"hresult_signed", SS_FIELD_HRESULT, SS_RULE_NEEDED, ERROR(told.hresult)},
-    {"message", SS_FIELD_STRING, SS_RULE_NEEDED, ERROR(told.message)},
-    {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, ERROR(told.stack)},
-    {"propagation", SS_FIELD_NODES, SS_RULE_NEEDED, ERROR(told)},
-    {"description", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.description)},
-    {"type", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.type)},
-    {"language", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.language)},
-    {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(told)},
-    {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(told.thread_id)},
+    {"hresult_signed", SS_FIELD_HRESULT, SS_RULE_NEEDED, ERROR(document.hresult)},
+    {"message", SS_FIELD_STRING, SS_RULE_NEEDED, ERROR(document.message)},
+    {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, ERROR(document.stack)},
+    {"propagation", SS_FIELD_NODES, SS_RULE_NEEDED, ERROR(document)},
+    {"description", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.description)},
+    {"type", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.type)},
+    {"language", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.language)},
+    {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(document)},
+    {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(document.thread_id)},
     {"relation", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(relation)},
     {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(reference)},
-    {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(told.fingerprint)},
-    {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(told.stack.left_out)},
-    {"process", SS_FIELD_PROCESS, SS_RULE_IF_SET, ERROR(told.place)},
-    {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(told)},
-    {"exceptions_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(told.members_left_out)},
+    {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.fingerprint)},
+    {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.stack.left_out)},
+    {"process", SS_FIELD_PROCESS, SS_RULE_IF_SET, ERROR(document.place)},
+    {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(document)},
+    {"exceptions_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.members_left_out)},
     {"transformed", SS_FIELD_CAUSES, SS_RULE_IF_SET, 0},
     {"transformed_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(causes_left_out)},
     {"transformed_above", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(above)},
     {"remote", SS_FIELD_REMOTE, SS_RULE_IF_SET, 0},
-    {"as_text", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.text)},
-    {"passed", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(told.passed)},
+    {"as_text", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.text)},
+    {"passed", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.passed)},
 };
 
 /* ---- Lists -----------------------------------------------------------------------------------*/
@@ -525,7 +525,7 @@ static void *read_items(reader *r, uint32_t list, const char *key, size_t size, 
 
 static bool read_frame(reader *r, uint32_t at, const char *key, void *item)
 {
-    stacksplice_told_frame *f = item;
+    stacksplice_document_frame *f = item;
 
     f->frame.size = sizeof f->frame;
     f->frame.kind = STACKSPLICE_FRAME_SCRIPT;
@@ -535,7 +535,7 @@ static bool read_frame(reader *r, uint32_t at, const char *key, void *item)
 
 static bool read_note(reader *r, uint32_t at, const char *key, void *item)
 {
-    *(stacksplice_told_text *)item = text_at(r, at);
+    *(stacksplice_document_text *)item = text_at(r, at);
     return check_type(r, at, STRING, key);
 }
 
@@ -549,13 +549,14 @@ static bool read_member(reader *r, uint32_t at, const char *key, void *item)
     pending *member = add_error(r, at);
 
     (void)key;
-    *(const stacksplice_told **)item = member ? &member->told : NULL;
+    *(const stacksplice_document **)item = member ? &member->document : NULL;
     return member != NULL;
 }
 
-static bool read_locals(reader *r, uint32_t object, const char *key, stacksplice_told_locals *out)
+static bool read_locals(reader *r, uint32_t object, const char *key,
+                        stacksplice_document_locals *out)
 {
-    stacksplice_told_local *all = take(r, r->values[object].length, sizeof *all);
+    stacksplice_document_local *all = take(r, r->values[object].length, sizeof *all);
 
     out->all = all;
     out->count = 0;
@@ -564,7 +565,7 @@ static bool read_locals(reader *r, uint32_t object, const char *key, stacksplice
     for (uint32_t i = object + 1; i < r->values[object].end; i = r->values[i + 1].end) {
         if (!check_type(r, i + 1, STRING, key))
             return false;
-        all[out->count++] = (stacksplice_told_local){text_at(r, i).text, text_at(r, i + 1)};
+        all[out->count++] = (stacksplice_document_local){text_at(r, i).text, text_at(r, i + 1)};
     }
     return true;
 }
@@ -578,17 +579,17 @@ static stacksplice_relation relation_of(const char *name)
 /* Each error of the list is the cause of the one before.  The last may have a list of its own. */
 static bool read_causes(reader *r, uint32_t list, pending *of)
 {
-    if (of->told.cause) /* which is in a list itself, and has its cause there */
+    if (of->document.cause) /* which is in a list itself, and has its cause there */
         return true;
-    of->last = &of->told;
+    of->last = &of->document;
     for (uint32_t i = list + 1; i < r->values[list].end; i = r->values[i].end) {
         pending *cause = add_error(r, i);
 
         if (!cause)
             return false;
         cause->before = of->last;
-        of->last->cause = &cause->told;
-        of->last = &cause->told;
+        of->last->cause = &cause->document;
+        of->last = &cause->document;
     }
     return true;
 }
@@ -652,8 +653,8 @@ static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
 
 static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
 {
-    stacksplice_told_stack *stack = to;
-    stacksplice_told *told = to;
+    stacksplice_document_stack *stack = to;
+    stacksplice_document *document = to;
 
     if (!check_type(r, at, ARRAY, f->key))
         return false;
@@ -662,16 +663,18 @@ static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
         stack->frames = read_items(r, at, f->key, sizeof *stack->frames, read_frame, &stack->count);
         return stack->frames != NULL;
     case SS_FIELD_NOTES:
-        told->notes = read_items(r, at, f->key, sizeof *told->notes, read_note, &told->note_count);
-        return told->notes != NULL;
+        document->notes =
+            read_items(r, at, f->key, sizeof *document->notes, read_note, &document->note_count);
+        return document->notes != NULL;
     case SS_FIELD_NODES:
-        told->nodes = read_items(r, at, f->key, sizeof *told->nodes, read_node, &told->node_count);
-        return told->nodes != NULL;
+        document->nodes =
+            read_items(r, at, f->key, sizeof *document->nodes, read_node, &document->node_count);
+        return document->nodes != NULL;
     case SS_FIELD_MEMBERS:
-        told->is_group = 1;
-        told->members =
-            read_items(r, at, f->key, sizeof *told->members, read_member, &told->member_count);
-        return told->members != NULL;
+        document->is_group = 1;
+        document->members = read_items(r, at, f->key, sizeof *document->members, read_member,
+                                       &document->member_count);
+        return document->members != NULL;
     default:
         return read_causes(r, at, to);
     }
@@ -687,7 +690,7 @@ static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
         *(const char **)to = text_at(r, at).text;
         return check_type(r, at, STRING, f->key);
     case SS_FIELD_STRING:
-        *(stacksplice_told_text *)to = text_at(r, at);
+        *(stacksplice_document_text *)to = text_at(r, at);
         return check_type(r, at, STRING, f->key);
     case SS_FIELD_FLAG:
         *(int *)to = r->text[r->values[at].at] == 't';
@@ -754,8 +757,8 @@ static const char *identity_of(reader *r, const char *reference)
 
 static bool read_error(reader *r, pending *p)
 {
-    p->told.size = sizeof p->told;
-    p->last = &p->told;
+    p->document.size = sizeof p->document;
+    p->last = &p->document;
     if (!read_object(r, p->value, "an error", error_fields, SS_COUNT_OF(error_fields), p))
         return false;
     if (p->before)
@@ -766,7 +769,7 @@ static bool read_error(reader *r, pending *p)
         p->last->cause_above = 1;
         p->last->relation = relation_of(p->above);
     }
-    p->told.identity = identity_of(r, p->reference);
+    p->document.identity = identity_of(r, p->reference);
     return true;
 }
 
@@ -798,25 +801,25 @@ static bool take_text(reader *r, const char *json, size_t length)
     return true;
 }
 
-stacksplice_hresult stacksplice_told_read(const char *json, size_t length,
-                                          const stacksplice_told **told,
-                                          stacksplice_told_problem *problem)
+stacksplice_hresult stacksplice_document_read(const char *json, size_t length,
+                                              const stacksplice_document **document,
+                                              stacksplice_document_problem *problem)
 {
     reader r = {.problem = problem};
 
-    if (!json || !told)
+    if (!json || !document)
         return E_POINTER;
     if (take_text(&r, json, length) && read_values(&r) && read_errors(&r))
-        *told = &r.out->error.told;
+        *document = &r.out->error.document;
     else if (r.out)
-        stacksplice_told_free(&r.out->error.told);
+        stacksplice_document_free(&r.out->error.document);
     ss_free(r.values);
     return r.result;
 }
 
-void stacksplice_told_free(const stacksplice_told *told)
+void stacksplice_document_free(const stacksplice_document *document)
 {
-    saved *s = (saved *)(uintptr_t)told;
+    saved *s = (saved *)(uintptr_t)document;
 
     if (!s)
         return;

@@ -75,8 +75,8 @@ ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
 typedef struct ss_shown_frame {
     const stacksplice_frame *frame;
     bool glue;
-    const stacksplice_told_frame *told; /* NULL: read its line from the file */
-    stacksplice_told_locals locals;
+    const stacksplice_document_frame *saved; /* NULL: read its line from the file */
+    stacksplice_document_locals locals;
 } ss_shown_frame;
 
 /* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */

@@ -49,7 +49,7 @@ typedef struct element {
     bool of_runner; /* called by the C library or a test runner, or one of their functions */
     uint32_t frames;
     uint32_t wanted; /* emit only this one */
-    stacksplice_told_locals locals;
+    stacksplice_document_locals locals;
 } element;
 
 static bool begins_with(const char *text, const char *prefix)
@@ -78,11 +78,12 @@ static void emit_source(const element *of, const ss_shown_frame *shown)
 {
     char line[SS_SOURCE_LINE_MAX];
     uint32_t column = 0;
-    size_t length = shown->told ? shown->told->source.length
-                                : ss_report_source(of->r, shown->frame, line, &column);
+    size_t length = shown->saved ? shown->saved->source.length
+                                 : ss_report_source(of->r, shown->frame, line, &column);
 
     if (length)
-        ss_emit_utf8(of->e, "context_line", shown->told ? shown->told->source.text : line, length);
+        ss_emit_utf8(of->e, "context_line", shown->saved ? shown->saved->source.text : line,
+                     length);
 }
 
 static void emit_place(const element *of, const ss_shown_frame *shown)
@@ -127,7 +128,7 @@ static void emit_address(const element *of, const ss_shown_frame *shown)
         return;
     ss_emit_text(of->e, "package", f->module);
     ss_emit_hex(of->e, "image_addr", f->address - (uintptr_t)f->module_offset, 1);
-    add_image(of->images, f->address - (uintptr_t)f->module_offset, shown->told ? f : NULL);
+    add_image(of->images, f->address - (uintptr_t)f->module_offset, shown->saved ? f : NULL);
 }
 
 /* A gap is a frame whose function is what text reports say, and which is never the program's. */
@@ -188,9 +189,9 @@ static void emit_element(element *of, uintptr_t address)
     }
 }
 
-static void emit_told(const element *of, const stacksplice_told_frame *told)
+static void emit_saved(const element *of, const stacksplice_document_frame *saved)
 {
-    emit_frame(of, &(ss_shown_frame){&told->frame, told->glue != 0, told, told->locals});
+    emit_frame(of, &(ss_shown_frame){&saved->frame, saved->glue != 0, saved, saved->locals});
 }
 
 /* Emit "stacktrace", unless the stack is empty; add the binaries of its frames to IMAGES. */
@@ -210,7 +211,7 @@ static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack
         of.of_runner = i >= folds.start_up || i >= folds.shell;
         of.locals = ss_locals_of(stack.locals, i);
         if (stack.frames)
-            emit_told(&of, &stack.frames[i]);
+            emit_saved(&of, &stack.frames[i]);
         else
             emit_element(&of, stack.elements[i]);
     }
@@ -309,8 +310,8 @@ static const void *identity_of(ss_subject subject)
 {
     ss_error_view view;
 
-    if (subject.told)
-        return subject.told->identity ? subject.told->identity : subject.told;
+    if (subject.document)
+        return subject.document->identity ? subject.document->identity : subject.document;
     return ss_error_view_get(subject.error, &view) ? view.identity : NULL;
 }
 
@@ -428,7 +429,7 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
     uint32_t frames_left_out =
-        facts->told ? facts->told->stack.left_out : facts->view.frames_left_out;
+        facts->document ? facts->document->stack.left_out : facts->view.frames_left_out;
 
     ss_emit_begin(v->e, "data", STACKSPLICE_OBJECT);
     ss_emit_hex(v->e, "hresult", (uint32_t)facts->view.hresult, 8);
@@ -523,15 +524,15 @@ static void emit_id(ss_emit *e)
 /* A saved report has its own: the elements of its stack, of which it was made, are gone. */
 static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
-    const stacksplice_told *told = facts->told;
+    const stacksplice_document *document = facts->document;
     char fingerprint[33];
 
-    if (told && !told->fingerprint)
+    if (document && !document->fingerprint)
         return; /* Sentry groups by the stack */
-    if (!told)
+    if (!document)
         ss_report_fingerprint(r, facts, fingerprint);
     ss_emit_begin(e, "fingerprint", STACKSPLICE_ARRAY);
-    ss_emit_text(e, NULL, told ? told->fingerprint : fingerprint);
+    ss_emit_text(e, NULL, document ? document->fingerprint : fingerprint);
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
@@ -541,7 +542,7 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 {
     event v = {.r = r, .e = e, .images = images};
 
-    collect(&v, (ss_subject){facts->error, facts->told});
+    collect(&v, (ss_subject){facts->error, facts->document});
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
     for (uint32_t i = v.count; i--;) { /* the oldest first */

@@ -525,9 +525,9 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
 {
     char line[SS_SOURCE_LINE_MAX];
     uint32_t column;
-    const stacksplice_told_text *told = shown->told ? &shown->told->source : NULL;
-    const char *text = told ? told->text : line;
-    size_t length = told ? told->length : ss_report_source(r, shown->frame, line, &column);
+    const stacksplice_document_text *saved = shown->saved ? &shown->saved->source : NULL;
+    const char *text = saved ? saved->text : line;
+    size_t length = saved ? saved->length : ss_report_source(r, shown->frame, line, &column);
 
     if (!text || !length)
         return;
@@ -556,21 +556,21 @@ static void put_frame(const ss_report *r, const stacksplice_frame *frame,
 /* Whether the file of SHOWN, of a living error, is no longer the one that ran. */
 static bool is_refused(const ss_report *r, const ss_shown_frame *shown)
 {
-    return !shown->told && !r->bare && r->source && shown->frame->file && !shown->frame->chunk &&
+    return !shown->saved && !r->bare && r->source && shown->frame->file && !shown->frame->chunk &&
            ss_source_refuses(r->source, shown->frame->file);
 }
 
 /* Whether the caller has written SHOWN in the look of its language. */
 static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
 {
-    const stacksplice_told_frame live = {.frame = *shown->frame, .glue = shown->glue};
-    stacksplice_told_text text = {NULL, 0};
+    const stacksplice_document_frame live = {.frame = *shown->frame, .glue = shown->glue};
+    stacksplice_document_text text = {NULL, 0};
 
     if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
         shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
         !ss_report_has_own_look(r, shown->frame) || is_refused(r, shown))
         return false;
-    if (r->look(shown->told ? shown->told : &live, &text, r->look_data))
+    if (r->look(shown->saved ? shown->saved : &live, &text, r->look_data))
         return false;
     ss_writer_put(r->w, text.text, text.length);
     return true;
@@ -580,7 +580,7 @@ static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
 static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     for (uint32_t i = 0; i < shown->locals.count; i++) {
-        const stacksplice_told_local *local = &shown->locals.all[i];
+        const stacksplice_document_local *local = &shown->locals.all[i];
 
         put_spaces(r->w, source_indent(r, indent));
         ss_report_put(r, local->name, STACKSPLICE_TEXT_MESSAGE);
@@ -663,7 +663,7 @@ typedef struct contents {
     uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
     bool start_up;      /* in the C library's start-up code */
     uint64_t place;     /* of a script frame in its own look, else 0 */
-    stacksplice_told_locals locals;
+    stacksplice_document_locals locals;
 } contents;
 
 /* A native frame that a script frame called. */
@@ -762,8 +762,8 @@ static contents look_at(const printer *p, element e, uint32_t wanted, bool all_s
     if (!p->stack.frames)
         ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
     for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
-        const stacksplice_told_frame *told = &p->stack.frames[i];
-        const ss_shown_frame shown = {&told->frame, told->glue != 0, told, told->locals};
+        const stacksplice_document_frame *saved = &p->stack.frames[i];
+        const ss_shown_frame shown = {&saved->frame, saved->glue != 0, saved, saved->locals};
 
         count_frame(&c, &shown);
     }
@@ -1066,7 +1066,7 @@ static void put_shown_place(const ss_report *r, const char *place)
 
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
-    const char *place = facts->told ? facts->told->place : NULL;
+    const char *place = facts->document ? facts->document->place : NULL;
     ss_locals locals;
 
     if (!ss_facts_stack(facts).count)
@@ -1082,7 +1082,7 @@ static void put_stack(const ss_report *r, const ss_facts *facts)
 /* As scripts' tracebacks are, which have no header without a frame. */
 static void put_traceback(const ss_report *r, const ss_facts *facts)
 {
-    const char *place = facts->told ? facts->told->place : NULL;
+    const char *place = facts->document ? facts->document->place : NULL;
     uint32_t members, left_out;
     ss_locals locals;
 
@@ -1156,7 +1156,7 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts)
 /* ---- The error and its stack ------------------------------------------------------------------*/
 
 /* Write lines that a caller has formatted. */
-static void put_lines(const ss_report *r, stacksplice_told_text text)
+static void put_lines(const ss_report *r, stacksplice_document_text text)
 {
     const ss_text all = {text.text ? text.text : "", NULL, text.text ? text.length : 0};
     ss_redacted rest;
@@ -1169,7 +1169,7 @@ static void put_lines(const ss_report *r, stacksplice_told_text text)
     ss_redacted_end(&rest);
 }
 
-static void put_told(const ss_report *r, const ss_facts *facts)
+static void put_document(const ss_report *r, const ss_facts *facts)
 {
     if (r->order == STACKSPLICE_ORDER_NEWEST_LAST) {
         put_traceback(r, facts);
@@ -1185,14 +1185,14 @@ static void put_told(const ss_report *r, const ss_facts *facts)
 /* The same without causes and members. */
 static void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
 {
-    const stacksplice_told *told = facts->told;
+    const stacksplice_document *document = facts->document;
 
-    if (told && told->text.text)
-        put_lines(r, told->text);
+    if (document && document->text.text)
+        put_lines(r, document->text);
     else
-        put_told(r, facts);
-    if (told)
-        put_lines(r, told->passed);
+        put_document(r, facts);
+    if (document)
+        put_lines(r, document->passed);
 }
 
 /* ---- An error with all that belongs to it -----------------------------------------------------*/
@@ -1341,7 +1341,7 @@ static bool end_chain(chain *c, stacksplice_relation relation, const char *end)
 
 static bool end_at(chain *c, const link *at)
 {
-    if (at->later.told && at->later.told->cause_above)
+    if (at->later.document && at->later.document->cause_above)
         return end_chain(c, at->relation, " an error above.\n");
     if (at->left_out)
         return end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
@@ -1373,7 +1373,7 @@ static bool add_cause(report_text *s, chain *c, link *at)
 
 static void find_causes(report_text *s, const ss_facts *facts, chain *c)
 {
-    link at = {{facts->error, facts->told}, facts->view.relation, facts->view.causes_left_out};
+    link at = {{facts->error, facts->document}, facts->view.relation, facts->view.causes_left_out};
 
     c->count = 0;
     c->end = NULL;

@@ -12,7 +12,7 @@ typedef enum ss_field_type {
     SS_FIELD_KIND,
     SS_FIELD_TRUST,
     SS_FIELD_TEXT,   /* const char *, up to the first NUL */
-    SS_FIELD_STRING, /* stacksplice_told_text */
+    SS_FIELD_STRING, /* stacksplice_document_text */
     SS_FIELD_COUNT,  /* uint32_t */
     SS_FIELD_OFFSET, /* uint64_t */
     SS_FIELD_FLAG,   /* int */
@@ -47,7 +47,7 @@ typedef struct ss_field {
 
 enum { SS_FRAME_FIELDS = 23 };
 
-/* Of stacksplice_told_frame. */
+/* Of stacksplice_document_frame. */
 extern const ss_field ss_frame_fields[SS_FRAME_FIELDS];
 
 /* Their values start at 1. */
@@ -56,7 +56,7 @@ extern const char *const ss_trusts[3];
 
 /* ---- Walks -----------------------------------------------------------------------------------*/
 
-void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_told_frame *frame);
+void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame);
 
 /* Emit the members "stack", of elements with their frames, and "frames_left_out". */
 void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out);

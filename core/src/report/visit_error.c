@@ -12,7 +12,7 @@
 typedef struct resolving {
     const ss_report *r;
     ss_emit *e;
-    stacksplice_told_locals locals; /* of the element */
+    stacksplice_document_locals locals; /* of the element */
 } resolving;
 
 /* Include the source line that texts show: a later reader of the report must not look for it. */
@@ -20,7 +20,7 @@ static int emit_resolved(const ss_frame *f, void *data)
 {
     const resolving *to = data;
     char line[SS_SOURCE_LINE_MAX];
-    stacksplice_told_frame frame = {
+    stacksplice_document_frame frame = {
         f->frame, ss_report_is_glue(to->r, f), {line, 0}, 0, to->locals};
 
     frame.source.length = ss_report_source(to->r, &f->frame, line, &frame.source_column);

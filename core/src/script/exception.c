@@ -811,7 +811,7 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
         memcpy(x->storage, parts->frames, frames);
     at = (char *)x->storage + frames;
     x->members = (IScriptErrorInfo **)(void *)at;
-    x->notes = (stacksplice_told_text *)(void *)(at + members);
+    x->notes = (stacksplice_document_text *)(void *)(at + members);
     put_members(x, parts);
     x->locals = (stacksplice_kept_local *)(void *)(at + members + notes);
     at = put_texts(x, parts, at + members + notes + locals);

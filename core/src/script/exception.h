@@ -42,7 +42,7 @@ struct stacksplice_exception {
     size_t message_length;
     IScriptErrorInfo **members;
     uint32_t member_count, members_left_out;
-    stacksplice_told_text *notes;
+    stacksplice_document_text *notes;
     uint32_t note_count;
     stacksplice_kept_local *locals;
     uint32_t local_count;

@@ -148,7 +148,7 @@ static void read_notes(ssi_error_reader *r, uint64_t error, uint64_t exception, 
 
     part->first = r->errors->note_count;
     for (uint64_t i = 0; i < told_count && i < MAX_NOTES; i++) {
-        stacksplice_told_text text;
+        stacksplice_document_text text;
 
         if (!ssi_read(told + i * sizeof text, &text, sizeof text))
             break;

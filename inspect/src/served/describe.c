@@ -18,11 +18,11 @@
  */
 
 static __typeof__(&stacksplice_format_frame) format_frame;
-static __typeof__(&stacksplice_format_told) format_told;
+static __typeof__(&stacksplice_format_document) format_document;
 static __typeof__(&stacksplice_frame_role) frame_role;
 static __typeof__(&stacksplice_resolve_file) resolve_file;
-static __typeof__(&stacksplice_told_read) told_read;
-static __typeof__(&stacksplice_told_free) told_free;
+static __typeof__(&stacksplice_document_read) document_read;
+static __typeof__(&stacksplice_document_free) document_free;
 
 const char *ssi_served_load(void)
 {
@@ -30,13 +30,14 @@ const char *ssi_served_load(void)
 
     if (library) {
         *(void **)&format_frame = dlsym(library, "stacksplice_format_frame");
-        *(void **)&format_told = dlsym(library, "stacksplice_format_told");
+        *(void **)&format_document = dlsym(library, "stacksplice_format_document");
         *(void **)&frame_role = dlsym(library, "stacksplice_frame_role");
         *(void **)&resolve_file = dlsym(library, "stacksplice_resolve_file");
-        *(void **)&told_read = dlsym(library, "stacksplice_told_read");
-        *(void **)&told_free = dlsym(library, "stacksplice_told_free");
+        *(void **)&document_read = dlsym(library, "stacksplice_document_read");
+        *(void **)&document_free = dlsym(library, "stacksplice_document_free");
     }
-    return format_frame && format_told && frame_role && resolve_file && told_read && told_free
+    return format_frame && format_document && frame_role && resolve_file && document_read &&
+                   document_free
                ? NULL
                : "libstacksplice.so.0 is not beside stacksplice-inspect: "
                  "install stacksplice anew";
@@ -282,15 +283,16 @@ char *ssi_served_text_of(const char *json, size_t size)
 {
     const stacksplice_format_options options = {
         .size = sizeof options, .order = STACKSPLICE_ORDER_NEWEST_LAST, .without_source = 1};
-    const stacksplice_told *told = NULL;
+    const stacksplice_document *document = NULL;
     char *text = NULL;
     size_t length;
-    FILE *file = told_read(json, size, &told, NULL) == S_OK ? open_memstream(&text, &length) : NULL;
+    FILE *file =
+        document_read(json, size, &document, NULL) == S_OK ? open_memstream(&text, &length) : NULL;
 
     if (file) {
-        (void)format_told(told, &options, append_to_file, file);
+        (void)format_document(document, &options, append_to_file, file);
         fclose(file);
     }
-    told_free(told);
+    document_free(document);
     return text;
 }

@@ -186,7 +186,8 @@ static void add_local(kept_locals *locals, uint32_t begin, uint32_t element, con
     safe_text(L, -1, &text);
     place->element = element;
     place->local.name = name;
-    place->local.value = (stacksplice_told_text){(const char *)locals->texts.length, text.length};
+    place->local.value =
+        (stacksplice_document_text){(const char *)locals->texts.length, text.length};
     (void)ss_lua_gather(text.bytes, text.length, &locals->texts);
 }
 
@@ -237,7 +238,7 @@ static void locals_take(kept_locals *locals, stacksplice_exception_parts *parts)
     if (locals->texts.failed)
         return; /* an error without them is still an error */
     for (uint32_t i = 0; i < locals->count; i++) {
-        stacksplice_told_text *value = &locals->all[i].local.value;
+        stacksplice_document_text *value = &locals->all[i].local.value;
 
         value->text = locals->texts.text + (size_t)value->text;
     }

@@ -16,7 +16,8 @@ static int forgive(void)
     return 1;
 }
 
-static int write_frame(const stacksplice_told_frame *shown, stacksplice_told_text *out, void *data)
+static int write_frame(const stacksplice_document_frame *shown, stacksplice_document_text *out,
+                       void *data)
 {
     const stacksplice_frame *frame = &shown->frame;
     sspy_look *look = data;
@@ -56,71 +57,71 @@ PyObject *sspy_look_finish(sspy_look *look, sspy_text_buffer *buffer, HRESULT hr
 /* ---- Errors that were read back ---------------------------------------------------------------*/
 
 /* The error that the str JSON describes, to be freed; NULL with an exception. */
-static const stacksplice_told *read_told(PyObject *json)
+static const stacksplice_document *read_document(PyObject *json)
 {
-    stacksplice_told_problem problem = {0, ""};
-    const stacksplice_told *told = NULL;
+    stacksplice_document_problem problem = {0, ""};
+    const stacksplice_document *document = NULL;
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(json, &length);
     HRESULT hr;
 
     if (!text)
         return NULL;
-    hr = stacksplice_told_read(text, (size_t)length, &told, &problem);
+    hr = stacksplice_document_read(text, (size_t)length, &document, &problem);
     if (hr == E_OUTOFMEMORY)
         PyErr_NoMemory();
     else if (FAILED(hr))
         PyErr_SetString(PyExc_ValueError, problem.text);
-    return told;
+    return document;
 }
 
-PyObject *sspy_format_told(PyObject *module, PyObject *arguments)
+PyObject *sspy_format_document(PyObject *module, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
     sspy_text_buffer buffer = {NULL, 0, 0};
     sspy_look look = {Py_None, NULL};
-    const stacksplice_told *told;
+    const stacksplice_document *document;
     PyObject *json, *result;
     int newest_last;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "Upppp|O:_format_told", &json, &newest_last,
+    if (!PyArg_ParseTuple(arguments, "Upppp|O:_format_document", &json, &newest_last,
                           &options.all_frames, &options.color, &options.alone, &look.callable))
         return NULL;
-    told = read_told(json);
-    if (!told)
+    document = read_document(json);
+    if (!document)
         return NULL;
     sspy_look_take(&look, &options);
     options.order = newest_last ? STACKSPLICE_ORDER_NEWEST_LAST : STACKSPLICE_ORDER_NEWEST_FIRST;
-    result = sspy_look_finish(&look, &buffer,
-                              stacksplice_format_told(told, &options, sspy_text_append, &buffer));
-    stacksplice_told_free(told);
+    result = sspy_look_finish(
+        &look, &buffer, stacksplice_format_document(document, &options, sspy_text_append, &buffer));
+    stacksplice_document_free(document);
     return result;
 }
 
-PyObject *sspy_format_told_for_sentry(PyObject *module, PyObject *json)
+PyObject *sspy_format_document_for_sentry(PyObject *module, PyObject *json)
 {
     sspy_text_buffer buffer = {NULL, 0, 0};
-    const stacksplice_told *told = read_told(json);
+    const stacksplice_document *document = read_document(json);
     PyObject *result;
 
     (void)module;
-    if (!told)
+    if (!document)
         return NULL;
     result = sspy_text_finish(
-        &buffer, stacksplice_format_told_for_sentry(told, NULL, sspy_text_append, &buffer));
-    stacksplice_told_free(told);
+        &buffer, stacksplice_format_document_for_sentry(document, NULL, sspy_text_append, &buffer));
+    stacksplice_document_free(document);
     return result;
 }
 
-PyObject *sspy_check_told(PyObject *module, PyObject *json)
+PyObject *sspy_check_document(PyObject *module, PyObject *json)
 {
-    const stacksplice_told *told = read_told(json);
+    const stacksplice_document *document = read_document(json);
 
     (void)module;
-    if (!told)
+    if (!document)
         return NULL;
-    stacksplice_told_free(told);
+    stacksplice_document_free(document);
     Py_RETURN_NONE;
 }
 
@@ -128,20 +129,20 @@ PyObject *sspy_format_frame(PyObject *module, PyObject *json)
 {
     PyObject *error = PyUnicode_FromFormat(
         "{\"hresult_signed\":0,\"message\":\"\",\"propagation\":[],\"stack\":[%S]}", json);
-    const stacksplice_told *told = error ? read_told(error) : NULL;
+    const stacksplice_document *document = error ? read_document(error) : NULL;
     sspy_text_buffer buffer = {NULL, 0, 0};
     PyObject *result = NULL;
 
     (void)module;
     Py_XDECREF(error);
-    if (!told)
+    if (!document)
         return NULL;
-    if (told->stack.count == 1)
-        result = sspy_text_finish(&buffer, stacksplice_format_frame(&told->stack.frames->frame,
+    if (document->stack.count == 1)
+        result = sspy_text_finish(&buffer, stacksplice_format_frame(&document->stack.frames->frame,
                                                                     sspy_text_append, &buffer));
     else
         PyErr_SetString(PyExc_ValueError, "json must be that of one frame");
-    stacksplice_told_free(told);
+    stacksplice_document_free(document);
     return result;
 }
 

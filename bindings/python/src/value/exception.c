@@ -292,17 +292,18 @@ static PyObject *message_of(PyObject *object)
 }
 
 /* Convert NOTES, a list of bytes, for the core (PyMem); NULL with a MemoryError. */
-static stacksplice_told_text *lend_notes(PyObject *notes)
+static stacksplice_document_text *lend_notes(PyObject *notes)
 {
     Py_ssize_t count = PyList_GET_SIZE(notes);
-    stacksplice_told_text *lent = PyMem_New(stacksplice_told_text, (size_t)count + 1);
+    stacksplice_document_text *lent = PyMem_New(stacksplice_document_text, (size_t)count + 1);
 
     if (!lent)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; lent && i < count; i++) {
         PyObject *note = PyList_GET_ITEM(notes, i);
 
-        lent[i] = (stacksplice_told_text){PyBytes_AS_STRING(note), (size_t)PyBytes_GET_SIZE(note)};
+        lent[i] =
+            (stacksplice_document_text){PyBytes_AS_STRING(note), (size_t)PyBytes_GET_SIZE(note)};
     }
     return lent;
 }
@@ -312,7 +313,7 @@ typedef struct asked {
     type_names types;
     PyObject *message; /* bytes, or a str that is ASCII */
     PyObject *notes;   /* list of bytes, or NULL */
-    stacksplice_told_text *lent_notes;
+    stacksplice_document_text *lent_notes;
 } asked;
 
 /* Returns -1 with an exception.  Call the end in any case. */

@@ -336,7 +336,7 @@ class ErrorInfo:
             import json
 
             data = json.dumps(self._data)
-            text = _stacksplice._format_told(data, newest_last, all_frames, color, not chain, look)
+            text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
         return text + self._format_remote(newest_last, all_frames, color)

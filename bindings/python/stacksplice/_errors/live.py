@@ -219,7 +219,7 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
         import json
 
         told = json.dumps(_Telling(color, chain).error(exc, 0, 0))
-        text = _stacksplice._format_told(told, True, False, color, False)
+        text = _stacksplice._format_document(told, True, False, color, False)
     if limit() == 0 or info is None or info.process is not None:
         return text
     if info.thread_id != get_native_id():

@@ -137,7 +137,7 @@ def _cut_stack(error: dict[str, Any], frames: int) -> None:
 def read(text: str) -> ErrorInfo | None:
     """The error that TEXT describes; None when it is no such text: it came from elsewhere."""
     try:
-        _stacksplice._check_told(text)
+        _stacksplice._check_document(text)
         return ErrorInfo._from_json_values(json.loads(text))
     except _DAMAGED:
         return None

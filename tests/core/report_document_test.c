@@ -1,4 +1,4 @@
-/* Errors that are told in words: the text that an error object would have, and what is refused. */
+/* Errors as documents: the text that an error object would have, and what is refused. */
 #include "report_fixture.h"
 
 #include <stacksplice/script.h>
@@ -34,16 +34,16 @@ static int stop(const char *text, size_t length, void *data)
     return 1;
 }
 
-static void assert_told(const stacksplice_told *told, const stacksplice_format_options *options,
-                        const char *expected)
+static void assert_told(const stacksplice_document *document,
+                        const stacksplice_format_options *options, const char *expected)
 {
     written out = {"", 0};
 
-    assert_int_equal(stacksplice_format_told(told, options, keep, &out), S_OK);
+    assert_int_equal(stacksplice_format_document(document, options, keep, &out), S_OK);
     assert_string_equal(out.text, expected);
 }
 
-static const stacksplice_told_frame frames[] = {
+static const stacksplice_document_frame frames[] = {
     {.frame = {.size = sizeof(stacksplice_frame),
                .kind = STACKSPLICE_FRAME_NATIVE,
                .trust = STACKSPLICE_TRUST_EXACT,
@@ -80,21 +80,21 @@ static const stacksplice_told_frame frames[] = {
      .source = TEXT("return\n1")},
 };
 
-static const stacksplice_told_text notes[] = {TEXT("a note\nof two lines"), TEXT("")};
-static const stacksplice_told_node nodes[] = {{"lua", 8, {frames, 4, 0}}};
-static const stacksplice_told error = {.size = sizeof error,
-                                       .hresult = (stacksplice_hresult)0x80070057,
-                                       .type = "ValueError",
-                                       .description = TEXT("The parameter is incorrect."),
-                                       .message = TEXT("bad\nHRESULT 0x"),
-                                       .notes = notes,
-                                       .note_count = 2,
-                                       .thread_id = 7,
-                                       .place = "of process 4711",
-                                       .stack = {frames, 4, 0},
-                                       .nodes = nodes,
-                                       .node_count = 1,
-                                       .passed = TEXT("Passed elsewhere\x1b\nas well")};
+static const stacksplice_document_text notes[] = {TEXT("a note\nof two lines"), TEXT("")};
+static const stacksplice_document_node nodes[] = {{"lua", 8, {frames, 4, 0}}};
+static const stacksplice_document error = {.size = sizeof error,
+                                           .hresult = (stacksplice_hresult)0x80070057,
+                                           .type = "ValueError",
+                                           .description = TEXT("The parameter is incorrect."),
+                                           .message = TEXT("bad\nHRESULT 0x"),
+                                           .notes = notes,
+                                           .note_count = 2,
+                                           .thread_id = 7,
+                                           .place = "of process 4711",
+                                           .stack = {frames, 4, 0},
+                                           .nodes = nodes,
+                                           .node_count = 1,
+                                           .passed = TEXT("Passed elsewhere\x1b\nas well")};
 
 #define TITLE           \
     "ValueError: bad\n" \
@@ -147,25 +147,25 @@ TEST(test_all_frames_shows_what_is_left_out)
 /* An error, a text and a circle, as one story. */
 TEST(test_what_is_told_goes_together)
 {
-    stacksplice_told other = {.size = sizeof other,
-                              .type = "ValueError",
-                              .message = TEXT("other"),
-                              .stack = {&frames[3], 1, 0}};
-    stacksplice_told text = {.size = sizeof text, .text = TEXT("A text\nof two lines")};
-    const stacksplice_told *members[] = {&text, &other, &text};
-    stacksplice_told group = {.size = sizeof group,
-                              .text = TEXT("A group"),
-                              .is_group = 1,
-                              .members = members,
-                              .member_count = 3,
-                              .members_left_out = 2,
-                              .cause = &other,
-                              .relation = STACKSPLICE_RELATION_CONTEXT};
+    stacksplice_document other = {.size = sizeof other,
+                                  .type = "ValueError",
+                                  .message = TEXT("other"),
+                                  .stack = {&frames[3], 1, 0}};
+    stacksplice_document text = {.size = sizeof text, .text = TEXT("A text\nof two lines")};
+    const stacksplice_document *members[] = {&text, &other, &text};
+    stacksplice_document group = {.size = sizeof group,
+                                  .text = TEXT("A group"),
+                                  .is_group = 1,
+                                  .members = members,
+                                  .member_count = 3,
+                                  .members_left_out = 2,
+                                  .cause = &other,
+                                  .relation = STACKSPLICE_RELATION_CONTEXT};
     written out = {"", 0};
 
     other.cause_above = 1;
     other.relation = STACKSPLICE_RELATION_CAUSE;
-    assert_int_equal(stacksplice_format_told(&group, NULL, keep, &out), S_OK);
+    assert_int_equal(stacksplice_format_document(&group, NULL, keep, &out), S_OK);
     assert_non_null(strstr(out.text, "  + A group\n"
                                      "  +-+---------------- 1 ----------------\n"
                                      "    | A text\n"
@@ -185,11 +185,11 @@ TEST(test_what_is_told_goes_together)
 
 TEST(test_an_event_for_sentry)
 {
-    stacksplice_told told = error;
+    stacksplice_document document = error;
     written out = {"", 0};
 
-    told.fingerprint = "0123";
-    assert_int_equal(stacksplice_format_told_for_sentry(&told, NULL, keep, &out), S_OK);
+    document.fingerprint = "0123";
+    assert_int_equal(stacksplice_format_document_for_sentry(&document, NULL, keep, &out), S_OK);
     assert_non_null(strstr(out.text, "\"fingerprint\":[\"0123\"]"));
     assert_non_null(strstr(out.text, "\"stacktrace\":{\"instruction_addr_adjustment\":\"all\""));
     assert_int_equal(out.text[out.length - 1], '\n');
@@ -198,20 +198,21 @@ TEST(test_an_event_for_sentry)
 TEST(test_told_refuses_bad_arguments)
 {
     stacksplice_format_options options = {.size = 3};
-    stacksplice_told old = error;
+    stacksplice_document old = error;
     int calls = 0;
 
     old.size = 3;
-    assert_int_equal(stacksplice_format_told(NULL, NULL, stop, &calls), E_POINTER);
-    assert_int_equal(stacksplice_format_told(&error, NULL, NULL, NULL), E_POINTER);
-    assert_int_equal(stacksplice_format_told(&old, NULL, stop, &calls), E_INVALIDARG);
-    assert_int_equal(stacksplice_format_told(&error, &options, stop, &calls), E_INVALIDARG);
-    assert_int_equal(stacksplice_format_told_for_sentry(NULL, NULL, stop, &calls), E_POINTER);
-    assert_int_equal(stacksplice_format_told_for_sentry(&old, NULL, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_document(NULL, NULL, stop, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format_document(&error, NULL, NULL, NULL), E_POINTER);
+    assert_int_equal(stacksplice_format_document(&old, NULL, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_document(&error, &options, stop, &calls), E_INVALIDARG);
+    assert_int_equal(stacksplice_format_document_for_sentry(NULL, NULL, stop, &calls), E_POINTER);
+    assert_int_equal(stacksplice_format_document_for_sentry(&old, NULL, stop, &calls),
+                     E_INVALIDARG);
     assert_int_equal(stacksplice_format_frame(NULL, stop, &calls), E_POINTER);
     assert_int_equal(stacksplice_format_frame(&frames[0].frame, NULL, NULL), E_POINTER);
     assert_int_equal(calls, 0);
-    assert_int_equal(stacksplice_format_told(&error, NULL, stop, &calls), S_FALSE);
+    assert_int_equal(stacksplice_format_document(&error, NULL, stop, &calls), S_FALSE);
     assert_int_equal(stacksplice_format_frame(&frames[0].frame, stop, &calls), S_FALSE);
     assert_int_equal(calls, 2);
 }
@@ -229,16 +230,16 @@ TEST(test_a_frame_is_one_line)
 /* The report of one frame, whose function has this name. */
 static const char *frame_of(const char *name, const stacksplice_format_options *options)
 {
-    const stacksplice_told_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
-                                                    .kind = STACKSPLICE_FRAME_NATIVE,
-                                                    .language = "native",
-                                                    .function = name}};
-    const stacksplice_told told = {.size = sizeof told, .stack = {&frame, 1, 0}};
+    const stacksplice_document_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
+                                                        .kind = STACKSPLICE_FRAME_NATIVE,
+                                                        .language = "native",
+                                                        .function = name}};
+    const stacksplice_document document = {.size = sizeof document, .stack = {&frame, 1, 0}};
     static written out;
     const char *at;
 
     out.length = 0;
-    assert_int_equal(stacksplice_format_told(&told, options, keep, &out), S_OK);
+    assert_int_equal(stacksplice_format_document(&document, options, keep, &out), S_OK);
     at = strstr(out.text, "(C) ");
     assert_non_null(at);
     out.text[strcspn(at, "\n") + (size_t)(at - out.text)] = '\0';
