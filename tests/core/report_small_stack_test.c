@@ -49,6 +49,7 @@ enum { MAIN_END_IS_TOLD = 0 };
 static IRestrictedErrorInfo *error;
 static uintptr_t frames[4], long_name;
 static bool have_cxx;
+static IRestrictedErrorInfo *groups; /* in each other; the innermost is the error */
 
 /* Found in the library of others, with the longest name that demanglers take. */
 static uintptr_t address_of_long_name(void)
@@ -57,6 +58,30 @@ static uintptr_t address_of_long_name(void)
 
     have_cxx = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL) != NULL;
     return library ? (uintptr_t)dlsym(library, STRIPPED_LONG_NAME) : 0;
+}
+
+/* Groups of one member each. */
+static IRestrictedErrorInfo *make_groups(void)
+{
+    enum { GROUPS = 12 };
+    static error_double doubles[GROUPS];
+    static IRestrictedErrorInfo *members[GROUPS + 1];
+
+    members[GROUPS] = error;
+    for (int i = GROUPS; i-- > 0;) {
+        error_double *group = &doubles[i];
+
+        error_double_init(group, 1);
+        group->has_stack = group->has_details = 1;
+        group->frames = frames;
+        group->frame_count = 4;
+        group->members = &members[i + 1];
+        group->member_count = 1;
+        NEED(stacksplice_originate(E_FAIL, "a group", 7, error_double_unknown(group),
+                                   &members[i]) == S_OK);
+        RoClearError();
+    }
+    return members[0];
 }
 
 static int make_error(void **state)
@@ -78,6 +103,7 @@ static int make_error(void **state)
                                .cause = fixture_originate(&cause)};
     error = fixture_originate(&contents);
     fixture_propagate(error, "lua", frames, 4);
+    groups = make_groups();
     return long_name == 0;
 }
 
@@ -87,34 +113,37 @@ static int set_found(const stacksplice_frame *frame, void *data)
     return 0;
 }
 
-static void check_kind(unsigned kind)
+static void check_fingerprint(IRestrictedErrorInfo *of)
 {
     static char fingerprint[33];
-    const char *text;
+
+    NEED(stacksplice_fingerprint((IUnknown *)of, fingerprint) == S_OK);
+    NEED(strlen(fingerprint) == 32);
+}
+
+/* What each format has of the error. */
+static const struct {
+    stacksplice_format_kind kind;
+    const char *parts[3];
+} formats[] = {
+    {STACKSPLICE_FORMAT_TEXT, {"ValueError: text\n", TEXT_PLACE, "line 1, in f\n        /*\n"}},
+    {STACKSPLICE_FORMAT_JSON, {"report_small_stack_test.c\",\"line\":1", JSON_PLACE, ""}},
+    {STACKSPLICE_FORMAT_SENTRY,
+     {"report_small_stack_test.c\",\"abs_path\":", "\"debug_id\":\"", ""}},
+};
+
+static void check_kind(size_t kind)
+{
     int found = 0;
 
-    switch (kind % 5) {
-    case 0:
-        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
-        NEED(strstr(text, "ValueError: text\n"));
-        NEED(strstr(text, TEXT_PLACE));
-        NEED(strstr(text, "line 1, in f\n        /*\n"));
-        break;
-    case 1:
-        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
-        NEED(strstr(text, "report_small_stack_test.c\",\"line\":1"));
-        NEED(strstr(text, JSON_PLACE));
-        break;
-    case 2:
-        NEED(stacksplice_fingerprint((IUnknown *)error, fingerprint) == S_OK);
-        NEED(strlen(fingerprint) == 32);
-        break;
-    case 3:
-        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
-        NEED(strstr(text, "report_small_stack_test.c\",\"abs_path\":"));
-        NEED(strstr(text, "\"debug_id\":\""));
-        break;
-    default:
+    if (kind < COUNT_OF(formats)) {
+        const char *text = fixture_format((IUnknown *)error, formats[kind].kind, NULL);
+
+        for (size_t i = 0; i < COUNT_OF(formats[kind].parts); i++)
+            NEED(strstr(text, formats[kind].parts[i]));
+    } else if (kind == COUNT_OF(formats)) {
+        check_fingerprint(error);
+    } else {
         NEED(stacksplice_resolve(long_name + 1, set_found, &found) == S_OK);
         NEED(found || !have_cxx);
     }
@@ -122,64 +151,87 @@ static void check_kind(unsigned kind)
 
 static void *check_all(void *first)
 {
-    for (unsigned i = 0; i < 5; i++)
-        check_kind((unsigned)(uintptr_t)first + i);
+    for (size_t i = 0; i < COUNT_OF(formats) + 2; i++)
+        check_kind(((uintptr_t)first + i) % (COUNT_OF(formats) + 2));
     return NULL;
 }
 
-static void in_child(void (*run)(size_t), size_t number)
-{
-    pid_t child = fork();
-    int status = 0;
+/* ---- Cases -----------------------------------------------------------------------------------*/
 
-    if (!child) {
-        run(number);
-        _exit(0);
-    }
-    assert_true(child > 0);
-    status = child_status(child);
-    if (status)
-        print_message("case %zu\n", number);
-    assert_int_equal(status, 0);
-}
+enum { MAIN = 0, LARGE = 8 << 20 };
 
-/* ---- Threads ---------------------------------------------------------------------------------*/
-
-static const size_t sizes[] = {16, 20, 24, 32, 48, 64, 96, 128, 160, 192, 256, 512, 1024};
-
-static void run_thread(size_t number)
+/* A thread with so large a stack. */
+static pthread_t start(size_t stack, void *(*run)(void *), void *data)
 {
     pthread_attr_t attributes;
     pthread_t thread;
 
     NEED(!pthread_attr_init(&attributes));
-    NEED(!pthread_attr_setstacksize(&attributes, sizes[number] * UNIT));
-    NEED(!pthread_create(&thread, &attributes, check_all, (void *)number));
-    NEED(!pthread_join(thread, NULL));
+    NEED(!pthread_attr_setstacksize(&attributes, stack));
+    NEED(!pthread_create(&thread, &attributes, run, data));
+    return thread;
 }
 
-static bool can_be(size_t size)
+/* RUN with DATA in a process of its own: in its main thread, or in one with so large a stack. */
+static void in_child(size_t stack, void *(*run)(void *), void *data)
 {
-    pthread_attr_t attributes;
-    bool can;
+    pid_t child = fork();
+    int status;
 
-    pthread_attr_init(&attributes);
-    can = !pthread_attr_setstacksize(&attributes, size);
-    pthread_attr_destroy(&attributes);
-    return can;
+    if (!child) {
+        if (stack == MAIN)
+            (void)run(data);
+        else
+            NEED(!pthread_join(start(stack, run, data), NULL));
+        _exit(0);
+    }
+    status = child_status(child);
+    if (status)
+        print_message("stack of %zu, case %p\n", stack, data);
+    assert_int_equal(status, 0);
+}
+
+/* In threads with stacks of many sizes, but not below the least of this machine. */
+static void in_small_stacks(void *(*run)(void *))
+{
+    static const size_t sizes[] = {16, 20, 24, 32, 48, 64, 96, 128, 160, 192, 256, 512, 1024};
+    unsigned cases = 0;
+
+    for (uintptr_t i = 0; i < COUNT_OF(sizes); i++) {
+        pthread_attr_t attributes;
+
+        assert_int_equal(pthread_attr_init(&attributes), 0);
+        if (!pthread_attr_setstacksize(&attributes, sizes[i] * UNIT)) {
+            in_child(sizes[i] * UNIT, run, (void *)i);
+            cases++;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    assert_true(cases >= 4);
 }
 
 TEST(test_reports_in_threads_with_small_stacks)
 {
-    unsigned cases = 0;
+    in_small_stacks(check_all);
+}
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (can_be(sizes[i] * UNIT)) { /* not below the least of this machine */
-            in_child(run_thread, i);
-            cases++;
-        }
-    }
-    assert_true(cases >= 4);
+/* As many groups as there is room for are shown, and it is said that there are more. */
+static void *check_groups(void *unused)
+{
+    const char *text = fixture_format((IUnknown *)groups, STACKSPLICE_FORMAT_TEXT, NULL);
+
+    NEED(strstr(text, "DoubleError: two") && strstr(text, "and 1 more error\n"));
+    text = fixture_format((IUnknown *)groups, STACKSPLICE_FORMAT_SENTRY, NULL);
+    NEED(strstr(text, "\"is_exception_group\":true"));
+    text = fixture_format((IUnknown *)groups, STACKSPLICE_FORMAT_JSON, NULL);
+    NEED(strstr(text, "\"exceptions_left_out\":1") || strstr(text, "ValueError"));
+    check_fingerprint(groups);
+    return NULL;
+}
+
+TEST(test_groups_in_groups_need_no_more_than_there_is)
+{
+    in_small_stacks(check_groups);
 }
 
 static void *run_often(void *data)
@@ -187,90 +239,26 @@ static void *run_often(void *data)
     for (uintptr_t i = 0; i < 200; i++) {
         int unused = 0;
 
-        NEED(stacksplice_resolve((uintptr_t)data + i % 50, set_found, &unused) == S_OK);
+        NEED(stacksplice_resolve((uintptr_t)fixture_format + 1 + i % 50, set_found, &unused) ==
+             S_OK);
     }
-    return NULL;
+    return data;
 }
 
-static void run_threads_at_once(size_t number)
+static void *run_threads_at_once(void *unused)
 {
     pthread_t threads[4];
-    pthread_attr_t attributes;
 
-    NEED(!pthread_attr_init(&attributes));
-    for (size_t i = 0; i < 4; i++) {
-        NEED(!pthread_attr_setstacksize(&attributes, (i % 2 ? 1024 : 128) * UNIT));
-        NEED(!pthread_create(&threads[i], &attributes, run_often,
-                             (void *)((uintptr_t)fixture_format + 1)));
-    }
+    for (size_t i = 0; i < 4; i++)
+        threads[i] = start((i % 2 ? 1024 : 128) * UNIT, run_often, NULL);
     for (size_t i = 0; i < 4; i++)
         NEED(!pthread_join(threads[i], NULL));
+    return unused;
 }
 
 TEST(test_threads_with_and_without_room_at_once)
 {
-    in_child(run_threads_at_once, 0);
-}
-
-/* ---- Groups in groups -------------------------------------------------------------------------*/
-
-enum { GROUPS = 12 };
-
-/* GROUPS of one member each; the innermost of all is ERROR. */
-static IRestrictedErrorInfo *make_groups(void)
-{
-    static error_double groups[GROUPS];
-    static IRestrictedErrorInfo *members[GROUPS + 1];
-
-    members[GROUPS] = error;
-    for (int i = GROUPS; i-- > 0;) {
-        error_double *group = &groups[i];
-
-        error_double_init(group, 1);
-        group->has_stack = group->has_details = 1;
-        group->frames = frames;
-        group->frame_count = 4;
-        group->members = &members[i + 1];
-        group->member_count = 1;
-        NEED(stacksplice_originate(E_FAIL, "a group", 7, error_double_unknown(group),
-                                   &members[i]) == S_OK);
-        RoClearError();
-    }
-    return members[0];
-}
-
-/* As many as there is room for are shown, and it is said that there are more. */
-static void *check_groups(void *groups)
-{
-    static char fingerprint[33];
-    const char *text = fixture_format(groups, STACKSPLICE_FORMAT_TEXT, NULL);
-
-    NEED(strstr(text, "DoubleError: two") && strstr(text, "and 1 more error\n"));
-    text = fixture_format(groups, STACKSPLICE_FORMAT_SENTRY, NULL);
-    NEED(strstr(text, "\"is_exception_group\":true"));
-    text = fixture_format(groups, STACKSPLICE_FORMAT_JSON, NULL);
-    NEED(strstr(text, "\"exceptions_left_out\":1") || strstr(text, "ValueError"));
-    NEED(stacksplice_fingerprint(groups, fingerprint) == S_OK);
-    return NULL;
-}
-
-static void run_groups(size_t number)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    IRestrictedErrorInfo *groups = make_groups();
-
-    NEED(!pthread_attr_init(&attributes));
-    NEED(!pthread_attr_setstacksize(&attributes, sizes[number] * UNIT));
-    NEED(!pthread_create(&thread, &attributes, check_groups, groups));
-    NEED(!pthread_join(thread, NULL));
-}
-
-TEST(test_groups_in_groups_need_no_more_than_there_is)
-{
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (can_be(sizes[i] * UNIT))
-            in_child(run_groups, i);
+    in_child(MAIN, run_threads_at_once, NULL);
 }
 
 /* ---- No memory for a larger one --------------------------------------------------------------*/
@@ -299,17 +287,6 @@ static void *check_without_memory(void *unused)
     return unused;
 }
 
-static void run_without_memory(size_t kilobytes)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    NEED(!pthread_attr_init(&attributes));
-    NEED(!pthread_attr_setstacksize(&attributes, kilobytes * UNIT));
-    NEED(!pthread_create(&thread, &attributes, check_without_memory, NULL));
-    NEED(!pthread_join(thread, NULL));
-}
-
 /* Emulators do not hold a program to the limit; memcheck itself would end by it. */
 static bool is_limit_held(void)
 {
@@ -332,7 +309,7 @@ TEST(test_without_memory_for_a_stack_frames_are_poor)
 #endif
     if (!is_limit_held())
         SKIP("nothing holds this process to its limit of address space");
-    in_child(run_without_memory, 256);
+    in_child(256 * UNIT, check_without_memory, NULL);
 }
 
 /* ---- The end of a stack ----------------------------------------------------------------------*/
@@ -367,28 +344,15 @@ static void *recurse_in_thread(void *left)
     return NULL;
 }
 
-static void run_deep(size_t left)
-{
-    pthread_t thread;
-
-    NEED(!pthread_create(&thread, NULL, recurse_in_thread, (void *)left));
-    NEED(!pthread_join(thread, NULL));
-}
-
 /* Where the main thread's stack ends is not told to the kilobyte under memcheck. */
-static void run_deep_in_main(size_t left)
-{
-    recurse_in_thread((void *)(left + 32 * UNIT));
-}
-
 TEST(test_reports_near_the_end_of_a_recursion)
 {
-    static const size_t left[] = {12, 100, 300, 600};
+    static const uintptr_t left[] = {12, 100, 300, 600};
 
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        in_child(run_deep, left[i] * UNIT);
-    for (size_t i = 0; MAIN_END_IS_TOLD && i < sizeof left / sizeof *left; i++)
-        in_child(run_deep_in_main, left[i] * UNIT);
+    for (size_t i = 0; i < COUNT_OF(left); i++)
+        in_child(LARGE, recurse_in_thread, (void *)(left[i] * UNIT));
+    for (size_t i = 0; MAIN_END_IS_TOLD && i < COUNT_OF(left); i++)
+        in_child(MAIN, recurse_in_thread, (void *)((left[i] + 32) * UNIT));
 }
 
 GROUP(make_error, NULL)
