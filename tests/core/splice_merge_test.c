@@ -4,7 +4,6 @@
  * two sources claim one frame, they disagree), "?" a gap before frames found by frame pointers.
  */
 #include "splice/merge.h"
-#include "splice/source.h"
 #include "splice/token.h"
 #include "support.h"
 
@@ -64,7 +63,6 @@ typedef struct built {
     stacksplice_native_frame frames[MAX];
     ss_splice splices[MAX];
     uintptr_t tokens[MAX];
-    uint32_t ends[SS_MAX_SOURCES];
     ss_merge merge;
 } built;
 
@@ -77,11 +75,10 @@ static void add_splices(built *b, const char *text)
 
         if (sscanf(text, "%u+%u:%n", &first, &count, &used) < 2 || !used)
             assert_int_equal(sscanf(text, "%u:%n", &first, &used), 1);
-        *splice = (ss_splice){first, count, 0, 0};
-        for (uint32_t i = 0; i + 1 < b->merge.splice_count; i++)
-            splice->token_first += b->splices[i].token_count;
+        *splice = (ss_splice){first, count, b->merge.token_count, 0};
         for (text += used; *text && *text != ' '; text++)
             b->tokens[splice->token_first + splice->token_count++] = (uintptr_t)*text;
+        b->merge.token_count += splice->token_count;
         text += *text == ' ';
     }
 }
@@ -97,11 +94,11 @@ static void build(built *b, size_t row)
         b->merge.special |= *n >= 'a';
     }
     for (size_t s = 0; s < SS_COUNT_OF(cases[row].sources); s++) {
+        uint32_t first = b->merge.splice_count;
+
         add_splices(b, cases[row].sources[s]);
-        b->ends[s] = b->merge.splice_count;
+        ss_merge_sort(b->splices, first, b->merge.splice_count);
     }
-    b->merge.source_count = SS_COUNT_OF(cases[row].sources);
-    b->merge.source_ends = b->ends;
     b->merge.frames = b->frames;
     b->merge.splices = b->splices;
     b->merge.tokens = b->tokens;

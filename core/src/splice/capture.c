@@ -3,6 +3,7 @@
 #include "splice/pool.h"
 #include "splice/repeat.h"
 #include "splice/scratch.h"
+#include "splice/source.h"
 #include "splice/splice.h"
 #include "unwind/stack.h"
 
@@ -212,10 +213,8 @@ _Static_assert(STACKSPLICE_CHECK_WORDS == SS_PLAN_GUARD_DATA, "a guard keeps the
 
 /* ---- Asking the sources ----------------------------------------------------------------------*/
 
-/*
- * Collect from the sources that may end the walk, or from those that may not; DONE has collected.
- */
-static uint32_t collect_some(ss_collection *c, uint32_t sources, bool may_end, uint32_t done)
+/* Collect from the sources that may end the walk, or from those that may not. */
+static void collect_some(ss_collection *c, uint32_t sources, bool may_end)
 {
     ss_scratch *scratch = c->scratch;
 
@@ -228,17 +227,19 @@ static uint32_t collect_some(ss_collection *c, uint32_t sources, bool may_end, u
         c->first_splice = scratch->splice_count;
         c->walk.source = i + 1;
         source->collect(&c->walk, source->data);
-        scratch->source_ends[done++] = scratch->splice_count;
+        ss_merge_sort(scratch->splices, c->first_splice, scratch->splice_count);
     }
-    return done;
 }
 
-/* Ask the first SOURCES sources; the scratch then holds their splices. */
-static void ss_collect(ss_collection *c, uint32_t sources)
+/* Ask the sources; the scratch then holds their splices, sorted. */
+static void ss_collect(ss_collection *c)
 {
+    uint32_t sources = ss_source_count();
+
     c->scratch->splice_count = c->scratch->token_count = 0;
     ss_token_looks_at(&c->walk);
-    (void)collect_some(c, sources, false, collect_some(c, sources, true, 0));
+    collect_some(c, sources, true);
+    collect_some(c, sources, false);
     ss_token_looks_at(NULL);
 }
 
@@ -307,8 +308,7 @@ static uint32_t run_ends(const ss_sink *sink)
     return most < UINT32_MAX / 8 ? (uint32_t)most : UINT32_MAX / 8;
 }
 
-static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *sink,
-                            uint32_t sources)
+static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *sink)
 {
     const ss_unwind *unwind = &c->scratch->unwind;
 
@@ -322,7 +322,7 @@ static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *
     c->walk.recorded = c->recording != NULL;
     c->behind = sink->behind;
     set_bounds(&c->walk, unwind, above);
-    ss_collect(c, sources);
+    ss_collect(c);
     return !c->no_memory;
 }
 
@@ -344,22 +344,20 @@ static INLINED bool run(ss_scratch *scratch, const void *above, ss_repeat *repea
 {
     ss_collection c = {.scratch = scratch};
     const ss_unwind *unwind = &scratch->unwind;
-    uint32_t sources = ss_source_count();
     ss_merge merge;
 
     if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
         return false;
     c.recording = repeat ? ss_repeat_record(scratch, repeat) : NULL;
-    if (!collect(&c, above, sink, sources))
+    if (!collect(&c, above, sink))
         return false;
     merge = (ss_merge){.frames = c.walk.frames,
                        .frame_count = c.walk.frame_count,
                        .special = unwind->inferred || unwind->forwards,
                        .splices = scratch->splices,
                        .splice_count = scratch->splice_count,
-                       .source_ends = scratch->source_ends,
-                       .source_count = sources,
                        .tokens = scratch->tokens,
+                       .token_count = scratch->token_count,
                        .end_gap = c.end_token ? c.end_token : end_gap(unwind)};
     ss_merge_run(&merge, sink);
     if (c.out_of_order)

@@ -1,80 +1,25 @@
 #include "splice/merge.h"
 
-#include "splice/source.h"
 #include "splice/pool.h"
 
 /* ---- Order -----------------------------------------------------------------------------------*/
 
-/*
- * The rest of one source's sorted list.  Its next splice gives
- *
- *      key = first frame << 1 | (it replaces frames)
- *
- * so the lowest key is innermost, and an insertion precedes a replacement at the same frame.  An
- * ended list has the highest key.
- */
-typedef struct cursor {
-    const ss_splice *at, *end;
-    uint64_t key;
-} cursor;
-
-typedef struct cursors {
-    uint32_t next;  /* the list with the lowest key; among equals the first registered */
-    uint32_t count; /* at least 1 */
-    cursor of[SS_MAX_SOURCES];
-} cursors;
-
-#define ENDED UINT64_MAX
-
-static void set_key(cursor *c)
+/* Whether A comes before B: innermost first, and insertions before replacements of the same frame. */
+static bool is_before(const ss_splice *a, const ss_splice *b)
 {
-    c->key = c->at == c->end ? ENDED : (uint64_t)c->at->first << 1 | (c->at->count != 0);
+    return a->first < b->first || (a->first == b->first && !a->count && b->count);
 }
 
-static void choose(cursors *all)
+void ss_merge_sort(ss_splice *splices, uint32_t first, uint32_t count)
 {
-    uint32_t best = 0;
+    for (; first && first < count; first++) {
+        ss_splice moved = splices[first];
+        uint32_t to = first;
 
-    for (uint32_t s = 1; s < all->count; s++)
-        if (all->of[s].key < all->of[best].key)
-            best = s;
-    all->next = best;
-}
-
-/* The first frame of the next splice; beyond all frames when there is none. */
-static uint64_t next_frame(const cursors *all)
-{
-    return all->of[all->next].key >> 1;
-}
-
-static void begin(cursors *all, const ss_merge *merge)
-{
-    const ss_splice *at = merge->splices;
-
-    all->count = merge->source_count ? merge->source_count : 1;
-    all->of[0] = (cursor){NULL, NULL, ENDED};
-    for (uint32_t s = 0; s < merge->source_count; s++) {
-        /* Without splices there may be no list. */
-        const ss_splice *end = merge->splice_count ? merge->splices + merge->source_ends[s] : at;
-
-        all->of[s] = (cursor){at, end, 0};
-        set_key(&all->of[s]);
-        at = end;
+        for (; to && is_before(&moved, &splices[to - 1]); to--)
+            splices[to] = splices[to - 1];
+        splices[to] = moved;
     }
-    choose(all);
-}
-
-static const ss_splice *take(cursors *all)
-{
-    cursor *c = &all->of[all->next];
-    const ss_splice *splice;
-
-    if (c->key == ENDED)
-        return NULL;
-    splice = c->at++;
-    set_key(c);
-    choose(all);
-    return splice;
 }
 
 /* ---- Output ----------------------------------------------------------------------------------*/
@@ -103,78 +48,82 @@ static void put_native_frame(const ss_merge *merge, uint32_t i, ss_sink *sink)
 
 static void put_native(const ss_merge *merge, uint32_t from, uint32_t to, ss_sink *sink)
 {
-    if (SS_LIKELY(!merge->special && ss_sink_has_room(sink, to - from))) {
-        const stacksplice_native_frame *frame = merge->frames + from, *end = merge->frames + to;
-        uintptr_t *out = sink->frames + sink->stored;
-
-        sink->stored += to - from;
-        for (; end - frame >= 4; frame += 4, out += 4) {
-            out[0] = frame[0].ip;
-            out[1] = frame[1].ip;
-            out[2] = frame[2].ip;
-            out[3] = frame[3].ip;
-        }
-        while (frame < end)
-            *out++ = frame++->ip;
-        return;
-    }
-    for (uint32_t i = from; i < to; i++)
-        put_native_frame(merge, i, sink);
+    for (; from < to; from++)
+        put_native_frame(merge, from, sink);
 }
 
 /*
- * SPLICE and the next ones in order claim the same native frames, and we cannot know which is
- * right.  So show everything unmerged: the native frames, then each splice's tokens.  Each claim
- * extends the disputed range:
+ * Put SPLICE and those before END that claim the same native frames; returns the next one and sets
+ * *FRAME one past its frames.  If several do, we cannot know which is right.  So show everything
+ * unmerged: the native frames, then each splice's tokens.  Each claim extends the disputed range:
  *
  *      native frames     3  4  5  6  7  8
  *      SPLICE            [-----]
  *      next                 [-----]
  *      next                       [--]
  *      output: gap, native 3 to 7, tokens of SPLICE, tokens of each next
- *
- * Returns one past the last disputed frame.
  */
-static uint32_t put_disagreement(const ss_merge *merge, const ss_splice *splice, cursors *all,
-                                 ss_sink *sink)
+static const ss_splice *put_splice(const ss_merge *merge, const ss_splice *splice,
+                                   const ss_splice *end, uint32_t *frame, ss_sink *sink)
 {
-    cursors ahead = *all;
-    uint32_t last = splice->first + splice->count, claims = 0;
+    uint32_t first = splice->first, last = first + splice->count;
+    const ss_splice *next = splice + 1;
 
-    for (; next_frame(&ahead) < last; claims++) {
-        const ss_splice *other = take(&ahead);
-
-        if (last < other->first + other->count)
-            last = other->first + other->count;
+    for (; SS_UNLIKELY(next < end && next->first < last); next++)
+        if (last < next->first + next->count)
+            last = next->first + next->count;
+    if (SS_UNLIKELY(next > splice + 1)) {
+        ss_sink_put(sink, ss_token_of(SS_TOKEN_DISAGREE));
+        put_native(merge, first, last, sink);
     }
-    ss_sink_put(sink, ss_token_of(SS_TOKEN_DISAGREE));
-    put_native(merge, splice->first, last, sink);
-    put_tokens(merge, splice, sink);
-    for (; claims; claims--)
-        put_tokens(merge, take(all), sink);
-    return last;
+    for (; splice < next; splice++)
+        put_tokens(merge, splice, sink);
+    *frame = last;
+    return next;
+}
+
+/* Nearly all stacks: no frame is special, nothing is disputed, and SINK keeps every element. */
+static bool merge_plain(const ss_merge *merge, ss_sink *sink)
+{
+    const ss_splice *splice = merge->splices, *end = splice + merge->splice_count;
+    const stacksplice_native_frame *frame = merge->frames, *last = frame + merge->frame_count;
+    uintptr_t *out = sink->frames + sink->stored;
+
+    if (merge->special || sink->behind || merge->end_gap ||
+        !ss_sink_has_room(sink, (size_t)merge->frame_count + merge->token_count))
+        return false;
+    for (; splice < end; splice++) {
+        const stacksplice_native_frame *first = merge->frames + splice->first;
+        const uintptr_t *token = merge->tokens + splice->token_first;
+
+        if (first < frame)
+            return false; /* disputed */
+        while (frame < first)
+            *out++ = frame++->ip;
+        for (uint32_t i = 0; i < splice->token_count; i++)
+            *out++ = token[i];
+        frame += splice->count;
+    }
+    while (frame < last)
+        *out++ = frame++->ip;
+    sink->stored = (uint32_t)(out - sink->frames);
+    return true;
 }
 
 void ss_merge_run(const ss_merge *merge, ss_sink *sink)
 {
-    const ss_splice *splice;
-    cursors all;
-    uint32_t at = 0;
+    const ss_splice *splice = merge->splices, *end = splice + merge->splice_count;
+    uint32_t frame = 0;
 
-    begin(&all, merge);
-    while ((splice = take(&all)) && splice->first < merge->frame_count) {
-        uint32_t last = splice->first + splice->count;
-
-        put_native(merge, at, splice->first, sink);
-        if (next_frame(&all) < last)
-            last = put_disagreement(merge, splice, &all, sink);
-        else
-            put_tokens(merge, splice, sink);
-        at = last;
+    if (SS_LIKELY(merge_plain(merge, sink)))
+        return;
+    while (splice < end && splice->first < merge->frame_count) {
+        put_native(merge, frame, splice->first, sink);
+        splice = put_splice(merge, splice, end, &frame, sink);
     }
-    put_native(merge, at, merge->frame_count, sink);
+    put_native(merge, frame, merge->frame_count, sink);
     if (merge->end_gap)
         ss_sink_put(sink, merge->end_gap);
-    for (; splice; splice = take(&all))
+    for (; splice < end; splice++)
         put_tokens(merge, splice, sink);
 }

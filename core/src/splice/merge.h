@@ -15,20 +15,23 @@ typedef struct ss_splice {
     uint32_t token_count;
 } ss_splice;
 
-/*
- * The input.  Each source's splices are in order, innermost first; the sources follow one another.
- */
+/* The input.  The splices are sorted. */
 typedef struct ss_merge {
     const stacksplice_native_frame *frames;
     uint32_t frame_count;
     bool special; /* some frames may be STACKSPLICE_NATIVE_INFERRED or SS_UNWIND_FORWARDER */
     const ss_splice *splices;
     uint32_t splice_count;
-    const uint32_t *source_ends; /* one past the last splice of each source */
-    uint32_t source_count;
     const uintptr_t *tokens;
+    uint32_t token_count;
     uintptr_t end_gap; /* why the native frames end early; 0: they are complete */
 } ss_merge;
+
+/*
+ * Bring the last of COUNT splices, from FIRST on, to their places among those before, all innermost
+ * first.  Those of one source are in order already.
+ */
+void ss_merge_sort(ss_splice *splices, uint32_t first, uint32_t count);
 
 void ss_merge_run(const ss_merge *merge, ss_sink *sink);
 

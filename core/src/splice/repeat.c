@@ -1,6 +1,7 @@
 #include "splice/repeat.h"
 
 #include "splice/pool.h"
+#include "splice/source.h"
 #include "unwind/unloads.h"
 
 #include <stdio.h>

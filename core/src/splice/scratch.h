@@ -4,7 +4,6 @@
 
 #include "plan/plan.h"
 #include "splice/merge.h"
-#include "splice/source.h"
 #include "unwind/unwind.h"
 
 #include <stdatomic.h>
@@ -34,7 +33,6 @@ typedef struct ss_scratch {
     uintptr_t *tokens;
     uint32_t token_count;
     uint32_t token_capacity;
-    uint32_t source_ends[SS_MAX_SOURCES];
     ss_plans plans;
     ss_answers *answers;    /* NULL until the first */
     _Atomic bool in_use;    /* (ATOMIC) by a capture: its pointers may dangle */

@@ -106,14 +106,6 @@ void ss_sink_put_tokens(ss_sink *sink, const uintptr_t *tokens, uint32_t count)
 {
     if (SS_UNLIKELY(sink->behind))
         forget(sink, &tokens, &count);
-    if (SS_LIKELY(ss_sink_has_room(sink, count))) {
-        uintptr_t *out = sink->frames + sink->stored;
-
-        sink->stored += count;
-        for (; count; count--)
-            *out++ = *tokens++;
-        return;
-    }
     for (uint32_t i = 0; i < count; i++)
         ss_sink_put(sink, tokens[i]);
 }

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static stacksplice_source sources[SS_MAX_SOURCES]; /* (RO) below count */
-static _Atomic uint32_t count;                     /* (ATOMIC) only grows */
+#define MOST_SOURCES 32
+
+static stacksplice_source sources[MOST_SOURCES]; /* (RO) below count */
+static _Atomic uint32_t count;                   /* (ATOMIC) only grows */
 SS_LOCK(sources_lock);
 static struct stat first_folder; /* (RO) once there is a source */
 
@@ -107,7 +109,7 @@ stacksplice_hresult stacksplice_add_source(const stacksplice_source *source)
     last = ss_source_count();
     if (find(source->language, source->identity)) {
         hr = S_FALSE;
-    } else if (last == SS_MAX_SOURCES) {
+    } else if (last == MOST_SOURCES) {
         hr = E_OUTOFMEMORY;
     } else {
         memcpy(&sources[last], source, source->size);

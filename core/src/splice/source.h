@@ -5,8 +5,6 @@
 #include "base/platform.h"
 #include <stacksplice/source.h>
 
-#define SS_MAX_SOURCES 32
-
 /* The number of sources; those below it never change.  Signal safe. */
 uint32_t ss_source_count(void);
 
