@@ -11,6 +11,9 @@
 #include "report/json.h"
 #include "report/report.h"
 
+#include <signal.h>
+#include <stdatomic.h>
+
 /*
  * End the process with FACTS, whose memory the caller never releases.  EVENT, a literal, names the
  * function that ended it; ABOVE is its frame address.  If two threads get here at once, one reports
@@ -74,13 +77,6 @@ void ss_first_words(HRESULT hr, const char *event, const void *above);
 /* Fill FACTS for an error known only by these words; returns the event. */
 const char *ss_first_words_facts(ss_facts *facts);
 
-/* ---- Stowed records --------------------------------------------------------------------------*/
-
-/* The stowed-exception records of a process that fails fast; static storage, see stowed.h. */
-
-/* Fill the public array from the error in FACTS, whose memory lives as long as the process. */
-void ss_stow(const ss_facts *facts);
-
 /* ---- The reporter ----------------------------------------------------------------------------*/
 
 /* Which thread reports the end of the process.  Signal safe. */
@@ -119,11 +115,73 @@ void ss_reporter_reset_signals(void);
 /* Drop signal NUMBER, which this thread blocks, if it waits. */
 void ss_reporter_drop_signal(int number);
 
-/* ---- C++ -------------------------------------------------------------------------------------*/
+/* ---- The handler of signals -------------------------------------------------------------------*/
 
-/* Exceptions that nobody catches: the terminate handlers of the C++ libraries of this process. */
+enum { SS_CRASH_DIRECTORY_MAX = 3072, SS_CRASH_THREAD_TIMEOUT = 2000 };
 
-/* Put ours in front, in each library that a binary told of and that is told of later. */
-void ss_uncaught_watch(void);
+/* What the host chose. */
+typedef struct ss_crash_choice {
+    bool has_directory; /* else that of fail-fast reports */
+    char directory[SS_CRASH_DIRECTORY_MAX];
+    uint32_t thread_timeout; /* milliseconds */
+    bool others_first;
+} ss_crash_choice;
+
+extern ss_crash_choice ss_handler_choice;
+extern atomic_bool ss_handler_is_on; /* (ATOMIC) reports are wanted */
+
+/* The host's folder of report files; NULL: that of fail-fast reports. */
+const char *ss_handler_directory(void);
+
+bool ss_handler_is_ours(const struct sigaction *action);
+
+/* Put it in the place of each that does not ignore its signal, and take it away again. */
+void ss_handler_install(void);
+void ss_handler_remove(void);
+
+/* ---- The other threads ------------------------------------------------------------------------*/
+
+/* Their stacks, for which a signal asks each of them.  Static memory, no lock; signal safe. */
+
+enum { SS_THREADS_MAX = 256, SS_THREAD_FRAMES = 128, SS_THREAD_NAME = 16 };
+
+typedef struct ss_other_thread {
+    uint64_t id;
+    char name[SS_THREAD_NAME]; /* ends with a NUL */
+    uint32_t count;
+    uintptr_t frames[SS_THREAD_FRAMES];
+} ss_other_thread;
+
+/* Ask all threads but this one, and wait for their answers at most MILLISECONDS in all. */
+void ss_threads_ask(uint32_t milliseconds);
+
+/* Never ask thread ID, which is ours; 0: none. */
+void ss_threads_never_ask(uint64_t id);
+
+/* Have thread ID call WANTED, always the same one, with NUMBER, above 32 bits, in a signal handler. */
+typedef void (*ss_thread_call)(uint64_t number);
+void ss_threads_call(uint64_t id, ss_thread_call wanted, uint64_t number);
+
+/* Forget the answers: one of them cannot be read. */
+void ss_threads_forget(void);
+
+/* The answer of thread ID, or NULL. */
+const ss_other_thread *ss_threads_find(uint64_t id);
+
+/*
+ * Capture into FRAMES, with room for MAX, the stack of the code that a signal interrupted at PC.
+ * HANDLER is the frame address of the handler, RETURN_ADDRESS its return address.  Returns the
+ * number of elements; one of them is always PC, or the script frame that stands for it.
+ */
+uint32_t ss_capture_interrupted(const void *handler, const void *return_address, uintptr_t pc,
+                                uint32_t max, uintptr_t *frames);
+
+/* The stacks that ss_threads_ask got, in reports: all but that of one thread.  Signal safe. */
+
+/* As text; EXCEPT is a thread's id, or 0. */
+void ss_threads_tell(const ss_report *r, uint64_t except);
+
+/* As the members `threads` and `threads_left_out` (null: they are unknown) of a report file. */
+void ss_threads_put(const ss_report *r, ss_emit *e, uint64_t except);
 
 #endif

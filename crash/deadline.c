@@ -1,16 +1,242 @@
-/* The deadlines that were begun and not yet ended, and the thread that waits for them to pass. */
-#include "crash/deadlines.h"
+/* The deadlines that were begun and not yet ended, the thread that waits for them to pass, and its
+   reports.  A report uses no heap and no lock of the host, as that of a crash: a thread may hang
+   because of such a lock, or while it holds one. */
+#include "crash/crash.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "crash/threads.h"
+#include "com/messages.h"
+#include "report/json.h"
+#include "splice/token.h"
 
 #include <errno.h>
+#include <stacksplice/deadline.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { NAME_SIZE = STACKSPLICE_DEADLINE_NAME_MAX + 1 };
+
+typedef struct late_work {
+    uint64_t thread_id;
+    int64_t at; /* nanoseconds of CLOCK_MONOTONIC */
+    uint32_t milliseconds, flags;
+    void (*missed)(const char *report_file, void *data);
+    void (*interrupt)(void *data);
+    void *data;
+    char name[NAME_SIZE]; /* ends with a NUL; "": none */
+} late_work;
+
+/* ---- The report of one -----------------------------------------------------------------------*/
+
+enum { MESSAGE_MAX = 160, ERROR_MISSED = (int)0x800705B4u /* HRESULT_FROM_WIN32(ERROR_TIMEOUT) */ };
+
+/* How many missed deadlines are reported: a report stops every thread for a moment, and stays. */
+enum { REPORTS_AT_ONCE = 60, SECONDS_PER_REPORT = 60 };
+
+#define PER_REPORT ((int64_t)SECONDS_PER_REPORT * 1000 * 1000 * 1000)
+
+/* (THREAD reporter) */
+static int64_t used_until; /* each report uses one such time, the first of them ahead of it */
+static uint64_t left_out;  /* how many were not reported since the last one that was */
+static const late_work *missed;
+static char message[MESSAGE_MAX];
+static ss_facts late;
+static uintptr_t no_stack[1]; /* (RO) once it is prepared */
+static ss_binary scratch;
+static ss_writer out;
+static ss_report text = {.w = &out, .failfast = &scratch};
+
+static int drop_text(const char *bytes, size_t length, void *data)
+{
+    (void)bytes;
+    (void)length;
+    (void)data;
+    return 0;
+}
+
+static void begin_text(void)
+{
+    ss_writer_init(&out, missed->flags & STACKSPLICE_DEADLINE_NO_TEXT ? drop_text : ss_crash_write,
+                   &ss_crash_stderr);
+}
+
+/* Write "0.25 s" for 250. */
+static void put_seconds(ss_writer *w, uint32_t milliseconds)
+{
+    char part[] = ".000";
+    size_t length = sizeof part - 1;
+
+    for (uint32_t i = 3, rest = milliseconds % 1000; i; i--, rest /= 10)
+        part[i] = (char)('0' + rest % 10);
+    while (length > 1 && part[length - 1] == '0')
+        length--;
+    ss_writer_decimal(w, milliseconds / 1000);
+    ss_writer_put(w, part, length > 1 ? length : 0);
+    ss_writer_text(w, " s");
+}
+
+static void make_message(void)
+{
+    ss_crash_text to = {message, 0, sizeof message};
+
+    *message = 0;
+    ss_writer_init(&out, ss_crash_append, &to);
+    if (*missed->name) {
+        ss_writer_text(&out, missed->name);
+        ss_writer_text(&out, " has not ended within ");
+    } else {
+        ss_writer_text(&out, "the work of this thread has not ended within ");
+    }
+    put_seconds(&out, missed->milliseconds);
+    (void)ss_writer_finish(&out);
+}
+
+/* Before the first report, outside of signal handlers. */
+static void prepare_report(void)
+{
+    no_stack[0] = ss_token_gap("native", "stack unknown: the thread has not answered in time");
+    left_out = 0; /* those of the process that forked this one are not ours */
+}
+
+static void set_stack(ss_error_view *view)
+{
+    const ss_other_thread *thread = ss_threads_find(missed->thread_id);
+
+    if (thread) {
+        view->frames = thread->frames;
+        view->frame_count = thread->count;
+    } else {
+        view->frames = no_stack;
+        view->frame_count = 1;
+    }
+    view->frames_left_out = stacksplice_frames_left_out(view->frames, view->frame_count);
+}
+
+static void make_facts(void)
+{
+    ss_error_view *view = &late.view;
+    uint32_t length;
+
+    memset(&late, 0, sizeof late);
+    make_message();
+    view->hresult = ERROR_MISSED;
+    view->description = view->message = ss_message_text(ERROR_MISSED, &length);
+    view->thread_id = missed->thread_id;
+    set_stack(view);
+    late.type = "DeadlineExceeded";
+    late.message = message;
+    late.message_length = strlen(message);
+    late.language = ss_stack_language(view->frames, view->frame_count, late.stack_language);
+}
+
+static void tell_left_out(void)
+{
+    if (!left_out)
+        return;
+    ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
+    ss_writer_decimal(&out, left_out);
+    ss_writer_text(&out, "\n");
+}
+
+static void tell(void)
+{
+    begin_text();
+    ss_writer_text(&out, "stacksplice: a deadline was missed; the process goes on\n");
+    tell_left_out();
+    ss_report_text(&text, &late);
+    ss_threads_tell(&text, missed->thread_id);
+    (void)ss_writer_finish(&out);
+}
+
+/* ---- The file --------------------------------------------------------------------------------*/
+
+static void put_header(ss_emit *e)
+{
+    ss_emit_integer(e, "deadline_milliseconds", missed->milliseconds);
+    ss_emit_text(e, "deadline_name", *missed->name ? missed->name : NULL);
+    ss_emit_integer(e, "deadlines_left_out", (int64_t)left_out);
+}
+
+static void put_members(const ss_report *r, ss_emit *e)
+{
+    ss_threads_put(r, e, missed->thread_id);
+}
+
+static const char *write_file(void)
+{
+    const ss_crash_more more = {ss_handler_directory(), 0, false, put_header, put_members};
+    const char *path;
+
+    if (missed->flags & STACKSPLICE_DEADLINE_NO_FILE)
+        return NULL;
+    begin_text();
+    ss_writer_text(&out, "\n");
+    path = ss_crash_write_file(&late, "deadline", &more, &scratch, &out);
+    (void)ss_writer_finish(&out);
+    return path;
+}
+
+/* ---- The report ------------------------------------------------------------------------------*/
+
+static const char *report(void)
+{
+    const char *path;
+
+    ss_threads_ask(ss_handler_choice.thread_timeout);
+    make_facts();
+    tell();
+    path = write_file();
+    left_out = 0;
+    return path;
+}
+
+/* Said once, until the next report. */
+static void tell_bound(void)
+{
+    if (left_out > 1)
+        return;
+    begin_text();
+    ss_writer_text(&out, "stacksplice: more deadlines are missed than are reported: one in ");
+    ss_writer_decimal(&out, SECONDS_PER_REPORT);
+    ss_writer_text(&out, " s after the first ");
+    ss_writer_decimal(&out, REPORTS_AT_ONCE);
+    ss_writer_text(&out, "\n");
+    (void)ss_writer_finish(&out);
+}
+
+/* So many at once, and one more for each such time since. */
+static bool may_report(int64_t now)
+{
+    if (used_until < now)
+        used_until = now;
+    if (used_until + PER_REPORT > now + REPORTS_AT_ONCE * PER_REPORT) {
+        left_out++;
+        return false;
+    }
+    used_until += PER_REPORT;
+    return true;
+}
+
+/* The path of its file until the next report, or NULL: also if there have been too many. */
+static const char *report_missed(const late_work *deadline, int64_t now)
+{
+    const uint32_t nothing = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
+    const char *path = NULL;
+
+    if ((deadline->flags & nothing) == nothing)
+        return NULL;
+    ss_reporter_become_for_now();
+    missed = deadline;
+    if (may_report(now))
+        path = report();
+    else
+        tell_bound();
+    ss_reporter_is_done();
+    return path;
+}
 
 enum {
     FIRST_SLOTS = 64,
@@ -22,7 +248,7 @@ enum {
 typedef enum state { FREE, ARMED, MISSED, CALLING, INTERRUPTING } state;
 
 typedef struct slot {
-    ss_deadline deadline;
+    late_work deadline;
     state state;
     uint32_t uses;      /* makes its numbers differ */
     uint32_t next_free; /* index + 1 */
@@ -85,7 +311,7 @@ static slot *find(stacksplice_deadline number, uint32_t *index)
     return s && s->state != FREE && s->uses == number >> 32 ? s : NULL;
 }
 
-static void put(const ss_deadline *deadline, stacksplice_deadline *number, bool *wake)
+static void put(const late_work *deadline, stacksplice_deadline *number, bool *wake)
 {
     uint32_t index = first_free - 1;
     slot *s = &slots[index];
@@ -116,8 +342,7 @@ static slot *take_over(slot *more, uint32_t count)
 }
 
 /* Add a copy of DEADLINE.  Tells by WAKE whether the watcher must look again. */
-static stacksplice_hresult add(const ss_deadline *deadline, stacksplice_deadline *number,
-                               bool *wake)
+static stacksplice_hresult add(const late_work *deadline, stacksplice_deadline *number, bool *wake)
 {
     uint32_t count = 0;
     slot *more = NULL;
@@ -210,7 +435,7 @@ static due_for go_on(slot *first, int64_t now)
  * thread is to be interrupted.  DUE_NOTHING: the watcher sleeps until *UNTIL, or until CHANGES is
  * not *SEEN.
  */
-static due_for take_due(int64_t now, ss_deadline *deadline, stacksplice_deadline *number,
+static due_for take_due(int64_t now, late_work *deadline, stacksplice_deadline *number,
                         int64_t *until, uint32_t *seen)
 {
     due_for due = DUE_NOTHING;
@@ -340,12 +565,12 @@ static void wake_watcher(void)
     (void)syscall(SYS_futex, &changes, WAKE, 1, NULL, NULL, 0);
 }
 
-static void miss(const ss_deadline *deadline, stacksplice_deadline number)
+static void miss(const late_work *deadline, stacksplice_deadline number)
 {
     const char *file;
 
     atomic_store(&is_reporting, true);
-    file = ss_deadline_report(deadline, time_now());
+    file = report_missed(deadline, time_now());
     atomic_store(&is_reporting, false);
     if (deadline->missed && begin_call(number)) {
         deadline->missed(file, deadline->data);
@@ -361,7 +586,7 @@ static void *watch(void *unused)
     ss_threads_never_ask(ss_thread_id());
     while (is_myself) { /* not in a child that the host's function forked */
         stacksplice_deadline number = 0;
-        ss_deadline deadline;
+        late_work deadline;
         int64_t until = 0;
         uint32_t seen = 0;
 
@@ -401,7 +626,7 @@ static bool start(void)
 
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    ss_deadline_report_prepare();
+    prepare_report();
     ss_signals_block(&before); /* the host's signals are for its own threads */
     is_started = pthread_attr_setstacksize(&attributes, STACK_SIZE) == 0 &&
                  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
@@ -451,7 +676,7 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
                                                const stacksplice_deadline_options *options,
                                                stacksplice_deadline *deadline)
 {
-    ss_deadline d = {.thread_id = ss_thread_id(), .milliseconds = milliseconds};
+    late_work d = {.thread_id = ss_thread_id(), .milliseconds = milliseconds};
     stacksplice_hresult hr;
     bool wake = false;
 

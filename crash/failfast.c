@@ -1,14 +1,248 @@
+/* The end of a process that fails: who reports it, its first words, its records, its report. */
 #include "crash/crash.h"
 
 #include "base/stack_call.h"
 #include "base/thread.h"
 #include "com/messages.h"
+#include "error/error.h"
+#include "inspect/block.h"
+#include "report/report.h"
 #include "splice/splice.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stacksplice/stowed.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ---- The reporter ----------------------------------------------------------------------------*/
+
+enum { MOMENT_MS = 2, LONGEST_FOR_NOW_MS = 15000 };
+
+static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
+static atomic_bool is_for_now;    /* (ATOMIC) its report is no end */
+static int cancel_before;         /* (THREAD reporter) */
+
+/* The reporting thread does not exist in a child, which may fail, too. */
+static void forget_reporter(void)
+{
+    atomic_store(&is_for_now, false);
+    atomic_store(&reporter, 0);
+}
+
+static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL};
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    ss_fork_child(&forget_reporter_in_child);
+}
+
+/* Become the reporter if there is none. */
+static ss_reporter ss_reporter_become(void)
+{
+    uint64_t now = 0, me = ss_thread_id();
+
+    if (atomic_compare_exchange_strong(&reporter, &now, me))
+        return SS_REPORTER_NOW;
+    if (now != me)
+        return SS_REPORTER_OTHER;
+    return atomic_exchange(&is_for_now, false) ? SS_REPORTER_NOW : SS_REPORTER_AGAIN;
+}
+
+/* End the turn of a reporter that is it for now. */
+static void depose(void)
+{
+    uint64_t now = atomic_load(&reporter);
+
+    if (atomic_exchange(&is_for_now, false))
+        (void)atomic_compare_exchange_strong(&reporter, &now, 0);
+}
+
+ss_reporter ss_reporter_become_waiting(void)
+{
+    const struct timespec moment = {0, MOMENT_MS * 1000 * 1000};
+    ss_reporter who;
+
+    for (int waited = 0; (who = ss_reporter_become()) == SS_REPORTER_OTHER; waited += MOMENT_MS) {
+        if (waited == LONGEST_FOR_NOW_MS)
+            depose();
+        (void)nanosleep(&moment, NULL);
+    }
+    return who;
+}
+
+void ss_reporter_become_for_now(void)
+{
+    (void)ss_reporter_become_waiting();
+    atomic_store(&is_for_now, true);
+}
+
+void ss_reporter_is_done(void)
+{
+    uint64_t me = ss_thread_id();
+
+    if (atomic_load(&reporter) != me)
+        return;
+    atomic_store(&is_for_now, false);
+    (void)atomic_compare_exchange_strong(&reporter, &me, 0);
+}
+
+void ss_reporter_set_signals(void)
+{
+    sigset_t signals;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    sigaddset(&signals, SIGXFSZ);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    ss_faults_unblock();
+}
+
+void ss_reporter_drop_signal(int number)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, number);
+    while (sigtimedwait(&signals, NULL, &at_once) == number)
+        continue;
+}
+
+void ss_reporter_reset_signals(void)
+{
+    ss_reporter_drop_signal(SIGPIPE);
+    ss_reporter_drop_signal(SIGXFSZ);
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+    (void)pthread_setcancelstate(cancel_before, NULL);
+}
+
+/* ---- First words -----------------------------------------------------------------------------*/
+
+enum { FRAMES_MAX = 32 };
+
+/* (THREAD reporter) */
+static ss_writer first_writer;
+static HRESULT first_hr;
+static const char *first_event = "an unknown event";
+static uintptr_t first_frames[FRAMES_MAX];
+static uint32_t first_count;
+
+void ss_first_words(HRESULT hr, const char *event, const void *above)
+{
+    first_hr = hr;
+    first_event = event;
+    first_count = 0;
+    ss_writer_init(&first_writer, ss_crash_write, &ss_crash_stderr);
+    ss_writer_text(&first_writer, "stacksplice: fatal error: ");
+    ss_writer_text(&first_writer, event);
+    ss_writer_text(&first_writer, " 0x");
+    ss_writer_hex(&first_writer, (uint32_t)hr, 8);
+    ss_writer_text(&first_writer, "\n");
+    (void)ss_writer_finish(&first_writer); /* before the walk, since the stack may be damaged */
+
+    first_count = ss_capture_native(above, 0, FRAMES_MAX, first_frames, NULL);
+    ss_writer_text(&first_writer, "stacksplice: native frames:");
+    for (uint32_t i = 0; i < first_count; i++) {
+        ss_writer_text(&first_writer, " 0x");
+        ss_writer_hex(&first_writer, first_frames[i], 1);
+    }
+    ss_writer_text(&first_writer, first_count ? "\n" : " unknown\n");
+    (void)ss_writer_finish(&first_writer);
+}
+
+const char *ss_first_words_facts(ss_facts *facts)
+{
+    ss_error_view *view = &facts->view;
+    uint32_t length;
+
+    memset(facts, 0, sizeof *facts);
+    view->hresult = first_hr;
+    view->description = view->message = ss_message_text(first_hr, &length);
+    view->thread_id = ss_thread_id();
+    view->frames = first_frames;
+    view->frame_count = first_count;
+    /* 0 frames: the fault came from a capture, or interrupted one. */
+    view->frames_left_out = first_count == 0 || first_count == FRAMES_MAX;
+    facts->language = "native";
+    return first_event;
+}
+
+/* ---- Stowed records --------------------------------------------------------------------------*/
+
+_Static_assert(sizeof(void *) != 8 || sizeof(STOWED_EXCEPTION_INFORMATION_V2) == 56,
+               "debuggers read this layout");
+
+STACKSPLICE_API PSTOWED_EXCEPTION_INFORMATION_V2
+    stacksplice_stowed_exceptions[STACKSPLICE_STOWED_MAX];
+STACKSPLICE_API uint64_t stacksplice_stowed_thread_ids[STACKSPLICE_STOWED_MAX];
+STACKSPLICE_API uint32_t stacksplice_stowed_exception_count;
+
+static STOWED_EXCEPTION_INFORMATION_V2 records[STACKSPLICE_STOWED_MAX];
+
+static bool stow_one(const ss_error_view *view, void *data)
+{
+    uint32_t at = stacksplice_stowed_exception_count;
+    STOWED_EXCEPTION_INFORMATION_V2 *record = &records[at];
+
+    (void)data;
+    if (at == STACKSPLICE_STOWED_MAX)
+        return false;
+    record->Header.Size = sizeof *record;
+    record->Header.Signature = STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE;
+    record->ResultCode = view->hresult;
+    record->ExceptionForm = STOWED_EXCEPTION_FORM_BINARY;
+    record->ThreadId = (uint32_t)(view->thread_id >> 2) & 0x3FFFFFFF;
+    record->ExceptionAddress = view->frame_count ? (void *)view->frames[0] : NULL;
+    record->StackTraceWordSize = sizeof *view->frames;
+    record->StackTraceWords = view->frame_count;
+    record->StackTrace = (void *)view->frames;
+    if (view->language_exception) {
+        record->NestedExceptionType = STOWED_EXCEPTION_NESTED_TYPE_LEO;
+        record->NestedException = view->language_exception;
+    }
+    stacksplice_stowed_thread_ids[at] = view->thread_id;
+    stacksplice_stowed_exceptions[at] = record;
+    stacksplice_stowed_exception_count = at + 1;
+    return true;
+}
+
+static void stow_all(const ss_facts *facts)
+{
+    ss_causes causes;
+    IUnknown *next;
+
+    stacksplice_stowed_exception_count = 0; /* a child may have inherited the parent's count */
+    (void)stow_one(&facts->view, NULL);
+    if (!ss_facts_has_chain(facts))
+        return;
+    ss_error_each_node(facts->error, stow_one, NULL);
+    ss_causes_begin(&causes, facts->error);
+    while ((next = ss_causes_next(&causes)) != NULL) {
+        ss_error_view view;
+
+        if (ss_error_view_get(next, &view))
+            (void)stow_one(&view, NULL);
+    }
+}
+
+/* The error itself says more to readers of a core than its records do. */
+static void stow(const ss_facts *facts)
+{
+    const ss_record *record = facts->view.identity;
+
+    stow_all(facts);
+    ss_inspection.stowed = (uintptr_t)stacksplice_stowed_exceptions;
+    ss_inspection.stowed_thread_ids = (uintptr_t)stacksplice_stowed_thread_ids;
+    ss_inspection.stowed_count = stacksplice_stowed_exception_count;
+    ss_inspection.failed = facts->error ? (uintptr_t)&record->error->record.fixed : 0;
+}
+
+/* ---- The report ------------------------------------------------------------------------------*/
 
 enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
 
@@ -29,7 +263,7 @@ static void forget_report(void)
 
 static ss_fork_hook forget_report_in_child = {forget_report, NULL};
 
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void begin_report(void)
 {
     ss_fork_child(&forget_report_in_child);
 }
@@ -80,7 +314,7 @@ static void put_report(void *data)
     const contents *c = data;
     ss_report report = {.w = &stderr_writer, .failfast = &scratch};
 
-    ss_stow(c->facts);
+    stow(c->facts);
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
     ss_report_text(&report, c->facts);
     (void)ss_writer_finish(&stderr_writer);
