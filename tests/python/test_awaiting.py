@@ -11,7 +11,6 @@ import types
 import pytest
 import stacksplice
 from gap_reasons import AWAITED
-from stacksplice._errors import awaiting as _awaiting
 
 
 def elements(stack) -> list[tuple[str, str, int] | str]:
@@ -335,19 +334,6 @@ def test_without_asyncio_it_is_not_loaded(child):
         "print('asyncio' in sys.modules, 'stacksplice._errors.awaiting' in sys.modules)"
     )
     assert done.stdout == "False False\n"
-
-
-def test_a_task_that_cannot_be_asked():
-    async def main():
-        waiters = _awaiting._waiters_of(asyncio)
-        return _awaiting._behind(object(), waiters)
-
-    assert asyncio.run(main()) == ["awaiting task unknown: its class has no hook"]
-
-
-def test_arguments():
-    with pytest.raises(TypeError):
-        stacksplice.capture(0, None, True)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio.capture_call_graph is new in 3.14")

@@ -233,19 +233,6 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
     assert "-> build the core with libdw: " in examine()[1]
 
 
-def test_doctor_finds_a_copy_of_lua(child):
-    pytest.importorskip("lupa.lua54")
-    source = """
-import sys
-from stacksplice._tools.doctor.lua_copies import copies_of_lua
-assert not copies_of_lua()
-import lupa.lua54, lupa.lua53
-print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [
-    ("Lua 5.3", lupa.lua53.__file__), ("Lua 5.4", lupa.lua54.__file__)])
-"""
-    assert child(source).stdout == "True\n"
-
-
 def test_doctor_counts_attached_runtimes(child):
     pytest.importorskip("lupa.lua54")
     source = """
@@ -314,16 +301,6 @@ def test_the_frames_of_a_stack_have_each_field(border):
     for wrong, error in (("x", TypeError), (-1, OverflowError)):
         with pytest.raises(error):
             list(stacksplice.Stack([wrong]))
-
-
-def test_the_binary_alone_tells_what_is_glue():
-    told = [
-        _stacksplice._is_glue(f"/x/{name}".encode(), "?")
-        for name in ("libpython3.11.so.1.0", "liblua5.4.so.0")
-    ]
-    assert told == [True, False]
-    assert _stacksplice._is_glue(b"/x/liblua5.4.so.0", None)
-    assert not _stacksplice._is_glue(b"/x/libc.so.6", None)
 
 
 @pytest.mark.parametrize("equal, more", [(3, None), (4, "1 more time"), (9, "6 more times")])

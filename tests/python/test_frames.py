@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 import pytest
@@ -28,13 +27,6 @@ def test_every_call_of_real_work(check, work):
     check.assert_good(10)
 
 
-def test_200_inlined_calls(check):
-    def down(n):
-        return check() if n == 0 else down(n - 1)
-
-    down(200)
-
-
 def test_c_extension_six_nested(check, border):
     def level(n):
         return check() if n == 0 else border.call_plain(lambda: level(n - 1))
@@ -47,60 +39,95 @@ def test_lock_released_in_c(check):
     sorted([2, 1], key=check)
 
 
-def test_while_exceptions_are_handled(check):
-    with contextlib.suppress(ValueError):
-        try:
+def test_import_and_warnings(check, tmp_path, monkeypatch):
+    (tmp_path / "checked_module.py").write_text("import builtins\nbuiltins.checked_here()\n")
+    monkeypatch.setattr("builtins.checked_here", check, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    __import__("checked_module")
+    monkeypatch.setattr(sys, "displayhook", check)
+    exec(compile("1", "<shown>", "single"))
+    monkeypatch.setattr(sys, "unraisablehook", check)
+
+    class Bad:
+        def __del__(self):
             raise ValueError
-        except ValueError:
-            try:
-                raise KeyError
-            except KeyError:
-                check()
-            raise
-        finally:
-            check()
+
+    Bad()
+    assert check.count == 3
 
 
-def test_init(check):
-    class Plain:
-        def __init__(self):
-            check()
-
-    for _ in range(50):  # long enough for the call to be specialised
-        Plain()
-    check.assert_good(50)
-
-
-@pytest.mark.parametrize("without_lock", [False, True])
-def test_six_threads_racing(border, without_lock):
-    """At a switch interval of 10 µs."""
-    checkers = [Checker(border) for _ in range(6)]
-
-    def work(checker):
-        checker.without_lock = without_lock
-        for _ in range(40):
-            sorted([2, 1], key=lambda x: checker())
-
-    race(work, [(checker,) for checker in checkers])
-    for checker in checkers:
-        checker.assert_good(80)
-
-
-def test_inside_settrace(check):
+def test_trace_of_every_opcode(check):
     def trace(frame, event, argument):
-        if frame.f_code.co_name == "traced":
-            check()
+        if frame.f_code.co_name != "traced":
+            return None
+        frame.f_trace_opcodes = True
+        check()
         return trace
 
-    def traced():
-        return 1
+    def traced(n):
+        total = [i for i in range(n)]
+        try:
+            raise ValueError(total)
+        except ValueError:
+            return total
 
     old = sys.gettrace()
     sys.settrace(trace)
     try:
-        traced()
+        traced(3)
     finally:
         sys.settrace(old)
+    assert check.count > 10
+
+
+def test_generators_thrown_into_and_closed(check):
+    def inner():
+        try:
+            yield check()
+        except ValueError:
+            yield check()
+        finally:
+            check()
+
+    def outer():
+        return (yield from inner())
+
+    generator = outer()
+    next(generator)
+    generator.throw(ValueError())
+    generator.close()
+    dropped = outer()
+    next(dropped)
+    del dropped
+    assert check.count == 5
+
+
+def test_threads_that_raise_collect_and_generate(border):
+    """Racing threads in the middle of everything, at a switch interval of 10 µs."""
+
+    class Cycle:
+        def __init__(self, checker):
+            self.me, self.checker = self, checker
+
+        def __del__(self):
+            self.checker()
+
+    def work(checker):
+        for number in range(25):
+            checker.without_lock = number % 2 == 1
+            Cycle(checker)
+            try:
+                next(checker() for _ in (1,))
+                raise KeyError(number)
+            except KeyError:
+                list(map(checker, [1]))
+            checker.without_lock = False
+            border.call_plain(checker)
+
+    checkers = [Checker(border) for _ in range(6)]
+    race(work, [(checker,) for checker in checkers])
+    for checker in checkers:
+        checker.assert_good(75)
 
 
 AT_EXIT = """

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import sys
+import sysconfig
 import threading
+from pathlib import Path
 
+import pytest
 import stacksplice
+from building import HERE, PACKAGE, ran
 from frame_oracle import chain, python_frames
 
 
@@ -84,3 +90,72 @@ def test_frames_behind_code_that_cannot_be_unwound(border):
     names = [frame.function for frame in stack]
     assert len(gaps) == 1
     assert names.index(callback.__qualname__) < gaps[0] < names.index(outer.__qualname__)
+
+
+# ---- Whole processes -----------------------------------------------------------------------------
+
+JIT = """
+import sys
+import border, frame_oracle, stacksplice
+capture = border.capture_both
+def hot(n):
+    seen = []
+    for i in range(n):
+        seen.append(capture())
+        i & 3
+    return seen
+def keyed(n):
+    seen = []
+    sorted(range(n), key=lambda x: seen.append(capture()) or x)
+    return seen
+expected = {hot: ["hot", "<module>"], keyed: ["keyed.<locals>.<lambda>", "keyed", "<module>"]}
+gaps = count = 0
+for function, names in expected.items():
+    for _ in range(2):
+        found = function(5000)
+        for hr, combined in {(hr, tuple(combined)) for hr, combined, native in found}:
+            stack = stacksplice.Stack(combined)
+            assert [f[1] for f in frame_oracle.python_frames(stack)] == names, stack
+            reasons = [f.reason for f in stack if f.kind == "gap"]
+            # What the walk could not pass is said, and it is nothing of Python's.
+            assert not [f for f in stack if f.kind == "gap" and f.language == "python"], stack
+            assert reasons or stack[-1].function in ("_start", None), stack
+            gaps += bool(reasons)
+        count += len(found)
+print(getattr(sys, "_jit", None) is not None and sys._jit.is_enabled(), gaps, count)
+"""
+
+
+def test_hot_loop_with_the_jit(child):
+    """3.14 on, where it is built in: Python's frames are complete; what is hidden is said."""
+    enabled, _, count = child(JIT, PYTHON_JIT="1").stdout.split()
+    available = sys.version_info >= (3, 14) and sys._jit.is_available()
+    assert (enabled, count) == (str(available), "20000")
+
+
+def executable() -> Path:
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def has_symbols(program: Path) -> bool:
+    listed = subprocess.run(["readelf", "-SW", str(program)], capture_output=True, text=True)
+    return " .symtab " in listed.stdout
+
+
+def test_stripped_interpreter(tmp_path, border_path):
+    """The scenarios of test_frames.py in a copy of the interpreter without a symbol table."""
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and not has_symbols(executable()):
+        pytest.skip("the interpreter is a shared library")
+    if not has_symbols(executable()):
+        pytest.skip("this interpreter is stripped: every test here runs without its symbols")
+    program = tmp_path / "python"
+    subprocess.run(["strip", "-o", str(program), str(executable())], check=True)
+    assert not has_symbols(program)
+    paths = [PACKAGE.parent, HERE, sysconfig.get_path("purelib")]
+    environment = {
+        **os.environ,
+        "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+    command = [str(program), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_frames.py")]
+    ran(*command, env=environment)

@@ -101,27 +101,6 @@ def test_nested_and_from_a_sort_key(gcheck, border):
     assert gcheck.count == 9
 
 
-def test_main_greenlet_sees_its_own_stack(gcheck):
-    seen = []
-
-    def work():
-        for _ in range(3):
-            seen.append(pause())
-
-    def main(n):
-        if n:
-            return main(n - 1)
-        made = greenlet.greenlet(work)
-        made.switch()
-        for number in range(3):
-            gcheck()
-            made.switch(number)
-        gcheck()
-
-    main(30)
-    assert seen == [0, 1, 2]
-
-
 def test_exceptions_and_generators_in_greenlets(gcheck):
     def generator():
         yield gcheck()
@@ -143,16 +122,6 @@ def test_exceptions_and_generators_in_greenlets(gcheck):
     info = stacksplice.originate(caught.value)
     assert "test_exceptions_and_generators_in_greenlets.<locals>.work" in [f.function for f in info.stack]
     assert gcheck.count == 3
-
-
-def test_trace_function_of_greenlet(gcheck):
-    old = greenlet.settrace(lambda event, arguments: None)
-    try:
-        made = greenlet.greenlet(lambda: [gcheck(), pause(), gcheck()])
-        made.switch()
-        made.switch()
-    finally:
-        greenlet.settrace(old)
 
 
 def test_a_greenlet_without_a_python_frame(border):

@@ -104,11 +104,6 @@ def test_no_text_becomes_markup(browser):
     assert browser.unnamed() == []
 
 
-def test_it_loads_nothing(browser):
-    browser.show(page(saved()))
-    assert browser.run("return performance.getEntriesByType('resource').length") == 0
-
-
 def test_paper_has_members_but_no_glue(browser):
     members = [error([frame(number)]) for number in range(5)]
     browser.show(page(error([frame(0, glue=True)], exceptions=members)))
@@ -228,25 +223,6 @@ def test_a_group_leads_to_its_example(browser, top):
     browser.press("j")
     assert browser.run("return document.activeElement.closest(':target') !== null")
     assert browser.run(FOCUSED)
-
-
-def test_no_text_of_a_group_becomes_markup(browser, top):
-    browser.show(top(groups()))
-    browser.press("e")
-    assert browser.run("return document.title") == "5 reports in 3 groups, 1 file"
-    assert browser.run("return document.querySelectorAll('img, b, [onclick]').length") == 0
-    assert browser.run("return document.querySelectorAll('script').length") == 1
-    assert "<b onclick=alert(1)>" in browser.run("return document.querySelector('td.path').textContent")
-
-
-@pytest.mark.long
-def test_of_many_groups_little_is_laid_out(browser, top):
-    stack = [frame(number) for number in range(30)]
-    browser.show(top([error(stack, fingerprint=f"{n:032x}") for n in range(300)], "--limit", "300"))
-    assert browser.run("return document.querySelectorAll('article').length") == 300
-    inside = """return Array.from(document.querySelectorAll('.source'))
-      .filter((s) => s.checkVisibility({contentVisibilityAuto: true})).length"""
-    assert browser.run(inside) <= 60
 
 
 # ---- The pictures in the docs ----------------------------------------------------------------------

@@ -145,18 +145,3 @@ def test_what_others_put_in_the_place_of_the_format(tmp_path, monkeypatch):
     assert ours(exc) != ours(exc)
     monkeypatch.undo()
     assert ours(exc) == by_traceback(exc)
-
-
-def test_what_is_kept_is_bounded(tmp_path):
-    calls = "\n".join(f"try: f({n})\nexcept KeyError as e: found.append(e)" for n in range(600))
-    found = []
-    path = tmp_path / "many.py"
-    source = f"def f(n):\n    {{}}[n]\n{calls}\n" * 3
-    path.write_text(source, encoding="utf-8")
-    exec(compile(source, str(path), "exec"), {"found": found})
-    for exc in found:
-        ours(exc)
-    assert 0 < len(kept._kept) <= kept._MOST
-    long = f"[1][{' + '.join(['1'] * 3000)}]"
-    assert_equal_twice(in_file(tmp_path / "long.py", long))
-    assert not any(frame.text and len(frame.text) > kept._LONGEST for frame in kept._kept.values())

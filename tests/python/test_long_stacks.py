@@ -6,10 +6,8 @@ import json
 import pickle
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -233,22 +231,3 @@ def test_limits_of_wrong_types(wrong: Any) -> None:
     with pytest.raises(TypeError, match="max_frames must be int"):
         stacksplice.set_max_frames(wrong)
     assert stacksplice.set_max_frames(LIMIT) == LIMIT
-
-
-def test_a_place_is_written_once_for_all_of_its_frames() -> None:
-    """Which makes reports of a million frames short work."""
-    data = stacksplice.originate(caught(SHALLOW)).to_dict()
-    (place,) = [frame for frame in data["stack"] if frame.get("function") == "fail"]
-    data["stack"] = [{**place, "line": 1 + number % 3} for number in range(3000)]
-    info = stacksplice.ErrorInfo.from_dict(data)
-    written: list[str] = []
-
-    def count(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_name == "format_frame_summary":
-            written.append(frame.f_code.co_filename)
-
-    sys.setprofile(count)
-    text = info.format()
-    sys.setprofile(None)
-    assert text.count(", in fail") == 3000
-    assert written.count(traceback.__file__) == 3

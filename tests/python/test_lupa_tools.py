@@ -5,52 +5,15 @@ What others show of any Lua frame in __traceback__ is in test_foreign_frames_too
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
-import traceback
 
 import lupa_runtimes
 import pytest
-import stacksplice
-import stacksplice.logging
 from building import ran
-from lupa_runtimes import RULES, runtime_of
-from raising import caught
+from lupa_runtimes import RULES
 
 lua = lupa_runtimes.lua
-LINES = {"price": 3, "fails": 7}
-ARGUMENTS = {"price": ["XXX"], "fails": []}
-born = pytest.mark.parametrize("born", ["price", "fails"])
-
-
-def failing(lua, name: str):
-    """A function that fails in Python below Lua, or in Lua itself."""
-    function = runtime_of(lua).globals()[name]
-    return lambda: function(*ARGUMENTS[name])
-
-
-def line_of(name: str) -> str:
-    """How a traceback shows the function of Lua."""
-    return f'File "<rules>", line {LINES[name]}, in {name}\n'
-
-
-# ---- The standard library ------------------------------------------------------------------------
-
-
-@born
-def test_traceback(lua, born: str) -> None:
-    assert line_of(born) in "".join(traceback.format_exception(caught(failing(lua, born))))
-
-
-@born
-def test_logging_with_our_formatter(lua, born: str) -> None:
-    try:
-        failing(lua, born)()
-    except Exception as exc:
-        record = logging.LogRecord("shop", 40, "", 0, "", None, (type(exc), exc, exc.__traceback__))
-    text = stacksplice.logging.Formatter().format(record)
-    assert f'(Lua) File "rules", line {LINES[born]}, in {born}\n' in text and ".pyx" not in text
 
 
 # ---- Programs of others --------------------------------------------------------------------------
@@ -116,14 +79,6 @@ def test_pytest_with_the_plugin(run, name: str, tmp_path) -> None:
     assert "rules.lua:3: in price\n    local found = rate(currency)\n" in shown
     assert "rules.lua:7: LuaError\n" in shown
     assert shown.count("- combined stack -") == 2 and REPORT in shown
-
-
-@of_one_lua
-def test_pytest_without_the_plugin(run, name: str, tmp_path) -> None:
-    (tmp_path / "test_shop.py").write_text(TESTS.format(install="import stacksplice; stacksplice.install()"))
-    shown = run(name, 1, *PYTEST, "-p", "no:stacksplice.pytest_plugin")
-    assert "rules.lua:3: in price\n    local found = rate(currency)\n" in shown
-    assert "rules.lua:7: LuaError\n" in shown and "- combined stack -" not in shown
 
 
 ATTACHED = """

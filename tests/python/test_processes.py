@@ -79,12 +79,6 @@ def test_process_and_queue(border_path, method):
     assert check_remote(exc, process.pid) == info  # the same report
 
 
-def test_many_from_one_worker(border_path):
-    with concurrent.futures.ProcessPoolExecutor(2) as pool:
-        for exc in [pool.submit(process_jobs.crosses, str(border_path), n).exception() for n in range(40)]:
-            check_remote(exc)
-
-
 def test_error_of_native_code(border_path):
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
         exc = caught(pool.submit(process_jobs.native, str(border_path), "no such rate").result)
@@ -308,17 +302,6 @@ assert vars(again) == vars(exc)
     assert ran(sys.executable, "-I", "-S", "-c", source, tmp_path / "data").stdout == "plain\n"
 
 
-def test_globals_in_the_pickle_are_builtins(border):
-    import pickletools
-
-    exc = caught(border.call, process_jobs.plain, "x")
-    for protocol in (0, 2, 4):
-        found = pickletools.genops(pickle.dumps(exc, protocol))
-        texts = [str(argument) for opcode, argument, _ in found if opcode.name == "GLOBAL"]
-        assert all(text.split()[0] in ("builtins", "exceptions", "__builtin__") for text in texts), texts
-    assert b"stacksplice._" not in pickle.dumps(exc, 2)
-
-
 SOUND = '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "transformed": []'
 HOSTILE = [
     SOUND + ', "exceptions": [{"stack": []}]}',
@@ -377,13 +360,3 @@ def test_too_large_for_a_stack():
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert info.type == "ValueError" and len(vars(exc)["__notes__"]) == 40
     assert info.notes[-1].endswith("omitted when the error was pickled"), info.notes[-1]
-
-
-def test_exception_that_another_thread_pickles_while_it_crosses(border):
-    """Pickling takes no reference that anybody would see."""
-    exc = caught(border.call, process_jobs.plain, "x")
-    before = sys.getrefcount(exc)
-    for _ in range(10):
-        pickle.dumps(exc)
-    assert sys.getrefcount(exc) == before
-    assert stacksplice.error_info(exc).language_exception is exc

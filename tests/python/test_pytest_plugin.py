@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
-import tomllib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from building import ROOT, command, ran
+from building import command, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -138,10 +137,6 @@ def test_no_section_without_tracebacks(run, style):
     assert sections(run(SUITE, f"--tb={style}")) == []
 
 
-def test_it_is_no_captured_output(run):
-    assert len(sections(run(SUITE, "--show-capture=no", "--capture=no", "-q"))) == 5
-
-
 RELATED = """
 
 def test_cause():
@@ -227,12 +222,6 @@ def test_a_report_that_fails_is_said(run, tmp_path):
     )
     output = run("def test_it(): assert 0\n")
     assert "no combined report: LookupError: no report" in output and "assert 0" in output
-
-
-def test_entry_point():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"]["pytest11"]
-    assert points == {"stacksplice.pytest_plugin": "stacksplice.pytest_plugin"}
 
 
 def test_loaded_when_it_is_installed(run):

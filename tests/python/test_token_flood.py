@@ -22,8 +22,8 @@ def frames(stack):
 def steady():
     return stacksplice.capture()
 
-def flood(places, **changes):
-    for number in range(places):
+def flood(numbers, **changes):
+    for number in numbers:
         said = {name: change % number for name, change in changes.items()}
         types.FunctionType(MADE.replace(**said), {"capture": border.capture_both})()
 
@@ -37,17 +37,37 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 """
 
-BY_NUMBER = "flood(int(sys.argv[1]), co_filename='<made %d>')"
-BY_BYTES = "flood(int(sys.argv[1]), co_filename='%d' + 'x' * 100_000)"
-BY_NAMES = "flood(int(sys.argv[1]), co_name='%d' + 'ï' * 100_000)"
-
+FLOODS = {
+    "number": (300_000, "co_filename='<made %d>'"),
+    "files": (12_000, "co_filename='%d' + 'x' * 100_000"),
+    "names": (30_000, "co_name='%d' + 'ï' * 100_000"),
+}
 AFTERWARDS = """
+import os, threading
 before, first, old = peak(), frames(steady()), border.capture_both()[1]
 error = raised()
 info = stacksplice.originate(error)
 kept = frames(info.stack)
 oldest = types.FunctionType(MADE, {"capture": border.capture_both})()[1]
-%s
+pid = os.fork()  # both are flooded, each by two threads
+wrong, stop = [], threading.Event()
+
+def watch():
+    while not stop.is_set():
+        seen = frames(steady())[0]
+        if seen[0] != "steady":
+            wrong.append(seen)
+
+watcher = threading.Thread(target=watch)
+parts = range(0, PLACES, 2), range(1, PLACES, 2)
+floods = [threading.Thread(target=flood, args=(part,), kwargs=dict(CHANGES)) for part in parts]
+for thread in [watcher, *floods]:
+    thread.start()
+for thread in floods:
+    thread.join()
+stop.set()
+watcher.join()
+assert not wrong, wrong[:3]
 now = frames(steady())
 assert now[0] == first[0], now
 def ordinary():
@@ -57,62 +77,16 @@ assert frames(info.stack) == kept, info.stack  # a living error keeps its names
 stacks = [stacksplice.Stack(stack) for stack in (oldest, old)]
 gaps = [frame.reason for frame in stacks[0] if frame.kind == "gap"]
 assert gaps.count(DROPPED) >= 1, gaps
-assert not any(frame.kind == "script" and frame.function != "made" and frame.function != "<module>"
+assert not any(frame.kind == "script" and frame.function not in ("made", "<module>")
                for stack in stacks for frame in stack)
 assert peak() - before < 64, (before, peak())
-"""
-
-
-@pytest.mark.parametrize(
-    "flood, places",
-    [(BY_NUMBER, 300_000), (BY_BYTES, 12_000), (BY_NAMES, 30_000)],
-    ids=["number", "files", "names"],
-)
-def test_a_flood_blinds_nobody(child, flood, places):
-    child(COMMON + AFTERWARDS % flood, str(places))
-
-
-def test_a_flood_in_a_forked_child(child):
-    source = (
-        COMMON + "import os\n" + "first = frames(steady())\npid = os.fork()\nif pid == 0:\n    " + BY_NUMBER
-    )
-    source += """
-now = frames(steady())
-assert now[0] == first[0], now
-def ordinary():
-    return stacksplice.capture()
-assert frames(ordinary())[0][0] == "ordinary"
 if pid:
     assert os.waitpid(pid, 0)[1] == 0
 """
-    child(source, "300000")
 
 
-def test_threads_flood(child):
-    source = (
-        COMMON
-        + """
-import threading
-wrong = []
-
-def watch(stop):
-    while not stop.is_set():
-        seen = frames(steady())[0]
-        if seen[0] != "steady":
-            wrong.append(seen)
-
-stop = threading.Event()
-watcher = threading.Thread(target=watch, args=(stop,))
-names = [{"co_filename": f"<{i} %d>"} for i in range(3)]
-floods = [threading.Thread(target=flood, args=(100_000,), kwargs=name) for name in names]
-for thread in [watcher, *floods]:
-    thread.start()
-for thread in floods:
-    thread.join()
-stop.set()
-watcher.join()
-assert not wrong, wrong[:3]
-assert frames(steady())[0][0] == "steady"
-"""
-    )
-    child(source)
+@pytest.mark.parametrize("kind", FLOODS)
+def test_a_flood_blinds_nobody(child, kind):
+    """By two threads, beside one that watches, in a process and its forked child."""
+    places, changes = FLOODS[kind]
+    child(COMMON + AFTERWARDS.replace("PLACES", str(places)).replace("CHANGES", changes))

@@ -113,24 +113,6 @@ def test_code_that_differs_from_the_code_before_in_one_thing(border, aspect):
     churn.assert_good(100)
 
 
-def test_big_code_that_dies_is_forgotten_too(border):
-    """More instructions than the table has rows."""
-
-    def big(number):
-        name, space = f"big_{number}", {}
-        lines = [f"def {name}(capture):", *["    number = 1 + len(str(2))"] * 1500, "    return capture()"]
-        exec(compile("\n".join(lines), f"/tmp/big_{number}.py", "exec"), space)
-        return space.pop(name), (f"/tmp/big_{number}.py", name, 1502)
-
-    addresses = set()
-    for number in range(40):
-        function, expected = big(number)
-        addresses.add(id(function.__code__))
-        assert innermost(function(stacksplice.capture)) == expected
-        assert innermost(stacksplice.Stack(function(border.capture_both)[1])) == expected
-    assert len(addresses) < 40
-
-
 def test_threads_that_capture_without_the_lock_while_code_dies(border):
     stop = threading.Event()
     wrong: list[object] = []
