@@ -14,9 +14,9 @@ static bool fuzz_register(const void *data, uint64_t number, uintptr_t *value)
     return number < SS_REGISTER_COUNT;
 }
 
-static bool fuzz_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
+static bool fuzz_memory(const void *data, uintptr_t address, uintptr_t *value)
 {
-    *value = address ^ size;
+    *value = address ^ 8;
     return address % 3;
 }
 
@@ -41,36 +41,31 @@ static const struct {
     size_t size;
     uintptr_t want; /* BAD: refused */
 } expressions[] = {
-    {CODE(0x35), 5},                             /* lit5 */
-    {CODE(0x77, 8), ((uintptr_t)7 << 32) + 8},   /* breg7 8 */
-    {CODE(0x32, 0x33, 0x22), 5},                 /* 2 + 3 */
-    {CODE(0x33, 0x32, 0x1c), 1},                 /* 3 - 2 */
-    {CODE(0x35, 0x33, 0x1b), 1},                 /* 5 / 3 */
-    {CODE(0x35, 0x30, 0x1b), BAD},               /* 5 / 0 */
-    {CODE(0x35, 0x30, 0x1d), BAD},               /* 5 mod 0 */
-    {CODE(0x08, 200), 200},                      /* const1u */
-    {CODE(0x09, 0xfe, 0x1f), 2},                 /* -(-2) */
-    {CODE(0x0a, 0x34, 0x12), 0x1234},            /* const2u */
-    {CODE(0x10, 0x80, 0x01), 128},               /* constu */
-    {CODE(0x31, 0x32, 0x16), 1},                 /* swap */
-    {CODE(0x31, 0x32, 0x33, 0x17), 2},           /* rot: 3 1 2 */
-    {CODE(0x31, 0x32, 0x14), 1},                 /* over */
-    {CODE(0x31, 0x32, 0x33, 0x15, 2), 1},        /* pick 2 */
-    {CODE(0x31, 0x32, 0x33, 0x15, 3), BAD},      /* pick 3 */
-    {CODE(0x31, 0x28, 1, 0, 0x35, 0x36), 6},     /* bra over one */
-    {CODE(0x30, 0x28, 1, 0, 0x35, 0x96), 5},     /* bra not taken */
-    {CODE(0x2f, 0xfd, 0xff), BAD},               /* skip to itself, for ever */
-    {CODE(0x2f, 0, 0x80), BAD},                  /* skip out of it */
-    {CODE(0x13), BAD},                           /* drop from nothing */
-    {CODE(0x34, 0x06), 4 ^ 8},                   /* deref 4 */
-    {CODE(0x33, 0x06), BAD},                     /* deref of what may not be read */
-    {CODE(0x34, 0x94, 3), BAD},                  /* deref of an odd size */
-    {CODE(0x92, 0x40, 0), BAD},                  /* bregx 64 0: no such register */
-    {CODE(0x35, 0x08), BAD},                     /* cut off */
-    {CODE(0x31, 0x08, 64, 0x24), 0},             /* shl 64 */
-    {CODE(0x09, 0xf0, 0x08, 64, 0x26, 0x1f), 1}, /* shra 64 keeps the sign */
-    {CODE(0x32, 0x33, 0x2d), 1},                 /* 2 < 3 */
-    {CODE(0xff), BAD},                           /* no such operation */
+    {CODE(0x35), 5},                                                     /* lit5 */
+    {CODE(0x77, 8), ((uintptr_t)7 << 32) + 8},                           /* breg7 8 */
+    {CODE(0x8f, 0), SS_REGISTER_COUNT > 31 ? (uintptr_t)31 << 32 : BAD}, /* breg31 0 */
+    {CODE(0x32, 0x33, 0x22), 5},                                         /* 2 + 3 */
+    {CODE(0x33, 0x32, 0x1c), 1},                                         /* 3 - 2 */
+    {CODE(0x33, 0x32, 0x1e), 6},                                         /* 3 * 2 */
+    {CODE(0x36, 0x33, 0x1a), 2},                                         /* 6 and 3 */
+    {CODE(0x32, 0x33, 0x2a), 0},                                         /* 2 >= 3 */
+    {CODE(0x32, 0x09, 0xfe, 0x2a), 1},                                   /* 2 >= -2 */
+    {CODE(0x32, 0x33, 0x24), 16},                                        /* 2 << 3 */
+    {CODE(0x31, 0x08, 64, 0x24), 0},                                     /* 1 << 64 */
+    {CODE(0x32, 0x23, 0x80, 0x01), 130},                                 /* 2 plus_uconst 128 */
+    {CODE(0x08, 200), 200},                                              /* const1u */
+    {CODE(0x0a, 0x34, 0x12), 0x1234},                                    /* const2u */
+    {CODE(0x0d, 0xfe, 0xff, 0xff, 0xff, 0x33, 0x22), 1},                 /* const4s -2, + 3 */
+    {CODE(0x0e, 1, 0, 0, 0, 1, 0, 0, 0), ((uintptr_t)1 << 32) + 1},      /* const8u */
+    {CODE(0x77, 8, 0x3b, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22),
+     ((uintptr_t)7 << 32) + 16},   /* as in a stub of the PLT */
+    {CODE(0x22), BAD},             /* plus of nothing */
+    {CODE(0x34, 0x06), 4 ^ 8},     /* deref 4 */
+    {CODE(0x33, 0x06), BAD},       /* deref of what may not be read */
+    {CODE(0x35, 0x08), BAD},       /* cut off */
+    {CODE(0x35, 0x30, 0x1b), BAD}, /* a division: not in unwind data */
+    {CODE(0x2f, 0xfd, 0xff), BAD}, /* skip to itself, for ever: nor this */
+    {CODE(0xff), BAD},             /* no such operation */
 };
 
 TEST(test_unwind_evaluates_expressions)

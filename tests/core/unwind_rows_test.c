@@ -99,9 +99,9 @@ static bool get_register(const void *data, uint64_t number, uintptr_t *value)
 }
 
 /* Some expressions add up registers that are no addresses: any memory will do. */
-static bool any_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
+static bool any_memory(const void *data, uintptr_t address, uintptr_t *value)
 {
-    *value = address + size;
+    *value = address + 8;
     return true;
 }
 
@@ -120,7 +120,7 @@ static bool evaluates(const ss_cfi_row *row)
         cfa += (uintptr_t)row->cfa_offset;
     }
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
-        if (row->kind[i] >= SS_CFI_AT_EXPRESSION &&
+        if (row->kind[i] == SS_CFI_AT_EXPRESSION &&
             !ss_cfi_evaluate(ss_cfi_expression(row, i), &values, &cfa, &value))
             return false;
     return true;

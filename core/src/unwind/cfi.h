@@ -12,10 +12,8 @@ typedef enum ss_cfi_kind {
     SS_CFI_UNCHANGED = 0, /* not mentioned, or "same value" */
     SS_CFI_UNDEFINED,     /* lost */
     SS_CFI_AT_CFA,        /* in memory at CFA + value */
-    SS_CFI_IS_CFA,        /* is CFA + value */
     SS_CFI_IN_REGISTER,   /* in register value */
-    SS_CFI_AT_EXPRESSION, /* in memory at the result of an expression */
-    SS_CFI_IS_EXPRESSION  /* is the result of an expression */
+    SS_CFI_AT_EXPRESSION  /* in memory at the result of an expression */
 } ss_cfi_kind;
 
 typedef struct ss_cfi_row {
@@ -37,10 +35,10 @@ static inline ss_cursor ss_cfi_expression(const ss_cfi_row *row, unsigned number
 /* The row of FDE for PC; false when its program is broken or uses what we do not support. */
 bool ss_cfi_row_at(const ss_fde *fde, uintptr_t pc, ss_cfi_row *row);
 
-/* How expressions read registers and memory; both may refuse. */
+/* How expressions read registers and words of memory; both may refuse. */
 typedef struct ss_cfi_values {
     bool (*get_register)(const void *data, uint64_t number, uintptr_t *value);
-    bool (*get_memory)(const void *data, uintptr_t address, unsigned size, uintptr_t *value);
+    bool (*get_memory)(const void *data, uintptr_t address, uintptr_t *value);
     const void *data;
 } ss_cfi_values;
 

@@ -1,33 +1,20 @@
 #include "unwind/walk.h"
 
-static bool on_stack(const ss_unwind *walk, uintptr_t address, unsigned size)
-{
-    for (uint32_t i = walk->stack_count; i-- > 0;)
-        if (address >= walk->stacks[i].low && address < walk->stacks[i].high &&
-            walk->stacks[i].high - address >= size)
-            return true;
-    return false;
-}
-
 /*
  * Sanitizers must not check this: a frame's saved registers and return address lie between
  * variables that they poison.  The poison may also be left from a frame that has already returned.
  */
-__attribute__((no_sanitize("address", "thread"))) bool ss_read_stack(const ss_unwind *walk,
-                                                                     uintptr_t address,
-                                                                     unsigned size,
-                                                                     uintptr_t *value)
+__attribute__((no_sanitize("address", "thread"))) bool ss_read_word(const ss_unwind *walk,
+                                                                    uintptr_t address,
+                                                                    uintptr_t *value)
 {
-    if (!on_stack(walk, address, size))
-        return false;
-    if (SS_LIKELY(size == SS_WORD && address % SS_WORD == 0)) {
-        *value = *(const volatile uintptr_t *)address;
-        return true;
-    }
-    *value = 0;
-    for (unsigned i = 0; i < size; i++)
-        *value |= (uintptr_t) * (const volatile uint8_t *)(address + i) << (8 * i);
-    return true;
+    for (uint32_t i = walk->stack_count; address % SS_WORD == 0 && i-- > 0;)
+        if (address >= walk->stacks[i].low && address < walk->stacks[i].high &&
+            walk->stacks[i].high - address >= SS_WORD) {
+            *value = *(const volatile uintptr_t *)address;
+            return true;
+        }
+    return false;
 }
 
 /* The file of FRAME or of the nearest frame further in; NULL without any. */

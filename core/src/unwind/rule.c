@@ -88,13 +88,6 @@ static bool fit_slot(ss_rule *rule, const ss_cfi_row *row, int saved)
     return true;
 }
 
-/* The caller's stack pointer is the CFA unless the row says otherwise. */
-static bool sp_is_cfa(const ss_cfi_row *row)
-{
-    return row->kind[SS_REGISTER_SP] == SS_CFI_UNCHANGED ||
-           (row->kind[SS_REGISTER_SP] == SS_CFI_IS_CFA && row->value[SS_REGISTER_SP] == 0);
-}
-
 /* Whether the return address is where rules of RULE's kind look for it. */
 static bool fit_return(const ss_rule *rule, const ss_cfi_row *row)
 {
@@ -126,8 +119,9 @@ static bool mentions_changeable(const ss_cfi_row *row)
 
 static bool fit(ss_rule *rule, const ss_fde *fde, const ss_cfi_row *row)
 {
-    if (fde->signal_frame || fde->return_register != SS_REGISTER_RA || !sp_is_cfa(row) ||
-        mentions_changeable(row) || !fit_cfa(rule, row))
+    if (fde->signal_frame || fde->return_register != SS_REGISTER_RA ||
+        row->kind[SS_REGISTER_SP] != SS_CFI_UNCHANGED || mentions_changeable(row) ||
+        !fit_cfa(rule, row))
         return false;
     for (int i = 0; i < SS_SAVED_COUNT; i++)
         if (!fit_slot(rule, row, i))

@@ -109,13 +109,13 @@ static bool get_register(const void *data, uint64_t number, uintptr_t *value)
  * Code that switches stacks may keep what it restores on either stack, and no frame of the walk
  * covers the other one.  So check that memory before reading it.
  */
-static bool get_memory(const void *data, uintptr_t address, unsigned size, uintptr_t *value)
+static bool get_memory(const void *data, uintptr_t address, uintptr_t *value)
 {
     ss_unwind other = {.stack_count = 1};
 
-    return ss_read_stack(data, address, size, value) ||
-           (address % SS_WORD == 0 && ss_stack_find(address, &other.stacks[0]) &&
-            ss_is_readable(address) && ss_read_stack(&other, address, size, value));
+    return ss_read_word(data, address, value) ||
+           (ss_stack_find(address, &other.stacks[0]) && ss_is_readable(address) &&
+            ss_read_word(&other, address, value));
 }
 
 static bool row_cfa(const ss_cfi_values *values, const ss_cfi_row *row, uintptr_t *cfa)
@@ -143,17 +143,12 @@ static bool row_register(const ss_cfi_values *values, const ss_cfi_row *row, uns
         return (number != SS_REGISTER_RA || SS_RETURN_SAVED >= 0) &&
                values->get_register(values->data, number, value);
     case SS_CFI_AT_CFA:
-        return values->get_memory(values->data, address, SS_WORD, value);
-    case SS_CFI_IS_CFA:
-        *value = address;
-        return true;
+        return values->get_memory(values->data, address, value);
     case SS_CFI_IN_REGISTER:
         return values->get_register(values->data, (uint64_t)row->value[number], value);
     case SS_CFI_AT_EXPRESSION:
         return ss_cfi_evaluate(ss_cfi_expression(row, number), values, &cfa, &address) &&
-               values->get_memory(values->data, address, SS_WORD, value);
-    case SS_CFI_IS_EXPRESSION:
-        return ss_cfi_evaluate(ss_cfi_expression(row, number), values, &cfa, value);
+               values->get_memory(values->data, address, value);
     default:
         return false;
     }

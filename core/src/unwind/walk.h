@@ -60,13 +60,8 @@ ss_verdict ss_find_rule(uintptr_t pc, uint64_t generation, ss_rule *rule);
 
 /* ---- registers.c: the stack and the registers of its frames -----------------------------------*/
 
-/* Read SIZE bytes (at most a word) at ADDRESS, if they lie on a stack of WALK. */
-bool ss_read_stack(const ss_unwind *walk, uintptr_t address, unsigned size, uintptr_t *value);
-
-static inline bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintptr_t *value)
-{
-    return ss_read_stack(walk, address, SS_WORD, value);
-}
+/* Read the word at ADDRESS, if it lies on a stack of WALK. */
+bool ss_read_word(const ss_unwind *walk, uintptr_t address, uintptr_t *value);
 
 /* Any register of frame FRAME; caller-saved registers are known only further out than a signal. */
 bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uintptr_t *value);
