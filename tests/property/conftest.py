@@ -11,14 +11,15 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import extension  # noqa: E402
 
 
-def with_lua(folder, name):
-    """The module of NAME.c, with the Lua of the build in $STACKSPLICE_BUILD_DIR."""
+@pytest.fixture(scope="session")
+def graph(tmp_path_factory):
+    """The module of graph.c, with the Lua of the build in $STACKSPLICE_BUILD_DIR."""
     build = Path(os.environ["STACKSPLICE_BUILD_DIR"])
     cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.M))
     path = extension.compile_extension(
-        folder,
-        name,
-        [HERE / f"{name}.c"],
+        tmp_path_factory.mktemp("graph"),
+        "graph",
+        [HERE / "graph.c"],
         "-isystem" + cache["STACKSPLICE_LUA_INCLUDE_DIR"],
         f"-I{extension.ROOT / 'bindings' / 'lua' / 'include'}",
         str(next(build.glob("bindings/lua/libstacksplice-lua.a"))),
@@ -27,13 +28,3 @@ def with_lua(folder, name):
         "-fno-optimize-sibling-calls",
     )
     return extension.load_extension(path)
-
-
-@pytest.fixture(scope="session")
-def graph(tmp_path_factory):
-    return with_lua(tmp_path_factory.mktemp("graph"), "graph")
-
-
-@pytest.fixture(scope="session")
-def lua_border(tmp_path_factory):
-    return with_lua(tmp_path_factory.mktemp("lua_border"), "lua_border")

@@ -7,9 +7,18 @@ import os
 
 import stacksplice
 
+# Chunks of Lua for the module crossing: of Python below it, and of its own.
+CALLS = """local host = ...
+local function inner() local r = py(host, 'through Lua') return r end
+local function outer() local r = inner() return r end
+local r = outer() return r
+"""
+FAILS = "local function inner() error({hresult = 0x80070002}) end\ninner()\n"
+
 
 def load(path):
-    spec = importlib.util.spec_from_file_location("border", path)
+    name = os.path.basename(path).partition(".")[0]
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -67,6 +76,10 @@ def noted(path):
 
 def plain(value):
     raise ValueError(value)
+
+
+def through_lua(path, chunk):
+    return load(path).run(chunk, plain)
 
 
 def into_queue(path, queue):
