@@ -92,6 +92,7 @@ BUDGETS = [
     Budget(f"{HANDLED} *call* out*", "install()", "an empty callback of the event", 1.01, 0, "instructions"),
     # C of Python's own called the loop.
     Budget(f"{HANDLED} [oi][un][t ]*()", "install()", "bare", 1.25, 0, "instructions"),
+    Budget("Flask, *", "install()", "bare", 1.1, 0, "instructions"),
     # In a single raise lupa's garbage does not count.
     Budget("Python -> Lua -> Python, 20000 *", "stacksplice", "lupa", 1.0),
     Budget("border, no error, *", "stacksplice", "bare", 1.02, 40, "instructions"),
@@ -131,6 +132,7 @@ REFERENCES = [
     ("C, *report of *", "boost stacktrace"),
     ("Python*report of *", "traceback.format_exception"),
     ("Python, an exception handled*", "bare"),
+    ("Flask, *", "bare"),
     ("Python, an exception*", "TracebackException"),
     ("Python, the stack*", "traceback.extract_stack"),
     ("Lua, error *", "debug.traceback"),

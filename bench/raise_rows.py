@@ -1,7 +1,8 @@
 """What a handled exception costs with install(): where it is raised, some calls further out, and where it
 leaves Python for C, below code of several languages.
 
-Each row has the price of CPython's event beside it: a callback in C that does nothing.
+Each row has the price of CPython's event beside it: a callback in C that does nothing.  The last one is
+what a user of Flask feels: a request whose error comes out of Lua, where Python raised it.
 
 usage: raise_rows.py [OPTION of the harness...]
 """
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import gc
 import itertools
 import json
 import sys
@@ -20,6 +22,7 @@ import stacksplice
 from stacksplice._hooks import at_raise
 
 LOOPS = 200
+REQUESTS = 50
 NO_EVENT = "CPython 3.12 and newer have an event for it"
 TOOL = 5
 
@@ -168,6 +171,35 @@ PLACES = {
     ", in uvloop": in_uvloop,
 }
 
+
+@functools.cache
+def shop():
+    import flask
+    import lupa
+
+    application, runtime, rates = flask.Flask("shop"), lupa.LuaRuntime(), {"EUR": 2.0}
+
+    def rate(currency):
+        return rates[currency]
+
+    runtime.globals().rate = rate
+    price = runtime.eval("function(amount, currency) local found = rate(currency) return amount * found end")
+
+    @application.route("/price/<currency>")
+    def in_currency(currency):
+        try:
+            return flask.jsonify(price=price(3, currency))
+        except KeyError:
+            return flask.jsonify(unknown=currency), 404
+
+    return application.test_client()
+
+
+def refused_requests(count):
+    for _ in range(count):
+        assert shop().get("/price/XXX").status_code == 404
+
+
 # ---- Methods -------------------------------------------------------------------------------------
 
 
@@ -205,7 +237,7 @@ METHODS = {
 WITH_EVENT = ("an empty callback of the event", "install()")
 
 
-def measure(row, program, methods, rounds):
+def measure(row, program, loops, methods, rounds):
     """Runs in turn, and a second time for each method: what is new to the interpreter is not timed."""
     samples = {name: [] for name in methods}
     for _ in range(rounds):
@@ -213,8 +245,8 @@ def measure(row, program, methods, rounds):
             switch()
             program(10)
             begin = time.perf_counter_ns()
-            program(LOOPS)
-            samples[name].append((time.perf_counter_ns() - begin) / LOOPS)
+            program(loops)
+            samples[name].append((time.perf_counter_ns() - begin) / loops)
             end_empty_event()
     stacksplice.uninstall()
     for name, values in samples.items():
@@ -223,13 +255,14 @@ def measure(row, program, methods, rounds):
         tell(row, name, p50=p50, p90=p90, unit="ns", samples=len(values), frames=0)
 
 
-def count(row, program, methods):
+def count(row, program, loops, methods):
     for name, switch in methods.items():
         switch()
-        program(100)
+        program(loops)
+        gc.collect()  # or one method's garbage is another's
         bridge.count()
-        program(LOOPS)
-        bridge.counted(row, name, LOOPS)
+        program(loops)
+        bridge.counted(row, name, loops)
         end_empty_event()
     stacksplice.uninstall()
 
@@ -240,12 +273,13 @@ def tell(row, method, **values):
 
 
 def rows():
-    """Each way to handle it at top level, and one call out in each place."""
+    """Each way to handle it at top level, and one call out in each place; requests."""
     for how, program in HANDLED.items():
-        yield f"Python, an exception handled {how}", PLACES[""], program
+        yield f"Python, an exception handled {how}", PLACES[""], program, LOOPS
     for where, place in PLACES.items():
         if where:
-            yield f"Python, an exception handled one call out{where}", place, HANDLED["one call out"]
+            yield f"Python, an exception handled one call out{where}", place, HANDLED["one call out"], LOOPS
+    yield "Flask, a request that handles an error below Lua", PLACES[""], refused_requests, REQUESTS
 
 
 def main():
@@ -255,14 +289,14 @@ def main():
     if sys.version_info < (3, 12):
         for name in WITH_EVENT:
             del methods[name]
-    for row, place, program in rows():
+    for row, place, program, loops in rows():
         if not bridge.wants(row):
             continue
         try:
             if bridge.counts():
-                place(functools.partial(count, row, program, methods))
+                place(functools.partial(count, row, program, loops, methods))
             else:
-                place(functools.partial(measure, row, program, methods, rounds))
+                place(functools.partial(measure, row, program, loops, methods, rounds))
         except ImportError as error:
             for name in METHODS:
                 tell(row, name, unavailable=f"{error.name} is not installed")

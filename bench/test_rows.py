@@ -59,6 +59,7 @@ ROWS = {
         for languages in ("Python", "Python and Lua")
         for what in ("a report of", "the first report of a process,")
     ]
+    + ["Flask, a request that handles an error below Lua"]
     + [
         f"Python, an exception handled {how}"
         for how in ("where it is raised", "one call out", "three calls out")
@@ -99,6 +100,7 @@ MAY_LACK = (
     "built without boost.stacktrace",
     "built without cpptrace",
     "lupa is not installed",
+    "flask is not installed",
     "lxml is not installed",
     "uvloop is not installed",
     "py-spy is not installed",

@@ -77,15 +77,26 @@ static uintptr_t *copy_stack(stacksplice_exception *x, ULONG *count)
     return frames;
 }
 
+/* Arguments: the value, nothing. */
+static int tend(lua_State *L)
+{
+    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
+    return 0;
+}
+
 /* A coroutine that the value at index 1 failed in has tied its stack to it (cross/call.c).  A
    bridge uses one value for one exception, which may come out of a further coroutine next. */
 static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const void *above)
 {
     ss_lua_state *state = ss_lua_state_find(L);
-    const stacksplice_ties *ties = state ? ss_lua_ties_find(L, state, 1) : NULL;
+    const stacksplice_ties *ties;
     uintptr_t *frames = NULL;
     ULONG count = 0;
 
+    /* Without a GC canary each capture would look for the names of all functions. */
+    if (state && state->wants_tending)
+        (void)ss_lua_call_protected(L, tend, NULL);
+    ties = state ? ss_lua_ties_find(L, state, 1) : NULL;
     if (ties && ties->exception) {
         frames = copy_stack(ties->exception, &count);
         ss_lua_untie(L, 1);

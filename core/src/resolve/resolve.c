@@ -74,7 +74,8 @@ static void put_name_into(char *out, size_t capacity, const char *format, const 
 /*
  * Whether the native FRAMES of one address call into an interpreter that no frame source reads.
  * Then *GAP belongs inside them.  Takes the loader's lock if one of them runs scripts.  *SEARCHED,
- * 0 at first, caches how much of the glue cannot match these frames; glue is only ever added.
+ * 0 at first, caches how much of the glue cannot match these frames, or that the interpreter is read;
+ * glue and sources are only ever added.
  */
 static bool ss_unread_find(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
                            ss_unread *gap)
@@ -82,8 +83,12 @@ static bool ss_unread_find(const ss_frame *frames, uint32_t count, _Atomic uint3
     const stacksplice_frame *last = &frames[count - 1].frame;
     const stacksplice_glue *glue = entered(frames, count, searched);
 
-    if (!glue || !last->module || is_read(glue->language, last->address))
+    if (!glue || !last->module)
         return false;
+    if (is_read(glue->language, last->address)) {
+        atomic_store_explicit(searched, UINT32_MAX, memory_order_relaxed); /* it stays so */
+        return false;
+    }
     memset(gap, 0, sizeof *gap);
     put_name_into(gap->reason, sizeof gap->reason, glue->unread, ss_base_name(last->module));
     gap->frame.frame = (stacksplice_frame){.size = sizeof gap->frame.frame,

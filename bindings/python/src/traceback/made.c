@@ -112,7 +112,8 @@ static int look(const stacksplice_frame *frame, void *data)
         return 0;
     if (entry && is_function_of(frame->function, entry->code))
         put_entry(m, entry);
-    m->shows_native |= stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+    if (!m->shows_native && !m->script)
+        m->shows_native = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
     return 0;
 }
 

@@ -929,18 +929,12 @@ void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
  * the innermost live Python frame go into the traceback.
  */
 
-/* Outward of what a coroutine left, only native frames are missing. */
-static bool is_between_coroutines(uintptr_t element)
-{
-    return element == stacksplice_gap("lua", STACKSPLICE_GAP_RETURNED, 0);
-}
-
 /* Put the FRAMES inside of the innermost Python frame before *TRACEBACK; -1 with an exception. */
 static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *frames,
                      uint32_t count)
 {
     kept_frames *all = kept_frames_now(state);
-    uintptr_t shown[SHOWN_MAX + 1];
+    uintptr_t shown[SHOWN_MAX + 1], returned = stacksplice_gap("lua", STACKSPLICE_GAP_RETURNED, 0);
     uint32_t inner = 0;
 
     if (!all)
@@ -949,7 +943,8 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
         inner++;
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
     for (uint32_t i = 0; i < inner; i++)
-        if (!(i && is_between_coroutines(shown[i])) && put_element(all, traceback, shown[i]))
+        /* Outward of what a coroutine left, only native frames are missing. */
+        if (!(i && shown[i] == returned) && put_element(all, traceback, shown[i]))
             return -1;
     return 0;
 }
