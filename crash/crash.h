@@ -7,9 +7,8 @@
 #define SS_CRASH_H
 
 #include "base/platform.h"
-#include "report/facts.h"
-#include "report/json.h"
 #include "report/report.h"
+#include "report/visit.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "com/messages.h"
-#include "report/json.h"
+#include "report/visit.h"
 #include "splice/token.h"
 
 #include <errno.h>

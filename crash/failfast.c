@@ -213,16 +213,14 @@ static bool stow_one(const ss_error_view *view, void *data)
 
 static void stow_all(const ss_facts *facts)
 {
-    ss_causes causes;
-    IUnknown *next;
+    IUnknown *next = facts->error;
 
     stacksplice_stowed_exception_count = 0; /* a child may have inherited the parent's count */
     (void)stow_one(&facts->view, NULL);
     if (!ss_facts_has_chain(facts))
         return;
     ss_error_each_node(facts->error, stow_one, NULL);
-    ss_causes_begin(&causes, facts->error);
-    while ((next = ss_causes_next(&causes)) != NULL) {
+    for (unsigned i = 0; i < SS_REPORT_CAUSES_MAX && (next = ss_error_previous(next)); i++) {
         ss_error_view view;
 
         if (ss_error_view_get(next, &view))

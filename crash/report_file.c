@@ -3,7 +3,6 @@
 #include "crash/crash.h"
 
 #include "base/thread.h"
-#include "report/json.h"
 #include "report/visit.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "input.h"
 #include "utf8.h"
 
-#include "com/utf.h"
+#include "base/utf.h"
 #include <stacksplice/script.h>
 #include <stacksplice/winrt/oleauto.h>
 #include <stacksplice/winrt/winstring.h>

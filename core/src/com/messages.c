@@ -6,15 +6,20 @@
 #include <errno.h>
 
 /* Sorted by value.  Texts without a final full stop lack it on Windows too. */
-static const struct {
+typedef struct message {
     uint32_t hr;
     uint32_t length;
-    const WCHAR *text;
-} messages[] = {
-#define MESSAGE(hr, text)                                           \
-    {                                                               \
-        (uint32_t)(hr), SS_COUNT_OF(text u"\r\n") - 1, text u"\r\n" \
+    const WCHAR *text; /* NULL: none */
+    const char *symbol;
+} message;
+
+static const message messages[] = {
+#define ROW(hr, text, symbol)                                               \
+    {                                                                       \
+        (uint32_t)(hr), SS_COUNT_OF(text u"\r\n") - 1, text u"\r\n", symbol \
     }
+#define MESSAGE(hr, text) ROW(hr, text, #hr)
+#define WIN32(code, text) ROW(__HRESULT_FROM_WIN32(code), text, #code)
     MESSAGE(E_PENDING, u"The data necessary to complete this operation is not yet available."),
     MESSAGE(E_BOUNDS, u"The operation attempted to access data outside the valid range"),
     MESSAGE(E_CHANGED_STATE, u"A concurrent or interleaved operation changed the state of the "
@@ -65,50 +70,47 @@ static const struct {
     MESSAGE(DISP_E_BADPARAMCOUNT, u"Invalid number of parameters."),
     MESSAGE(DISP_E_PARAMNOTOPTIONAL, u"Parameter not optional."),
     MESSAGE(DISP_E_DIVBYZERO, u"Division by zero."),
+    {0x80020101, 0, NULL, "SCRIPT_E_REPORTED"},
     MESSAGE(CLASS_E_NOAGGREGATION,
             u"Class does not support aggregation (or class object is remote)"),
     MESSAGE(CLASS_E_CLASSNOTAVAILABLE, u"ClassFactory cannot supply requested class"),
     MESSAGE(REGDB_E_CLASSNOTREG, u"Class not registered"),
     MESSAGE(CO_E_NOTINITIALIZED, u"CoInitialize has not been called."),
     MESSAGE(CO_E_OBJNOTREG, u"Object is not registered"),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND),
-            u"The system cannot find the file specified."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_PATH_NOT_FOUND),
-            u"The system cannot find the path specified."),
+    WIN32(ERROR_FILE_NOT_FOUND, u"The system cannot find the file specified."),
+    WIN32(ERROR_PATH_NOT_FOUND, u"The system cannot find the path specified."),
     MESSAGE(E_ACCESSDENIED, u"Access is denied."),
     MESSAGE(E_HANDLE, u"The handle is invalid."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_BAD_FORMAT),
-            u"An attempt was made to load a program with an incorrect format."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_INVALID_DATA), u"The data is invalid."),
+    WIN32(ERROR_BAD_FORMAT, u"An attempt was made to load a program with an incorrect format."),
+    WIN32(ERROR_INVALID_DATA, u"The data is invalid."),
     MESSAGE(E_OUTOFMEMORY,
             u"Not enough memory resources are available to complete this operation."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_HANDLE_EOF), u"Reached the end of the file."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_NOT_SUPPORTED), u"The request is not supported."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_FILE_EXISTS), u"The file exists."),
+    WIN32(ERROR_HANDLE_EOF, u"Reached the end of the file."),
+    WIN32(ERROR_NOT_SUPPORTED, u"The request is not supported."),
+    WIN32(ERROR_FILE_EXISTS, u"The file exists."),
     MESSAGE(E_INVALIDARG, u"The parameter is incorrect."),
     MESSAGE(E_NOT_SUFFICIENT_BUFFER, u"The data area passed to a system call is too small."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND), u"The specified module could not be found."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_FILENAME_EXCED_RANGE),
-            u"The filename or extension is too long."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_MORE_DATA), u"More data is available."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_ARITHMETIC_OVERFLOW),
-            u"Arithmetic result exceeded 32 bits."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_UNHANDLED_EXCEPTION), u"{Application Error}"),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_STACK_OVERFLOW),
-            u"Recursion too deep; the stack overflowed."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_NO_UNICODE_TRANSLATION),
-            u"No mapping for the Unicode character exists in the target multi-byte code page."),
-    MESSAGE(E_NOT_SET, u"Element not found."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_CANCELLED), u"The operation was canceled by the user."),
-    MESSAGE(__HRESULT_FROM_WIN32(ERROR_TIMEOUT),
-            u"This operation returned because the timeout period expired."),
-    MESSAGE(__HRESULT_FROM_WIN32(RPC_S_SERVER_UNAVAILABLE), u"The RPC server is unavailable."),
+    WIN32(ERROR_MOD_NOT_FOUND, u"The specified module could not be found."),
+    {0x800700B7, 0, NULL, "ERROR_ALREADY_EXISTS"},
+    WIN32(ERROR_FILENAME_EXCED_RANGE, u"The filename or extension is too long."),
+    WIN32(ERROR_MORE_DATA, u"More data is available."),
+    WIN32(ERROR_ARITHMETIC_OVERFLOW, u"Arithmetic result exceeded 32 bits."),
+    WIN32(ERROR_UNHANDLED_EXCEPTION, u"{Application Error}"),
+    WIN32(ERROR_STACK_OVERFLOW, u"Recursion too deep; the stack overflowed."),
+    WIN32(ERROR_NO_UNICODE_TRANSLATION,
+          u"No mapping for the Unicode character exists in the target multi-byte code page."),
+    WIN32(ERROR_NOT_FOUND, u"Element not found."),
+    WIN32(ERROR_CANCELLED, u"The operation was canceled by the user."),
+    WIN32(ERROR_TIMEOUT, u"This operation returned because the timeout period expired."),
+    WIN32(RPC_S_SERVER_UNAVAILABLE, u"The RPC server is unavailable."),
     MESSAGE(E_NOT_VALID_STATE, u"The group or resource is not in the correct state to perform the "
                                u"requested operation."),
+#undef WIN32
 #undef MESSAGE
+#undef ROW
 };
 
-static const WCHAR *find(uint32_t hr, uint32_t *length)
+static const message *find(uint32_t hr)
 {
     size_t low = 0;
     size_t high = SS_COUNT_OF(messages);
@@ -116,10 +118,8 @@ static const WCHAR *find(uint32_t hr, uint32_t *length)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (messages[middle].hr == hr) {
-            *length = messages[middle].length;
-            return messages[middle].text;
-        }
+        if (messages[middle].hr == hr)
+            return &messages[middle];
         if (messages[middle].hr < hr)
             low = middle + 1;
         else
@@ -130,9 +130,19 @@ static const WCHAR *find(uint32_t hr, uint32_t *length)
 
 const WCHAR *ss_message_text(HRESULT hr, uint32_t *length)
 {
-    const WCHAR *text = find((uint32_t)hr, length);
+    const message *found = find((uint32_t)hr);
 
-    return text ? text : find((uint32_t)RO_E_ERROR_STRING_NOT_FOUND, length);
+    if (!found || !found->text)
+        found = find((uint32_t)RO_E_ERROR_STRING_NOT_FOUND);
+    *length = found->length;
+    return found->text;
+}
+
+const char *ss_hresult_symbol(HRESULT hr)
+{
+    const message *found = find((uint32_t)hr);
+
+    return found ? found->symbol : NULL;
 }
 
 /* ---- Errno -----------------------------------------------------------------------------------*/

@@ -1,4 +1,4 @@
-/* The system's texts of HRESULTs. */
+/* The system's texts and names of HRESULTs. */
 #ifndef SS_MESSAGES_H
 #define SS_MESSAGES_H
 
@@ -10,5 +10,8 @@
  * says so (the text of RO_E_ERROR_STRING_NOT_FOUND).  Static; *LENGTH is its units.
  */
 const WCHAR *ss_message_text(HRESULT hr, uint32_t *length);
+
+/* "E_INVALIDARG" for a code with a name, or NULL. */
+const char *ss_hresult_symbol(HRESULT hr);
 
 #endif

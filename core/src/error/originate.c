@@ -3,7 +3,7 @@
 
 #include "base/thread.h"
 #include "com/messages.h"
-#include "com/utf.h"
+#include "base/utf.h"
 #include "splice/splice.h"
 
 #include <errno.h>

@@ -3,7 +3,44 @@
 #define SS_REDACT_H
 
 #include "base/writer.h"
-#include "redact/scan.h"
+
+#include <stacksplice/redact.h>
+
+/* A text in one of two encodings. */
+typedef struct ss_text {
+    const char *utf8; /* NULL: use UTF16 */
+    const uint16_t *utf16;
+    size_t length; /* in units of its encoding */
+} ss_text;
+
+static inline uint32_t ss_text_at(const ss_text *text, size_t at)
+{
+    return text->utf8 ? (unsigned char)text->utf8[at] : text->utf16[at];
+}
+
+/* What to look for.  The names are lower-case letters and digits. */
+typedef struct ss_rules {
+    uint32_t rules;
+    uint32_t name_count;
+    char names[STACKSPLICE_REDACT_NAMES_MAX][STACKSPLICE_REDACT_NAME_MAX + 1];
+    stacksplice_redact_callback hook;
+    void *hook_data;
+} ss_rules;
+
+/* A part of a text, without END, and what its marker says. */
+typedef struct ss_secret {
+    size_t begin, end;
+    const char *kind;
+} ss_secret;
+
+typedef struct ss_scan {
+    ss_text text;
+    const ss_rules *rules;
+    size_t at;
+    size_t done;       /* end of the last secret */
+    bool is_source;    /* a line of source */
+    uint32_t in_quote; /* in source: the quote that began the literal at AT; or 0 */
+} ss_scan;
 
 /*
  * A text on its way out.  Between begin and end it may be written line by line.  Allocates only for
@@ -33,10 +70,6 @@ void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_write
 /* The same for the value VALUE of a local variable NAME. */
 void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *w,
                      ss_escape escape);
-
-/* For readers of the rules: they stay as they are in between.  Never waits.  Signal safe. */
-const ss_rules *ss_rules_enter(void);
-void ss_rules_leave(void);
 
 void ss_text_write(ss_text text, ss_writer *w, ss_escape escape);
 

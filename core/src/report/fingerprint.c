@@ -9,8 +9,6 @@
  */
 #include "report/report.h"
 
-#include "resolve/glue.h"
-
 #include <string.h>
 
 /* Limits of a group: different members, and levels of nested groups, that count. */

@@ -1,4 +1,3 @@
-#include "report/json.h"
 #include "report/visit.h"
 #include "splice/unloaded.h"
 

@@ -1,4 +1,4 @@
-#include "report/json.h"
+#include "report/visit.h"
 
 #include "redact/redact.h"
 

@@ -1,8 +1,6 @@
 /* An event for Sentry: the error, what it was made from, and the members of groups, as one list. */
-#include "report/json.h"
-#include "report/report.h"
 #include "report/visit.h"
-#include "resolve/glue.h"
+#include "report/report.h"
 #include "splice/unloaded.h"
 
 #include <string.h>

@@ -1,9 +1,51 @@
-/* The members of reports, and walks that pass them to a visitor: stacksplice/read.h. */
+/* The members of reports, walks that pass them to a visitor (stacksplice/read.h), and JSON. */
 #ifndef SS_VISIT_H
 #define SS_VISIT_H
 
-#include "report/json.h"
 #include "report/report.h"
+
+#include <stacksplice/read.h>
+
+/* ---- A visitor that writes JSON to a sink, without secrets -----------------------------------*/
+
+typedef struct ss_json {
+    stacksplice_visitor visitor;
+    ss_writer *w;
+    bool comma;       /* the next value needs a comma */
+    bool failfast;    /* the process is failing */
+    bool locals;      /* in an object of local variables */
+    bool identifiers; /* in a list of them */
+} ss_json;
+
+void ss_json_init(ss_json *json, ss_writer *w, bool failfast);
+
+/* ---- Emit ------------------------------------------------------------------------------------*/
+
+/* Passes values to a visitor.  Sticky: after the visitor stopped, it is not called again. */
+
+typedef struct ss_emit {
+    stacksplice_visitor *visitor;
+    bool stopped;
+} ss_emit;
+
+static inline bool ss_visitor_is_valid(const stacksplice_visitor *visitor)
+{
+    return visitor->size == sizeof *visitor;
+}
+
+void ss_emit_begin(ss_emit *e, const char *key, stacksplice_container container);
+void ss_emit_end(ss_emit *e, stacksplice_container container);
+void ss_emit_boolean(ss_emit *e, const char *key, bool value);
+void ss_emit_integer(ss_emit *e, const char *key, int64_t value);
+void ss_emit_hex(ss_emit *e, const char *key, uint64_t value, unsigned digits);
+void ss_emit_utf8(ss_emit *e, const char *key, const char *text, size_t length);
+void ss_emit_utf16(ss_emit *e, const char *key, const uint16_t *text, size_t length);
+
+/* TEXT ends with a NUL; NULL gives null. */
+void ss_emit_text(ss_emit *e, const char *key, const char *text);
+
+/* An object of texts; nothing if there are none. */
+void ss_emit_locals(ss_emit *e, const char *key, stacksplice_document_locals locals);
 
 /* ---- Fields ----------------------------------------------------------------------------------*/
 
@@ -55,8 +97,6 @@ extern const char *const ss_kinds[3];
 extern const char *const ss_trusts[3];
 
 /* ---- Walks -----------------------------------------------------------------------------------*/
-
-void ss_emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame);
 
 /* Emit the members "stack", of elements with their frames, and "frames_left_out". */
 void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out);

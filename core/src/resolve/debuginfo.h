@@ -3,7 +3,7 @@
  * picks one of two variants.  debuginfo_libdw.c and its kin load elfutils' libdw.so.1 on first use;
  * debuginfo_none.c knows nothing.
  *
- * Every call but the first two runs under one lock of native.c.  Strings live until that lock is
+ * Every call but the first two runs under one lock of resolve.c.  Strings live until that lock is
  * released.
  */
 #ifndef SS_DEBUGINFO_H

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "resolve/debuginfo.h"
 #include "resolve/libdw.h"
-#include "resolve/large_stack.h"
+#include "resolve/resolve.h"
 #include "splice/unloaded.h"
 
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ static bool is_of(const char *line, uintptr_t address, const char **name)
 static bool is_mapped_at(uintptr_t address, const char *name)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    static char lines[2 * LONGEST]; /* (LOCK of native.c) */
+    static char lines[2 * LONGEST]; /* (LOCK of resolve.c) */
     const char *mapped = NULL;
     size_t have = 0;
     ssize_t got;
@@ -95,7 +95,7 @@ static bool is_mapped_at(uintptr_t address, const char *name)
 
 static bool ss_file_is_mapped(const ss_binary *module)
 {
-    static char name[LONGEST]; /* (LOCK of native.c) */
+    static char name[LONGEST]; /* (LOCK of resolve.c) */
 
     return !name_of_file(module->path, name) || is_mapped_at(module->start, name);
 }
@@ -121,7 +121,7 @@ typedef struct kept_file {
     char path[SS_BINARY_PATH_MAX];
 } kept_file;
 
-/* (LOCK of native.c) */
+/* (LOCK of resolve.c) */
 static kept_file kept[SS_FILES];
 static uint32_t next_file;
 static kept_file *reading; /* which libdw reads now */
@@ -196,7 +196,7 @@ static const ss_libdw *ss_libdw_functions(void)
 
 /* ---- Calls that may run out of memory ---------------------------------------------------------*/
 
-static const ss_libdw *ss_dw; /* (LOCK of native.c), as everything below */
+static const ss_libdw *ss_dw; /* (LOCK of resolve.c), as everything below */
 static bool broken;           /* libdw ran out of memory half-way: never call it again */
 static jmp_buf out_of_memory;
 
@@ -545,7 +545,7 @@ static void answer_from(Dwfl_Module *module, uintptr_t address,
  * beside it, in .debug beside it, and below /usr/lib/debug.
  */
 
-static uint32_t table[256]; /* (LOCK of native.c) of the checksum of Ethernet and zlib */
+static uint32_t table[256]; /* (LOCK of resolve.c) of the checksum of Ethernet and zlib */
 
 static void fill_table(void)
 {
@@ -558,7 +558,7 @@ static void fill_table(void)
 
 static bool has_checksum(int fd, uint32_t wanted)
 {
-    static uint8_t bytes[1 << 16]; /* (LOCK of native.c) */
+    static uint8_t bytes[1 << 16]; /* (LOCK of resolve.c) */
     uint32_t sum = UINT32_MAX;
     ssize_t got;
 
@@ -588,7 +588,7 @@ static int open_checked(const char *path, uint32_t checksum)
 static int ss_debuglink_open(const char *binary, const char *link, uint32_t checksum)
 {
     static const char *const forms[] = {"%.*s%s", "%.*s.debug/%s", "/usr/lib/debug%.*s%s"};
-    static char path[2 * SS_BINARY_PATH_MAX]; /* (LOCK of native.c) */
+    static char path[2 * SS_BINARY_PATH_MAX]; /* (LOCK of resolve.c) */
     const char *slash = binary ? strrchr(binary, '/') : NULL;
     int fd = -1;
 

@@ -1,4 +1,4 @@
-#include "resolve/glue.h"
+#include "resolve/resolve.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "resolve/large_stack.h"
+#include "resolve/resolve.h"
 
 #include "base/stack_call.h"
 #include "base/thread.h"

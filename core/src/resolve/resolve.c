@@ -1,23 +1,539 @@
+/*
+ * Turns addresses into frames: native ones through mapped modules, symbols and debug information,
+ * whose answers are kept, and tokens through their table.
+ */
 #include "resolve/resolve.h"
 
 #include "base/alloc.h"
+#include "base/loader.h"
+#include "base/thread.h"
 #include "resolve/debuginfo.h"
-#include "resolve/glue.h"
-#include "resolve/native.h"
-#include "resolve/symbol.h"
 #include "splice/sink.h"
 #include "splice/source.h"
+#include "splice/token.h"
+#include "unwind/unwind.h"
+
+#include <stacksplice/debugger.h>
+#include <stacksplice/winrt/winerror.h>
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+/* __cxa_demangle: the readable form of NAME in a block from malloc, or NULL. */
+typedef char *(*demangle_function)(const char *name, char *buffer, size_t *length, int *status);
+
+/* ---- Frames of native addresses, and the blocks that keep them --------------------------------*/
+
+/* The frames of one native address and their strings, in one block. */
+typedef struct native_answer {
+    atomic_uint refs; /* (ATOMIC) of the cache and of each reader */
+    uint32_t count;
+    uintptr_t address;
+    bool brief;                /* one frame, which is glue; a full answer may have more */
+    _Atomic uint32_t searched; /* (ATOMIC) see find_unread */
+    uintptr_t nameless; /* start of a nameless function, which scripts may name later; or 0 */
+    ss_frame frames[];
+} native_answer;
+
+/* Fill F with what all frames of ADDRESS share; BINARY may be NULL. */
+static void begin_native(uintptr_t address, const ss_binary *binary, ss_frame *f)
+{
+    stacksplice_frame *frame = &f->frame;
+
+    memset(f, 0, sizeof *f);
+    frame->size = sizeof *frame;
+    frame->kind = STACKSPLICE_FRAME_NATIVE;
+    frame->trust = STACKSPLICE_TRUST_EXACT;
+    frame->language = "native";
+    frame->address = address;
+    if (!binary)
+        return;
+    frame->module = *binary->path ? binary->path : NULL;
+    frame->module_offset = address - binary->start;
+    frame->build_id = *binary->build_id ? binary->build_id : NULL;
+}
+
+/* Copy TEXT to *AT and advance *AT past it. */
+static const char *keep(const char *text, char **at)
+{
+    char *copy = *at;
+    size_t bytes;
+
+    if (!text)
+        return NULL;
+    bytes = strlen(text) + 1;
+    memcpy(copy, text, bytes);
+    *at += bytes;
+    return copy;
+}
+
+static size_t bytes_of(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+/* Allocate one block with the COUNT frames and their strings; NULL when out of memory. */
+static native_answer *pack(const ss_frame *frames, uint32_t count)
+{
+    const stacksplice_frame *first = &frames[0].frame;
+    size_t bytes = sizeof(native_answer) + count * sizeof *frames + bytes_of(first->module) +
+                   bytes_of(first->build_id);
+    const char *module, *build_id;
+    native_answer *a;
+    char *at;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += bytes_of(frames[i].frame.function) + bytes_of(frames[i].frame.file);
+    a = ss_alloc(1, bytes);
+    if (!a)
+        return NULL;
+    atomic_init(&a->refs, 1);
+    a->count = count;
+    a->address = first->address;
+    memcpy(a->frames, frames, count * sizeof *frames);
+    at = (char *)(a->frames + count);
+    module = keep(first->module, &at);
+    build_id = keep(first->build_id, &at);
+    for (uint32_t i = 0; i < count; i++) {
+        stacksplice_frame *frame = &a->frames[i].frame;
+
+        frame->module = module;
+        frame->build_id = build_id;
+        frame->function = keep(frame->function, &at);
+        frame->file = keep(frame->file, &at);
+    }
+    return a;
+}
+
+static void unref(native_answer *a)
+{
+    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
+        ss_free(a);
+}
+
+/* ---- Demangle --------------------------------------------------------------------------------*/
+
+/* Demangles C++ names with the C++ run-time of the process, if it has one: the core brings none. */
+
+static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
+
+static _Atomic(demangle_function) kept; /* (ATOMIC) its library stays loaded */
+
+static demangle_function demangler_of(void *library)
+{
+    void *address = dlsym(library, "__cxa_demangle");
+    demangle_function demangler;
+
+    memcpy(&demangler, &address, sizeof demangler);
+    return demangler;
+}
+
+/* Sets DATA, a library's file name, to the name of a loaded object with that file name. */
+static int find_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const char *slash = strrchr(info->dlpi_name ? info->dlpi_name : "", '/');
+    const char **found = data;
+
+    (void)size;
+    for (size_t i = 0; i < SS_COUNT_OF(libraries) && slash && !*found; i++)
+        if (!strcmp(slash + 1, libraries[i]))
+            *found = libraries[i];
+    return *found != NULL;
+}
+
+/*
+ * Find one in a library that only its loader sees, as with extensions of interpreters.  dlopen
+ * would search folders for a missing library, so look through the loaded ones first.
+ */
+static demangle_function find_local(void)
+{
+    demangle_function demangler = NULL;
+    const char *name = NULL;
+    void *library = NULL;
+
+    (void)ss_loader_iterate(SS_LOADER_LONG, find_library, &name);
+    if (name)
+        library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library)
+        demangler = demangler_of(library);
+    if (demangler)
+        atomic_store_explicit(&kept, demangler, memory_order_relaxed);
+    return demangler; /* keep LIBRARY loaded: other threads may be running in it */
+}
+
+/* NULL where no C++ run-time is loaded.  Takes the loader's lock. */
+static demangle_function demangler_find(void)
+{
+    demangle_function demangler = atomic_load_explicit(&kept, memory_order_relaxed);
+
+    if (!demangler)
+        demangler = demangler_of(RTLD_DEFAULT);
+    return demangler ? demangler : find_local();
+}
+
+static void open_library(void *library)
+{
+    *(void **)library = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
+    if (!*(void **)library)
+        *(void **)library = dlopen(libraries[1], RTLD_LAZY | RTLD_LOCAL);
+}
+
+/* The same; loads a C++ run-time where none is loaded. */
+static demangle_function demangler_load(void)
+{
+    demangle_function demangler = demangler_find();
+    void *library = NULL;
+
+    if (demangler || !ss_large_stack_call(open_library, &library) || !library)
+        return demangler;
+    return demangler_find();
+}
+
+/* ---- Native ----------------------------------------------------------------------------------*/
+
+/* An address may be in any way of its set, so that those of a stack do not evict each other. */
+enum { SETS_LOG2 = 9, WAYS = 4 };
+typedef struct set {
+    native_answer *ways[WAYS]; /* the last used first */
+} set;
+
+/* Facts found before the lock is taken, because finding them takes the loader's lock. */
+typedef struct native_facts {
+    uintptr_t address;
+    bool in_module;
+    bool debug;
+    bool brief;         /* no more need be found than that the frames are glue */
+    const char *symbol; /* from the dynamic symbol table */
+    uintptr_t symbol_start;
+    demangle_function demangle;
+    ss_binary module;
+} native_facts;
+
+/* All facts about one address; its strings are borrowed. */
+typedef struct finding {
+    const native_facts *facts;
+    ss_file_status status;
+    ss_debug_answer debug;
+    uint32_t count;
+    ss_frame frames[SS_INLINE_MAX];
+    char *owned[SS_INLINE_MAX]; /* from the demangler, or NULL */
+} finding;
+
+SS_OUTER_LOCK(lock);              /* its holder may re-enter from the host's allocator */
+static set cache[1 << SETS_LOG2]; /* (LOCK) */
+static uint64_t cache_generation; /* (LOCK) */
+static finding current;           /* (LOCK) large, and a stack may be small */
+
+/* Registers the lock with the fork handlers at load. */
+static __attribute__((constructor)) void begin(void)
+{
+    if (ss_lock_take(&lock))
+        ss_lock_drop(&lock);
+}
+
+static native_answer **ways_of(uintptr_t address)
+{
+    return cache[(address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - SETS_LOG2)].ways;
+}
+
+/* Call under the lock. */
+static void empty_cache(void)
+{
+    for (size_t i = 0; i < sizeof cache / sizeof *cache; i++)
+        for (unsigned way = 0; way < WAYS; way++) {
+            unref(cache[i].ways[way]);
+            cache[i].ways[way] = NULL;
+        }
+}
+
+/* Leak checkers would report debug information as lost, because it tags its pointers. */
+static __attribute__((destructor)) void close_debug(void)
+{
+    if (!ss_lock_try(&lock))
+        return; /* another thread is still resolving at exit, which is allowed */
+    empty_cache();
+    ss_debug_close();
+    ss_lock_drop(&lock);
+}
+
+/* Call under the lock. */
+static void use_generation(uint64_t generation)
+{
+    if (generation != cache_generation)
+        empty_cache();
+    cache_generation = generation;
+}
+
+/* Where the answer for ADDRESS is, or is to be, in its set.  Call under the lock. */
+static unsigned way_of(native_answer **ways, uintptr_t address)
+{
+    unsigned way = 0;
+
+    while (way < WAYS - 1 && ways[way] && ways[way]->address != address)
+        way++;
+    return way;
+}
+
+/* Put A first, in place of what is in WAY; the caller has one more reference.  Call under the
+   lock. */
+static void put_first(native_answer **ways, unsigned way, native_answer *a)
+{
+    memmove(ways + 1, ways, way * sizeof *ways);
+    ways[0] = a;
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+}
+
+static native_answer *cached(uintptr_t address, bool brief, uint64_t generation)
+{
+    native_answer **ways = ways_of(address), *a;
+    unsigned way;
+
+    if (!ss_lock_take(&lock))
+        return NULL;
+    use_generation(generation);
+    way = way_of(ways, address);
+    a = ways[way];
+    if (a && a->address == address && (brief || !a->brief))
+        put_first(ways, way, a);
+    else
+        a = NULL;
+    ss_lock_drop(&lock);
+    return a;
+}
+
+/* ---- Finding ---------------------------------------------------------------------------------*/
+
+static void gather(uintptr_t address, bool brief, native_facts *facts)
+{
+    uintptr_t within = address - 1; /* a call that never returns can end its function */
+    Dl_info info;
+
+    memset(facts, 0, offsetof(native_facts, module));
+    facts->address = address;
+    facts->in_module = address && ss_binary_find(within, &facts->module);
+    if (!facts->in_module)
+        return;
+    facts->brief = brief;
+    facts->debug = !(brief && ss_glue_is_binary(facts->module.path)) && ss_debug_load();
+    if (dladdr((void *)within, &info) && info.dli_sname && info.dli_saddr) {
+        facts->symbol = info.dli_sname;
+        facts->symbol_start = (uintptr_t)info.dli_saddr;
+    } else {
+        facts->symbol_start = ss_unwind_function(address); /* in stripped binaries, too */
+    }
+    facts->demangle = demangler_find();
+}
+
+/* The demangled form of NAME: NAME itself, or a block from malloc in *OWNED. */
+static const char *readable(const native_facts *facts, const char *name, char **owned)
+{
+    int status = -1;
+
+    *owned = NULL;
+    if (name && facts->demangle && name[0] == '_' && name[1] == 'Z')
+        *owned = facts->demangle(name, NULL, NULL, &status);
+    return *owned ? *owned : name;
+}
+
+/* Build the frames of an address, innermost first, from the facts so far. */
+static void draft(finding *found)
+{
+    const native_facts *facts = found->facts;
+    const ss_debug_answer *debug = &found->debug;
+    stacksplice_frame *last;
+    uintptr_t start;
+
+    found->count = debug->count ? debug->count : 1;
+    for (uint32_t i = 0; i < found->count; i++) {
+        stacksplice_frame *frame = &found->frames[i].frame;
+
+        begin_native(facts->address, &facts->module, &found->frames[i]);
+        frame->function = debug->frames[i].function;
+        frame->file = debug->frames[i].file;
+        frame->line = debug->frames[i].line;
+        frame->column = debug->frames[i].column;
+        found->frames[i].replaced = found->status == SS_FILE_OTHER_BUILD;
+    }
+    last = &found->frames[found->count - 1].frame;
+    start = debug->symbol ? facts->module.start + debug->symbol_start : facts->symbol_start;
+    last->function_offset = start ? facts->address - start : 0;
+    if (!last->function)
+        last->function = debug->symbol ? debug->symbol : facts->symbol;
+    for (uint32_t i = 0; i + 1 < found->count; i++)
+        found->frames[i].frame.inlined =
+            last->function && ss_glue_is_inside(last->function) ? SS_INLINED_INSIDE : 1;
+}
+
+/* The part that needs a large stack: it calls third-party libraries. */
+static void ask_libraries(void *data)
+{
+    finding *found = data;
+    const native_facts *facts = found->facts;
+
+    if (facts->debug)
+        found->status = ss_debug_lookup(&facts->module, facts->address - 1 - facts->module.start,
+                                        facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
+    draft(found);
+    for (uint32_t i = 0; i < found->count; i++) {
+        stacksplice_frame *frame = &found->frames[i].frame;
+
+        frame->function = readable(facts, frame->function, &found->owned[i]);
+    }
+}
+
+/* Whether debug information could tell more of these frames, all of which are glue. */
+static bool is_brief(const finding *found)
+{
+    const native_facts *facts = found->facts;
+
+    return facts->brief && (ss_glue_is_binary(facts->module.path) ||
+                            (found->debug.symbol && ss_glue_is_start_up(found->debug.symbol)));
+}
+
+/* ---- Keeping ---------------------------------------------------------------------------------*/
+
+/* Call under the lock: the cache takes its own reference. */
+static void store(native_answer *a, uint64_t generation)
+{
+    native_answer **ways = ways_of(a->address);
+    unsigned way;
+
+    if (generation != cache_generation)
+        return; /* modules were unloaded during the lookup */
+    way = way_of(ways, a->address);
+    unref(ways[way]);
+    put_first(ways, way, a);
+}
+
+/* Set the name that scripts use for a function without a symbol, by its first address. */
+static void name_by_scripts(ss_frame *f)
+{
+    uintptr_t start;
+
+    if (f->frame.function)
+        return;
+    start = ss_unwind_function(f->frame.address);
+    f->frame.function = start ? ss_function_name(start) : NULL;
+    f->script_named = f->frame.function != NULL;
+    f->frame.function_offset = f->script_named ? f->frame.address - start : 0;
+}
+
+/* Call under the lock: strings of debug information live until it is released. */
+static native_answer *look_up(const native_facts *facts, uint64_t generation)
+{
+    finding *found = &current;
+    bool asked;
+    ss_frame *last;
+    native_answer *a;
+
+    memset(found, 0, sizeof *found);
+    found->facts = facts;
+    use_generation(generation);
+    asked = ss_large_stack_call(ask_libraries, found);
+    if (!asked)
+        draft(found);
+    last = &found->frames[found->count - 1];
+    name_by_scripts(last);
+    a = pack(found->frames, found->count);
+    if (a) {
+        a->brief = is_brief(found);
+        a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
+    }
+    for (uint32_t i = 0; i < found->count; i++)
+        free(found->owned[i]);
+    if (a && asked)
+        store(a, generation);
+    return a;
+}
+
+static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generation)
+{
+    native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
+    native_answer *a = NULL;
+
+    if (!facts)
+        return NULL;
+    gather(address, brief, facts);
+    if (facts->in_module && ss_lock_take(&lock)) {
+        a = look_up(facts, generation);
+        ss_lock_drop(&lock);
+    }
+    ss_free(facts);
+    return a;
+}
+
+/*
+ * Resolve ADDRESS; NULL when nothing is mapped there or memory ran out.  The answer may be brief if
+ * BRIEF.
+ */
+static native_answer *find_answer(uintptr_t address, bool brief)
+{
+    uint64_t generation;
+    native_answer *a;
+
+    if (ss_lock_is_mine(&lock))
+        return NULL;
+    generation = stacksplice_unloads();
+    a = cached(address, brief, generation);
+    if (a && !(a->nameless && ss_function_name(a->nameless)))
+        return a;
+    unref(a); /* scripts have named the function since */
+    return find_anew(address, brief, generation);
+}
+
+/* ---- Files -----------------------------------------------------------------------------------*/
+
+/* Call under the lock. */
+static native_answer *look_up_file(const native_facts *facts, ss_file_status *status)
+{
+    finding *found = &current;
+    native_answer *a = NULL;
+
+    memset(found, 0, sizeof *found);
+    found->facts = facts;
+    found->status = SS_FILE_NO_MEMORY;
+    if (ss_large_stack_call(ask_libraries, found) && found->status == SS_FILE_READ)
+        a = pack(found->frames, found->count);
+    *status = a || found->status != SS_FILE_READ ? found->status : SS_FILE_NO_MEMORY;
+    for (uint32_t i = 0; i < found->count; i++)
+        free(found->owned[i]);
+    return a;
+}
+
+/*
+ * The same for OFFSET in FILE, whose path and build-id are given; it need not be loaded.  STATUS
+ * says why the answer is NULL.  Call after ss_debug_load returned true.
+ */
+static native_answer *find_answer_in_file(const ss_binary *file, uintptr_t offset,
+                                          ss_file_status *status)
+{
+    native_facts *facts = ss_alloc_dirty(sizeof *facts);
+    native_answer *a = NULL;
+
+    *status = SS_FILE_NO_MEMORY;
+    if (!facts)
+        return NULL;
+    memset(facts, 0, offsetof(native_facts, module));
+    facts->address = offset;
+    facts->module = *file;
+    facts->debug = true;
+    facts->demangle = demangler_load();
+    if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
+        a = look_up_file(facts, status);
+        ss_lock_drop(&lock);
+    }
+    ss_free(facts);
+    return a;
+}
+
 /* A gap with the text that its reason points to. */
-typedef struct ss_unread {
+typedef struct unread {
     ss_frame frame;
     char reason[512]; /* large enough: a file name has at most 255 bytes */
-} ss_unread;
+} unread;
 
 /* ---- Unread ----------------------------------------------------------------------------------*/
 
@@ -77,8 +593,8 @@ static void put_name_into(char *out, size_t capacity, const char *format, const 
  * 0 at first, caches how much of the glue cannot match these frames, or that the interpreter is read;
  * glue and sources are only ever added.
  */
-static bool ss_unread_find(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
-                           ss_unread *gap)
+static bool find_unread(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
+                        unread *gap)
 {
     const stacksplice_frame *last = &frames[count - 1].frame;
     const stacksplice_glue *glue = entered(frames, count, searched);
@@ -120,7 +636,7 @@ SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_fram
     ss_frame frame;
     bool found = address && ss_binary_find(address - 1, &binary);
 
-    ss_native_frame(address, found ? &binary : NULL, &frame);
+    begin_native(address, found ? &binary : NULL, &frame);
     return deliver(&frame, 1, callback, data);
 }
 
@@ -129,23 +645,23 @@ SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_fram
  * source may have registered since.  False when CALLBACK stopped.  Noinline: the gap is large for a
  * small stack.
  */
-SS_NOINLINE static bool deliver_gap(ss_native_answer *a, ss_frame_callback callback, void *data)
+SS_NOINLINE static bool deliver_gap(native_answer *a, ss_frame_callback callback, void *data)
 {
-    ss_unread gap;
+    unread gap;
 
-    return !ss_unread_find(a->frames, a->count, &a->searched, &gap) || !callback(&gap.frame, data);
+    return !find_unread(a->frames, a->count, &a->searched, &gap) || !callback(&gap.frame, data);
 }
 
 static stacksplice_hresult resolve_native(uintptr_t address, bool brief, ss_frame_callback callback,
                                           void *data)
 {
     stacksplice_hresult hr;
-    ss_native_answer *a = ss_native_find(address, brief);
+    native_answer *a = find_answer(address, brief);
 
     if (!a)
         return resolve_poorly(address, callback, data);
     hr = deliver_gap(a, callback, data) ? deliver(a->frames, a->count, callback, data) : S_FALSE;
-    ss_native_unref(a);
+    unref(a);
     return hr;
 }
 
@@ -220,7 +736,7 @@ static bool fill_unloaded(uintptr_t token, ss_frame *f)
 
     if (!m)
         return false;
-    ss_native_frame(token, NULL, f);
+    begin_native(token, NULL, f);
     f->frame.module = *m->path ? m->path : NULL;
     f->frame.module_offset = offset;
     f->frame.build_id = *m->build_id ? m->build_id : NULL;
@@ -228,7 +744,7 @@ static bool fill_unloaded(uintptr_t token, ss_frame *f)
 }
 
 /* The frames that its file has there; NULL unless its build-id tells that it is the same file. */
-SS_NOINLINE static ss_native_answer *find_in_old_file(const stacksplice_frame *old)
+SS_NOINLINE static native_answer *find_in_old_file(const stacksplice_frame *old)
 {
     ss_file_status status;
     ss_binary file = {.start = 0};
@@ -237,13 +753,13 @@ SS_NOINLINE static ss_native_answer *find_in_old_file(const stacksplice_frame *o
         return NULL;
     memcpy(file.path, old->module, strlen(old->module) + 1);
     memcpy(file.build_id, old->build_id, strlen(old->build_id) + 1);
-    return ss_native_find_in_file(&file, (uintptr_t)old->module_offset, &status);
+    return find_answer_in_file(&file, (uintptr_t)old->module_offset, &status);
 }
 
 static stacksplice_hresult resolve_unloaded(uintptr_t token, ss_frame_callback callback, void *data)
 {
     stacksplice_hresult hr;
-    ss_native_answer *a;
+    native_answer *a;
     ss_frame old;
 
     if (!fill_unloaded(token, &old))
@@ -254,7 +770,7 @@ static stacksplice_hresult resolve_unloaded(uintptr_t token, ss_frame_callback c
     for (uint32_t i = 0; i < a->count; i++)
         a->frames[i].frame.address = token;
     hr = deliver(a->frames, a->count, callback, data);
-    ss_native_unref(a);
+    unref(a);
     return hr;
 }
 
@@ -284,7 +800,7 @@ static void name_native(uintptr_t address, ss_frame *f)
     if (ss_symbol_find(address - 1, &f->frame.function, &start))
         f->frame.function_offset = address - start;
     else
-        ss_native_name(f);
+        name_by_scripts(f);
 }
 
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
@@ -297,10 +813,10 @@ stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
         if (!ss_unloaded_is(address) || !fill_unloaded(address, &f))
             (void)fill_token(address, &f, room, sizeof room);
     } else if (address && ss_binary_find_failfast(address - 1, module)) {
-        ss_native_frame(address, module, &f);
+        begin_native(address, module, &f);
         name_native(address, &f);
     } else {
-        ss_native_frame(address, NULL, &f);
+        begin_native(address, NULL, &f);
     }
     return deliver(&f, 1, callback, data);
 }
@@ -332,4 +848,66 @@ stacksplice_hresult stacksplice_resolve(uintptr_t frame, stacksplice_frame_callb
 const char *stacksplice_lines_missing(void)
 {
     return ss_debug_load() ? NULL : ss_debug_missing();
+}
+
+/* ---- Binaries that are not loaded ------------------------------------------------------------*/
+
+static const stacksplice_hresult results[] = {
+    [SS_FILE_READ] = S_OK,
+    [SS_FILE_MISSING] = __HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND),
+    [SS_FILE_NO_BINARY] = __HRESULT_FROM_WIN32(ERROR_BAD_FORMAT),
+    [SS_FILE_OTHER_BUILD] = __HRESULT_FROM_WIN32(ERROR_INVALID_DATA),
+    [SS_FILE_NO_MEMORY] = E_OUTOFMEMORY,
+};
+
+/* Copy TEXT into ROOM of CAPACITY bytes; false when it does not fit. */
+static bool put_path(const char *text, char *room, size_t capacity)
+{
+    size_t length = strlen(text);
+
+    if (length >= capacity)
+        return false;
+    memcpy(room, text, length + 1);
+    return true;
+}
+
+/* Noinline: the binary is large for a small stack. */
+static SS_NOINLINE native_answer *find_in_file(const char *path, const char *build_id,
+                                               uint64_t offset, stacksplice_hresult *hr)
+{
+    ss_binary file = {0};
+    ss_file_status status;
+    native_answer *answer;
+
+    *hr = E_INVALIDARG;
+    if (!put_path(path, file.path, sizeof file.path) ||
+        !put_path(build_id ? build_id : "", file.build_id, sizeof file.build_id))
+        return NULL;
+    answer = find_answer_in_file(&file, (uintptr_t)offset, &status);
+    *hr = results[status];
+    return answer;
+}
+
+stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build_id,
+                                             uint64_t offset, stacksplice_frame_callback callback,
+                                             void *data)
+{
+    native_answer *answer;
+    stacksplice_hresult hr;
+
+    if (!path || !callback)
+        return E_POINTER;
+    if (!offset || offset > UINTPTR_MAX)
+        return E_INVALIDARG;
+    if (!ss_debug_load())
+        return ss_debug_missing() ? __HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND) : E_OUTOFMEMORY;
+    answer = find_in_file(path, build_id, offset, &hr);
+    if (!answer)
+        return hr;
+    for (uint32_t i = 0; i < answer->count && hr == S_OK; i++) {
+        if (callback(&answer->frames[i].frame, data))
+            hr = S_FALSE;
+    }
+    unref(answer);
+    return hr;
 }

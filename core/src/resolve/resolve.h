@@ -7,7 +7,7 @@
 
 #include "base/platform.h"
 #include "unwind/binary.h"
-#include <stacksplice/stacksplice.h>
+#include <stacksplice/script.h>
 
 #include <string.h>
 
@@ -48,5 +48,68 @@ stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callba
  */
 stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
                                         ss_frame_callback callback, void *data);
+
+/* ---- Glue ------------------------------------------------------------------------------------*/
+
+/*
+ * Which native frames are glue: the inside of an interpreter and the calls into it, which do not
+ * help a reader of reports.  Only reports hide them; a stack keeps all its frames.
+ */
+
+bool ss_glue_is(const ss_frame *frame);
+
+/* Whether all frames in the binary at PATH are glue. */
+bool ss_glue_is_binary(const char *path);
+
+/*
+ * Whether FUNCTION is the inside of an interpreter, or a call into one.  So is then what the
+ * compiler inlined into it.  (What was inlined into a function of std::function is the user's.)
+ */
+bool ss_glue_is_inside(const char *function);
+
+/* Whether SYMBOL is of the code that calls main or a thread's function. */
+bool ss_glue_is_start_up(const char *symbol);
+
+/* What is known of LANGUAGE, or NULL. */
+const stacksplice_glue *ss_glue_of(const char *language);
+
+/* The glue at INDEX, of built-in and added ones; NULL after the last. */
+const stacksplice_glue *ss_glue_at(uint32_t index);
+
+/* Whether NAME matches one of PATTERNS, a list as in stacksplice_glue. */
+bool ss_glue_matches(const char *name, const char *const *patterns);
+
+/* Glue of interpreters whose binding may not be loaded; ends with NULL. */
+extern const stacksplice_glue *const ss_known_glue[];
+
+/* ---- Names of exported functions, from the mapped symbol tables ------------------------------*/
+
+/*
+ * Find the exported function that contains ADDRESS: its NAME, which lies in its module, and its
+ * START.  Takes no memory, reads only loaded segments, and takes the loader's lock only where the
+ * platform finds modules no other way.
+ */
+bool ss_symbol_find(uintptr_t address, const char **name, uintptr_t *start);
+
+/* ---- Stack for libraries ---------------------------------------------------------------------*/
+
+/* libdw and demanglers use hundreds of kilobytes without checking.  Threads can have 16 KB, and deep
+   recursions have little left. */
+
+/*
+ * Call F with DATA: here if the stack has room, else on a mapped one.  False when neither is
+ * possible; F was not called.
+ *
+ * On a mapped stack, F runs with all signals blocked except processor-raised ones, since handlers
+ * of the host could not see its frames.  F must not call the host, whose allocator may inspect the
+ * stack it runs on.
+ */
+bool ss_large_stack_call(void (*f)(void *), void *data);
+
+/*
+ * Whether a report may descend one more group here.  It calls back into the host, so it stays on
+ * this stack and takes up to 6 KB per error.  True when the room is unknown.
+ */
+bool ss_stack_suffices_for_error(void);
 
 #endif

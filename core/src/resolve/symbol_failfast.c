@@ -1,4 +1,4 @@
-#include "resolve/symbol.h"
+#include "resolve/resolve.h"
 
 #include "unwind/modules.h"
 
