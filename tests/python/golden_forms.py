@@ -9,7 +9,6 @@ from typing import Any
 
 import stacksplice
 import stacksplice.logging
-from golden_page import outline
 from golden_steady import lines_of, steady
 from stacksplice import ErrorInfo
 
@@ -62,10 +61,6 @@ def opentelemetry(report: dict[str, Any]) -> str:
     return lines_of({**attributes, "stacksplice.report": THE_REPORT})
 
 
-def page(report: dict[str, Any]) -> str:
-    return outline(ErrorInfo.from_dict(report).to_html())
-
-
 def text_of(*, newest_last: bool, everything: bool = False) -> Callable[[dict[str, Any]], str]:
     def text(report: dict[str, Any]) -> str:
         info = ErrorInfo.from_dict(report)
@@ -83,5 +78,4 @@ FORMS: dict[str, tuple[Callable[[dict[str, Any]], str], tuple[str, ...]]] = {
     "ecs log line": (ecs, ()),
     "sentry event": (sentry, ("sentry_sdk",)),
     "opentelemetry attributes": (opentelemetry, ("opentelemetry.sdk",)),
-    "outline of the page": (page, ("jinja2", "pygments")),
 }

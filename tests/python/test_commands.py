@@ -15,7 +15,6 @@ import stacksplice.logging
 from building import MODULE, PACKAGE, command, environment, lua_with_stacksplice
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
-from stacksplice._tools.doctor import lua as doctor_of_lua
 
 # ---- run -----------------------------------------------------------------------------------------
 
@@ -268,13 +267,6 @@ stacksplice.doctor(text)
 print(text.getvalue())
 """
     assert "note     lupa: is not installed" in child(source).stdout
-
-
-def test_the_bindings_are_those_of_the_package():
-    names = sorted(file.name for file in PACKAGE.glob("libstacksplice-lua*.so.0"))
-    versions = doctor_of_lua.bindings()
-    assert names == [f"libstacksplice-lua{version.replace('.', '')}.so.0" for version in versions]
-    assert (f"ok       Lua binding: for Lua {', '.join(versions)}\n" in examine()[1]) == bool(versions)
 
 
 # ---- Stacks as text ------------------------------------------------------------------------------

@@ -2,34 +2,27 @@
 
     STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/test_golden.py
 
-writes the files anew.  That the text of a saved report is that of the live error is what
-test_saved_reports.py tests; here the demo's reports are compared when they are written.
+writes the files anew.  That a saved report is the live error is what test_saved_reports.py tests; what pages
+have, test_html.py.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import golden_reports
 import pytest
-from building import HERE, built, ran
+from building import HERE
 from golden_forms import FORMS, json_line
-from golden_reports import COLOURS, PAGE, SENTRY
-from golden_steady import steady
 
 pytestmark = pytest.mark.any_python
 GOLDEN = HERE / "golden"
 WRITES = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
-# Of the demo's orders: one for each kind of error, by language and type.
-ORDERS = ("O-25150", "O-25184", "O-25646", "O-25664", "O-25792", "O-26867")
-FORMS_OF_THE_DEMO = ("text", COLOURS, "json", SENTRY, PAGE)
 _MOST_EQUAL = 100  # characters in a row
 
 
@@ -80,24 +73,7 @@ def test_extremes(name):
     json_line(report)
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The reports of the example host, by their orders."""
-    file = tmp_path_factory.mktemp("demo") / "reports.json"
-    ran(built("bin/stacksplice-host"), "--json", file, status=None)
-    records = json.loads(file.read_text(encoding="utf-8"))
-    return {record["order"]: record["error"] for record in records}
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the marks below calls are those of Python 3.11")
-@pytest.mark.parametrize("order", ORDERS)
-def test_errors_of_the_demo(demo, order):
-    report = demo[order]
-    if not any(frame["kind"] == "native" for frame in report["stack"]):
-        pytest.skip("native frames cannot be walked here")
-    compare(f"demo {order}", steady(report), FORMS_OF_THE_DEMO if order == ORDERS[0] else ("text", "json"))
-
-
 def test_each_file_is_of_a_report():
-    names = [*golden_reports.EXTREMES, *(f"demo {order}" for order in ORDERS)]
-    assert {path.name for path in GOLDEN.iterdir()} == {file_of(name).name for name in names}
+    assert {path.name for path in GOLDEN.iterdir()} == {
+        file_of(name).name for name in golden_reports.EXTREMES
+    }

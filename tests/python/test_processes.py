@@ -50,29 +50,18 @@ def check_remote(exc, process_id=None):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_process_pool_executor(border_path, method):
-    context = multiprocessing.get_context(method)
+def test_each_way_out_of_a_worker(border_path, method):
+    context, path = multiprocessing.get_context(method), str(border_path)
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        exc = caught(pool.submit(process_jobs.crosses, str(border_path), 1).result)
-        worker = pool.submit(os.getpid).result()
-    check_remote(exc, worker)
+        exc = caught(pool.submit(process_jobs.crosses, path, 1).result)
+        check_remote(exc, pool.submit(os.getpid).result())
     assert type(exc.__cause__).__name__ == "_RemoteTraceback"  # what the executor adds is there, too
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_multiprocessing_pool(border_path, method):
-    with multiprocessing.get_context(method).Pool(1) as pool:
-        check_remote(caught(pool.apply, process_jobs.crosses, (str(border_path), 1)))
-        mapped = caught(pool.starmap, process_jobs.crosses, [(str(border_path), 1)])
-        info = check_remote(mapped)
+    with context.Pool(1) as pool:
+        check_remote(caught(pool.apply, process_jobs.crosses, (path, 1)))
+        info = check_remote(caught(pool.starmap, process_jobs.crosses, [(path, 1)]))
     assert "Worker-" in info.process["name"]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_process_and_queue(border_path, method):
-    context = multiprocessing.get_context(method)
     queue = context.Queue()
-    process = context.Process(target=process_jobs.into_queue, args=(str(border_path), queue))
+    process = context.Process(target=process_jobs.into_queue, args=(path, queue))
     process.start()
     exc, info = queue.get(timeout=60), queue.get(timeout=60)
     process.join()
@@ -88,41 +77,28 @@ def test_error_of_native_code(border_path):
     assert info.message == "no such rate" and names(info.stack)[0] == "native"
 
 
-def test_members_of_a_group_keep_their_own(border_path):
+def test_groups_and_notes(border_path):
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
-        exc = caught(pool.submit(process_jobs.group, str(border_path)).result)
-    for number, member in enumerate(exc.exceptions):
+        parts, whole, noted, plain = (
+            pool.submit(function, argument).exception()
+            for function, argument in (
+                (process_jobs.group, str(border_path)),
+                (process_jobs.group_crosses, str(border_path)),
+                (process_jobs.noted, str(border_path)),
+                (process_jobs.plain, "crossed no border"),
+            )
+        )
+    for number, member in enumerate(parts.exceptions):
         info = stacksplice.error_info(member)
         assert info.message == str(number) and names(info.stack)[:2] == ["innermost", "group"]
-
-
-def test_a_group_that_crosses_whole(border_path):
-    with concurrent.futures.ProcessPoolExecutor(1) as pool:
-        exc = caught(pool.submit(process_jobs.group_crosses, str(border_path)).result)
-    info = stacksplice.error_info(exc)
+    info = stacksplice.error_info(whole)
     assert [member.message for member in info.exceptions] == ["0", "1"]
     assert [names(member.stack)[0] for member in info.exceptions] == ["innermost", "innermost"]
     assert (info.notes, info.message) == (["of the group"], "several (2 sub-exceptions)")
-    text = "".join(stacksplice.format_exception(exc))
+    text = "".join(stacksplice.format_exception(whole))
     assert text.count("ValueError") == 0 and text.count("Needs: 0") and text.count("Needs: 1")
-
-
-def test_a_sound_report_by_hand():
-    assert remote.read(SOUND + "}").message == "x"
-    assert remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
-
-
-def test_notes_travel_and_are_shown(border_path):
-    with concurrent.futures.ProcessPoolExecutor(1) as pool:
-        exc = caught(pool.submit(process_jobs.noted, str(border_path)).result)
-    assert exc.__notes__ == ["a note"]
-    assert "note: a note\n" in stacksplice.format_exception(exc)
-
-
-def test_an_exception_that_crossed_no_border_is_left_alone():
-    with concurrent.futures.ProcessPoolExecutor(1) as pool:
-        exc = caught(pool.submit(process_jobs.plain, "x").result)
-    assert stacksplice.error_info(exc) is None and vars(exc) == {}
+    assert noted.__notes__ == ["a note"] and "note: a note\n" in stacksplice.format_exception(noted)
+    assert stacksplice.error_info(plain) is None and vars(plain) == {}
 
 
 # ---- What is shown -------------------------------------------------------------------------------
@@ -318,6 +294,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_is_no_report_is_nothing(border, text):
+    assert remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
+
     def fails():
         exc = ValueError("x")
         exc.__stacksplice__ = text
