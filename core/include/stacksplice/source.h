@@ -20,7 +20,7 @@ extern "C" {
  * 0x5353000000000000 + 16 * id + 8 on 64-bit machines, where nothing can ever be mapped.  Tokens
  * belong to one process, survive fork, and are never reused.
  *
- * Their contents take at most 40 MB.  When that is full, the core drops contents that were not used
+ * Their contents take at most 34 MB.  When that is full, the core drops contents that were not used
  * lately and are in no living error's stack; from then on such a token is a gap with that reason.
  */
 

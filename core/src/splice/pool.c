@@ -3,6 +3,7 @@
 #include "splice/hash.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <sys/mman.h>
 
 /* ---- Content ---------------------------------------------------------------------------------*/
@@ -118,12 +119,6 @@ static void ss_content_info(const uint64_t head[SS_CONTENT_HEAD], stacksplice_to
 
 _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
 
-/* Add a chunk of cells; chunks have a fixed size and come in order. */
-static void ss_row_add_chunk(uint32_t first, ss_cell *chunk)
-{
-    atomic_store_explicit(&ss_row_chunks[first / SS_CHUNK_CELLS], chunk, memory_order_release);
-}
-
 ss_cell *ss_row_cell(uint32_t index)
 {
     ss_cell *chunk = NULL;
@@ -235,25 +230,19 @@ static size_t ss_row_read(const ss_cell *first, stacksplice_token_info *info, ch
 
 /* ---- Pool ------------------------------------------------------------------------------------*/
 
-enum { CHUNK_BYTES = SS_CHUNK_CELLS * sizeof(ss_cell), FIRST_CAPACITY = 4096 };
 #define LAST_GENERATION ((UINT64_C(1) << 25) - 1) /* ids have 43 bits: sink.h uses the next one */
 #define LIVE UINT64_C(1)
 
 static_assert(sizeof(ss_cell) == 128, "two lines of a cache");
 
-/* Rows by hash: the hash above the index of the first cell; 0: free.  At most half full. */
-typedef struct table {
-    size_t capacity; /* (RO) a power of two */
-    _Atomic uint64_t slots[];
-} table;
+enum { HASHES = 1 << 14 };
 
-static _Atomic(table *) rows_by_hash; /* smaller ones from before are kept for their readers */
-static uint32_t rows;                 /* (LOCK) */
-static uint32_t mapped;               /* (LOCK) cells of mapped chunks */
-static uint32_t fresh = 1;            /* (LOCK) the first cell never used; cell 0 is reserved */
-static uint32_t free_cells;           /* (LOCK) the first free one */
-static uint32_t free_count;           /* (LOCK) */
-static uint32_t added;                /* (LOCK) cells added in this epoch */
+static _Atomic uint32_t first_of[HASHES]; /* the first cell of each chain of rows; 0: none */
+static uint32_t mapped;                   /* (LOCK) cells of mapped chunks */
+static uint32_t fresh = 1;                /* (LOCK) the first cell never used; cell 0 is reserved */
+static uint32_t free_cells;               /* (LOCK) the first free one */
+static uint32_t free_count;               /* (LOCK) */
+static uint32_t added;                    /* (LOCK) cells added in this epoch */
 
 uint32_t ss_pool_limit = SS_POOL_CELLS;
 _Atomic uint32_t ss_pool_epoch = 1;
@@ -288,22 +277,21 @@ static uint64_t match(uint32_t index, const ss_content *content)
 
 uint64_t ss_pool_find(const ss_content *content)
 {
-    table *t = atomic_load_explicit(&rows_by_hash, memory_order_acquire);
-    size_t i = content->hash;
+    uint32_t at = atomic_load_explicit(&first_of[content->hash % HASHES], memory_order_acquire);
 
     /*
-     * A concurrent sweep may empty and refill the table.  A search that finds nothing is repeated
-     * under the lock, and this loop is bounded.
+     * A concurrent sweep may lead from one chain into another.  A search that finds nothing is
+     * repeated under the lock, and this loop is bounded.
      */
-    for (size_t left = t ? t->capacity : 0; left; left--, i++) {
-        uint64_t entry =
-            atomic_load_explicit(&t->slots[i & (t->capacity - 1)], memory_order_acquire);
-        uint64_t id;
+    for (uint32_t left = SS_POOL_CELLS; at && left; left--) {
+        const ss_cell *cell = ss_row_cell(at);
+        uint64_t id = 0;
 
-        if (!entry)
-            return 0;
-        if (entry >> 32 == content->hash && (id = match((uint32_t)entry, content)) != 0)
+        if (atomic_load_explicit(&cell->hash, memory_order_relaxed) == content->hash)
+            id = match(at, content);
+        if (id)
             return id;
+        at = atomic_load_explicit(&cell->same_hash, memory_order_acquire);
     }
     return 0;
 }
@@ -349,74 +337,15 @@ void ss_pool_hold(uint64_t id)
 
 /* ---- Adding ----------------------------------------------------------------------------------*/
 
-bool ss_pool_map(ss_pool_supply *supply)
+static void enter(uint32_t index)
 {
-    ss_pool_unmap(supply);
-    supply->memory =
-        mmap(NULL, supply->wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (supply->memory == MAP_FAILED)
-        supply->memory = NULL;
-    supply->bytes = supply->wanted;
-    return supply->memory != NULL;
-}
+    ss_cell *cell = ss_row_used_cell(index);
+    _Atomic uint32_t *first =
+        &first_of[atomic_load_explicit(&cell->hash, memory_order_relaxed) % HASHES];
 
-void ss_pool_unmap(ss_pool_supply *supply)
-{
-    if (supply->memory)
-        (void)munmap(supply->memory, supply->bytes);
-    supply->memory = NULL;
-}
-
-/* Take the supplied mapping if it has BYTES; else request them. */
-static void *take(ss_pool_supply *supply, size_t bytes)
-{
-    void *memory = supply->bytes == bytes ? supply->memory : NULL;
-
-    supply->wanted = bytes;
-    if (memory)
-        supply->memory = NULL;
-    return memory;
-}
-
-static void enter(table *t, uint32_t hash, uint32_t index)
-{
-    size_t i = hash & (t->capacity - 1);
-
-    while (atomic_load_explicit(&t->slots[i], memory_order_relaxed))
-        i = (i + 1) & (t->capacity - 1);
-    atomic_store_explicit(&t->slots[i], (uint64_t)hash << 32 | index, memory_order_release);
-}
-
-static void enter_all(table *t)
-{
-    rows = 0;
-    for (uint32_t index = 1; index < fresh; index++) {
-        const ss_cell *cell = ss_row_used_cell(index);
-
-        if (!(atomic_load_explicit(&cell->state, memory_order_relaxed) & LIVE))
-            continue;
-        enter(t, cell->hash, index);
-        rows++;
-    }
-}
-
-static bool prepare_table(ss_pool_supply *supply)
-{
-    const table *old = atomic_load_explicit(&rows_by_hash, memory_order_relaxed);
-    size_t capacity = !old ? FIRST_CAPACITY : old->capacity;
-    table *t;
-
-    if (old && rows < capacity / 2)
-        return true;
-    if (old)
-        capacity *= 2;
-    t = take(supply, sizeof *t + capacity * sizeof t->slots[0]);
-    if (!t)
-        return false;
-    t->capacity = capacity;
-    enter_all(t);
-    atomic_store_explicit(&rows_by_hash, t, memory_order_release);
-    return true;
+    atomic_store_explicit(&cell->same_hash, atomic_load_explicit(first, memory_order_relaxed),
+                          memory_order_release);
+    atomic_store_explicit(first, index, memory_order_release);
 }
 
 static uint32_t cells_for(const ss_content *content)
@@ -424,20 +353,21 @@ static uint32_t cells_for(const ss_content *content)
     return (content->words + SS_CELL_WORDS - 1) / SS_CELL_WORDS;
 }
 
-ss_pool_state ss_pool_prepare(const ss_content *content, ss_pool_supply *supply)
+ss_pool_state ss_pool_prepare(const ss_content *content)
 {
+    int before = errno;
     ss_cell *chunk;
 
-    if (!prepare_table(supply))
-        return SS_POOL_WANTS_MEMORY;
     if (free_count + (mapped ? mapped - fresh : 0) >= cells_for(content))
         return SS_POOL_READY;
     if (mapped >= ss_pool_limit)
         return SS_POOL_IS_FULL;
-    chunk = take(supply, CHUNK_BYTES);
-    if (!chunk)
-        return SS_POOL_WANTS_MEMORY;
-    ss_row_add_chunk(mapped, chunk);
+    chunk = mmap(NULL, SS_CHUNK_CELLS * sizeof *chunk, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = before;
+    if (chunk == MAP_FAILED)
+        return SS_POOL_HAS_NO_MEMORY;
+    atomic_store_explicit(&ss_row_chunks[mapped / SS_CHUNK_CELLS], chunk, memory_order_release);
     mapped += SS_CHUNK_CELLS;
     return SS_POOL_READY;
 }
@@ -495,12 +425,11 @@ uint64_t ss_pool_add(const ss_content *content)
     ss_cell *cell = ss_row_used_cell(index);
     uint64_t generation = (atomic_load_explicit(&cell->state, memory_order_relaxed) >> 1) + 1;
 
-    cell->hash = content->hash;
+    atomic_store_explicit(&cell->hash, content->hash, memory_order_relaxed);
     atomic_store_explicit(&cell->seen, now(), memory_order_relaxed);
     write_row(cell, content);
     atomic_store_explicit(&cell->state, generation << 1 | LIVE, memory_order_release);
-    enter(atomic_load_explicit(&rows_by_hash, memory_order_relaxed), content->hash, index);
-    rows++;
+    enter(index);
     count_added(cells_for(content));
     return generation * SS_POOL_CELLS + index;
 }
@@ -543,12 +472,12 @@ static void drop_seen_before(uint32_t epoch)
 
 void ss_pool_sweep(void)
 {
-    table *t = atomic_load_explicit(&rows_by_hash, memory_order_relaxed);
-
     for (uint32_t bound = now() - 1; bound <= now() + 1 && free_count < ss_pool_limit / 4; bound++)
         drop_seen_before(bound);
-    for (size_t i = 0; i < t->capacity; i++)
-        atomic_store_explicit(&t->slots[i], 0, memory_order_relaxed);
-    enter_all(t);
+    for (size_t i = 0; i < HASHES; i++)
+        atomic_store_explicit(&first_of[i], 0, memory_order_relaxed);
+    for (uint32_t index = 1; index < fresh; index++)
+        if (atomic_load_explicit(&ss_row_used_cell(index)->state, memory_order_relaxed) & LIVE)
+            enter(index);
     begin_epoch();
 }

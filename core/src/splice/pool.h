@@ -96,10 +96,11 @@ static inline uint64_t ss_content_next(ss_content_cursor *c)
 #define SS_CELL_WORDS 13
 
 typedef struct ss_cell {
-    _Atomic uint64_t state; /* generation << 1, plus 1 if it is the first of a row */
-    _Atomic uint32_t next;  /* of the row or of the free list; 0: none */
-    _Atomic uint32_t seen;  /* the last epoch in which the row was requested */
-    uint32_t hash;          /* (LOCK) of the row, in its first cell */
+    _Atomic uint64_t state;     /* generation << 1, plus 1 if it is the first of a row */
+    _Atomic uint32_t next;      /* of the row or of the free list; 0: none */
+    _Atomic uint32_t seen;      /* the last epoch in which the row was requested */
+    _Atomic uint32_t hash;      /* of the row, in its first cell */
+    _Atomic uint32_t same_hash; /* the next row with a like hash; 0: none */
     _Atomic uint64_t row[SS_CELL_WORDS];
 } ss_cell;
 
@@ -127,22 +128,11 @@ ss_pool_verdict ss_pool_read(uint64_t id, stacksplice_token_info *info, char *bu
 /* Keep the row of ID, if there is one, through the next sweep.  Signal safe. */
 void ss_pool_hold(uint64_t id);
 
-/* Memory for the pool, mapped and unmapped without its lock. */
-typedef struct ss_pool_supply {
-    void *memory;
-    size_t bytes;
-    size_t wanted; /* set by ss_pool_prepare: what is missing */
-} ss_pool_supply;
-
-/* Map what is wanted; false when out of memory. */
-bool ss_pool_map(ss_pool_supply *supply);
-void ss_pool_unmap(ss_pool_supply *supply);
-
 /* ---- Under the lock of the tokens ------------------------------------------------------------*/
 
-/* What the caller must do before adding a row: map what SUPPLY wants, or sweep. */
-typedef enum ss_pool_state { SS_POOL_READY, SS_POOL_WANTS_MEMORY, SS_POOL_IS_FULL } ss_pool_state;
-ss_pool_state ss_pool_prepare(const ss_content *content, ss_pool_supply *supply);
+/* Whether there is room for CONTENT; where the pool is full, a sweep makes some. */
+typedef enum ss_pool_state { SS_POOL_READY, SS_POOL_HAS_NO_MEMORY, SS_POOL_IS_FULL } ss_pool_state;
+ss_pool_state ss_pool_prepare(const ss_content *content);
 
 /* Add CONTENT; the pool must be ready for it.  Returns its id. */
 uint64_t ss_pool_add(const ss_content *content);

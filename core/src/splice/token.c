@@ -110,58 +110,47 @@ static bool in_signal_handler(void)
 }
 
 /*
- * Find or store CONTENT.  STATE reports what is missing.  HELD: the pool is prepared for a sweep.
+ * Find or store CONTENT under our lock.  *IS_FULL: only a sweep would make room, for which the pool
+ * is not PREPARED.
  */
-static uint64_t add_locked(const ss_content *content, bool held, ss_pool_supply *supply,
-                           ss_pool_state *state)
+static uint64_t add_locked(const ss_content *content, bool prepared, bool *is_full)
 {
     uint64_t id = ss_pool_find(content);
+    ss_pool_state state;
 
     if (id)
         return id;
-    *state = ss_pool_prepare(content, supply);
-    if (*state == SS_POOL_IS_FULL && held) {
+    state = ss_pool_prepare(content);
+    *is_full = state == SS_POOL_IS_FULL && !prepared;
+    if (state == SS_POOL_IS_FULL && prepared) {
         ss_pool_sweep();
-        *state = ss_pool_prepare(content, supply);
+        state = ss_pool_prepare(content);
     }
-    return *state == SS_POOL_READY ? ss_pool_add(content) : 0;
+    return state == SS_POOL_READY ? ss_pool_add(content) : SS_TOKEN_NO_MEMORY;
 }
 
 /*
- * The new value of HELD when the pool is full.  A thread that may have interrupted a holder must
- * not wait for the holder's lock.
+ * Add CONTENT on first sight.  A thread that may have interrupted the holder of a lock must not
+ * wait for it.
  */
-static bool hold(bool held, bool may_wait)
-{
-    if (held || !may_wait)
-        return false;
-    if (hold_all)
-        hold_all();
-    return true;
-}
-
-/* Add CONTENT on first sight.  Under our lock, map nothing and take no other lock. */
 static uint64_t add(const ss_content *content)
 {
-    ss_pool_supply supply = {NULL, 0, 0};
-    bool may_wait = !in_signal_handler(), held = false, more = true;
-    uint64_t id = 0;
+    bool may_wait = !in_signal_handler(), prepared = false, is_full = false;
+    uint64_t id;
 
-    while (!id && more) {
-        ss_pool_state state;
-
+    for (;;) {
         if (!(may_wait ? ss_lock_take(&tokens_lock)
-                       : ss_lock_take_within(&tokens_lock, PATIENCE_MS))) {
-            id = SS_TOKEN_NO_WAIT;
-            break;
-        }
-        id = add_locked(content, held, &supply, &state);
+                       : ss_lock_take_within(&tokens_lock, PATIENCE_MS)))
+            return SS_TOKEN_NO_WAIT;
+        id = add_locked(content, prepared, &is_full);
         ss_lock_drop(&tokens_lock);
-        if (!id)
-            more = state == SS_POOL_IS_FULL ? (held = hold(held, may_wait)) : ss_pool_map(&supply);
+        if (!is_full || !may_wait)
+            return id;
+        if (hold_all)
+            hold_all();
+        prepared = true;
+        is_full = false;
     }
-    ss_pool_unmap(&supply);
-    return id; /* 0 is SS_TOKEN_NO_MEMORY */
 }
 
 static stacksplice_hresult intern(const stacksplice_token_info *info, uintptr_t *token)
