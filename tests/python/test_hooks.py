@@ -1,8 +1,9 @@
-"""install(): unhandled exceptions in the main thread, in others, and where nobody can raise them."""
+"""install(): unhandled exceptions in the main thread, in others, where nobody raises them, and at the end."""
 
 from __future__ import annotations
 
 import re
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,8 @@ PROLOGUE = """
 import sys, threading, stacksplice, border
 def fails():
     raise ValueError("unhandled")
+def interrupt():
+    raise KeyboardInterrupt
 def crossing():
     try:
         border.call(fails)
@@ -27,6 +30,144 @@ def child(child):
 
 # ---- What is shown -------------------------------------------------------------------------------
 
+INSTALL = "stacksplice.install()\n"
+WRAP = """
+def wrap(found):
+    def wrapper(*arguments):
+        print("called", file=sys.__stderr__)
+        found(*arguments)
+    return wrapper
+stacksplice.install()
+sys.excepthook = wrap(sys.excepthook)
+"""
+CROSS = "border.call(fails)\n"
+THREAD = """
+thread = threading.Thread(target=border.call, args=(fails,), name="w\u00f6rker")
+sys.stderr = {file}
+thread.start(); thread.join()
+"""
+ONLY_WRITES = """
+class Only:
+    def write(self, text): print(text, file=sys.__stderr__)
+sys.stderr = Only()
+import atexit; atexit.register(setattr, sys, "stderr", sys.__stderr__)  # it has no flush()
+"""
+BREAKS = """
+def broken(*_): raise LookupError("no report")
+import stacksplice._hooks.unhandled
+stacksplice._hooks.unhandled.wants_color = broken
+"""
+LATE_ONES = """
+class Late:
+    def __init__(self, call): self.call, self.fails = call, fails
+    def __del__(self): self.call(self.fails)
+import builtins
+sys.modules["late"] = Late(border.call)  # dropped while modules are still whole
+builtins.late = Late(border.call)        # dropped when all others are empty
+"""
+ONLY_SHOWN = """
+try:
+    border.call(interrupt)
+except KeyboardInterrupt as exc:
+    sys.last_value = exc
+    sys.excepthook(type(exc), exc, exc.__traceback__)
+"""
+FORK = """
+import os
+pid = os.fork()
+if not pid:
+    border.call(fails)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+stacksplice.uninstall()
+assert sys.excepthook is sys.__excepthook__
+"""
+KEPT = "def hook(*args): print('called', file=sys.stderr)\nsys.excepthook = hook\n"
+FAILING_HOOK = "def theirs(*arguments): raise KeyError('theirs')\nsys.excepthook = theirs\n"
+FAULT = "import faulthandler; faulthandler.enable()\n" + INSTALL + "faulthandler._sigsegv()\n"
+# name: (program, its status, how often texts are in its stderr)
+ENDS = {
+    "a cause": (INSTALL + "raise RuntimeError('outer') from crossing()", 1, {COMBINED: 1, "outer\n": 1}),
+    "a context": (
+        INSTALL + "try: border.call(fails)\nexcept ValueError: {}['outer']",
+        1,
+        {COMBINED: 1, "KeyError: 'outer'": 1},
+    ),
+    "a member": (
+        INSTALL + "raise ExceptionGroup('outer', [KeyError(), ExceptionGroup('inner', [crossing()])])",
+        1,
+        {COMBINED: 1},
+    ),
+    "suppressed": (
+        INSTALL + "try: border.call(fails)\nexcept ValueError: raise KeyError('outer') from None",
+        1,
+        {COMBINED: 0, "KeyError: 'outer'": 1, "unhandled": 0},
+    ),
+    # As without install(): the interpreter says at most that it lost its file.
+    "no file": (INSTALL + "sys.stderr = None\n" + CROSS, 1, {COMBINED: 0, "sys.excepthook": 0}),
+    "a closed file": (INSTALL + "sys.stderr.close()\n" + CROSS, 1, {COMBINED: 0, "sys.excepthook": 0}),
+    "a file deleted": (INSTALL + "del sys.stderr\n" + CROSS, 1, {COMBINED: 0, "sys.excepthook": 0}),
+    "a thread remembers its file": (
+        INSTALL + THREAD.format(file=None),
+        0,
+        {"Exception in thread w\u00f6rker:\n": 1, COMBINED: 1},
+    ),
+    "a file that cannot encode": (
+        INSTALL
+        + "sys.stderr.reconfigure(encoding='ascii', errors='strict')\n"
+        + "def fails(): raise ValueError('gr\u00f6\u00dfe')\n"
+        + THREAD.format(file="sys.stderr"),
+        0,
+        {"Exception in thread w\\xf6rker:\n": 1, "ValueError: gr\\xf6\\xdfe": 1},
+    ),
+    "a file of somebody else": (INSTALL + ONLY_WRITES + CROSS, 1, {COMBINED: 1}),
+    "a report that fails": (
+        INSTALL + BREAKS + CROSS,
+        1,
+        {"stacksplice: no combined report: LookupError: no report\n": 1, "ValueError: unhandled\n": 1},
+    ),
+    "installed again below and above others": (
+        WRAP + INSTALL + "sys.excepthook = wrap(sys.excepthook)\n" + INSTALL + CROSS,
+        1,
+        {"called\n": 2, "ValueError: unhandled": 1, COMBINED: 1},
+    ),
+    "uninstalled below others": (
+        WRAP + "stacksplice.uninstall()\n" + CROSS,
+        1,
+        {COMBINED: 0, "ValueError: unhandled\n": 1, "Traceback (most": 1},
+    ),
+    "a hook that fails": (
+        FAILING_HOOK + INSTALL + CROSS,
+        1,
+        {"Error in sys.excepthook:": 1, "KeyError: 'theirs'": 1, "Original exception was:": 1, COMBINED: 1},
+    ),
+    "a status": (INSTALL + "border.call(lambda: sys.exit(7))", 7, {COMBINED: 0}),
+    "a message": (INSTALL + "border.call(lambda: sys.exit('a message'))", 1, {COMBINED: 0, "a message\n": 1}),
+    "no status": (INSTALL + "border.call(sys.exit)", 0, {COMBINED: 0}),
+    "an error": (INSTALL + "border.call(lambda: [][0])", 1, {COMBINED: 1}),
+    "an interrupt": (INSTALL + "border.call(interrupt)", -signal.SIGINT, {COMBINED: 1}),
+    "an interrupt with a hook": (KEPT + INSTALL + "border.call(interrupt)", -signal.SIGINT, {COMBINED: 1}),
+    "an interrupt in a hook": (WRAP + "border.call(interrupt)", -signal.SIGINT, {COMBINED: 1}),
+    "an interrupt that is only shown": (INSTALL + ONLY_SHOWN, 0, {COMBINED: 1}),
+    "finalizers at the end": (
+        INSTALL + LATE_ONES,
+        0,
+        {"Error in sys.unraisablehook": 0, "ValueError: unhandled": 2},
+    ),
+    "a forked child": (INSTALL + FORK, 0, {COMBINED: 1}),
+    "faulthandler": (
+        FAULT,
+        -signal.SIGSEGV,
+        {"Fatal Python error: Segmentation fault": 1, 'File "<string>"': 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_how_a_program_ends(child, name):
+    program, status, counts = ENDS[name]
+    done = child(program, status=status)
+    assert {text: done.stderr.count(text) for text in counts} == counts, done.stderr
+
 
 def test_excepthook_for_other_exceptions(child):
     """Finding that they have no more to show opens no debug files."""
@@ -35,27 +176,6 @@ def test_excepthook_for_other_exceptions(child):
     hooked = child(opened + "stacksplice.install()\nfails()\n", status=1)
     assert hooked.stderr == plain.stderr
     assert hooked.stdout == "False\n"
-
-
-@pytest.mark.parametrize(
-    "outer",
-    [
-        "raise RuntimeError('outer') from crossing()",
-        "try: border.call(fails)\nexcept ValueError: {}['outer']",
-        "raise ExceptionGroup('outer', [KeyError(), ExceptionGroup('inner', [crossing()])])",
-    ],
-)
-def test_what_is_inside_counts(child, outer):
-    """The outer exception crossed nothing, its cause, context or member did."""
-    done = child(f"stacksplice.install()\n{outer}\n", status=1)
-    assert done.stderr.count(COMBINED) == 1 and "outer" in done.stderr.replace(COMBINED, "")
-
-
-def test_what_is_suppressed_does_not_count(child):
-    source = "try: border.call(fails)\nexcept ValueError: raise KeyError('outer') from None\n"
-    plain = child("\n" + source, status=1)
-    hooked = child("stacksplice.install()\n" + source, status=1)
-    assert hooked.stderr == plain.stderr
 
 
 def test_threading_excepthook(child):
@@ -138,67 +258,6 @@ print(len(seen), [one() for one in seen if one()])
     assert done.stdout == "4 []\n"
 
 
-# ---- Files that cannot be written to -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["sys.stderr = None", "sys.stderr.close()", "del sys.stderr"])
-def test_without_a_file(child, change):
-    rest = f"""
-stacksplice.install()
-{change}
-border.call(fails)
-"""
-    done = child(rest, status=1)
-    # As without install(): the interpreter says at most that it lost its file.
-    assert COMBINED not in done.stderr and "sys.excepthook" not in done.stderr
-
-
-def test_a_thread_remembers_its_file(child):
-    done = child("""
-stacksplice.install()
-thread = threading.Thread(target=border.call, args=(fails,), name="worker")
-sys.stderr = None
-thread.start(); thread.join()
-""")
-    assert "Exception in thread worker:\n" in done.stderr and COMBINED in done.stderr
-
-
-def test_a_file_that_cannot_encode(child):
-    done = child("""
-stacksplice.install()
-sys.stderr.reconfigure(encoding="ascii", errors="strict")
-def fails(): raise ValueError("größe")
-thread = threading.Thread(target=border.call, args=(fails,), name="wörker")
-thread.start(); thread.join()
-""")
-    assert "Exception in thread w\\xf6rker:\n" in done.stderr
-    assert "ValueError: gr\\xf6\\xdfe" in done.stderr
-
-
-def test_a_file_of_somebody_elses(child):
-    done = child.fails("""
-stacksplice.install()
-class Only:
-    def write(self, text): print(text)
-sys.stderr = Only()
-import atexit; atexit.register(setattr, sys, "stderr", sys.__stderr__)  # it has no flush()
-border.call(fails)
-""")
-    assert done.stdout.count(COMBINED) == 1
-
-
-def test_a_report_that_fails_is_no_loss(child):
-    done = child.fails("""
-stacksplice.install()
-def broken(*_): raise LookupError("no report")
-import stacksplice._hooks.unhandled
-stacksplice._hooks.unhandled.wants_color = broken
-border.call(fails)
-""")
-    assert "stacksplice: no combined report: LookupError: no report\n" in done.stderr
-    assert done.stderr.endswith("ValueError: unhandled\n")
-
-
 # ---- Hooks of others -----------------------------------------------------------------------------
 
 
@@ -247,33 +306,6 @@ for round in range(3):
     assert not logging.getLogger("asyncio").filters
     assert not logging.getLogger("concurrent.futures").filters
 """)
-
-
-WRAPPED = """
-calls = []
-def wrap(found):
-    def wrapper(*arguments):
-        calls.append(found)
-        found(*arguments)
-    return wrapper
-stacksplice.install()
-sys.excepthook = wrap(sys.excepthook)
-"""
-
-
-def test_installed_again_below_and_above_others(child):
-    rest = "stacksplice.install()\nsys.excepthook = wrap(sys.excepthook)\nstacksplice.install()\n"
-    show = "import atexit\natexit.register(lambda: print(len(calls)))\nborder.call(fails)"
-    done = child(WRAPPED + rest + show, status=1)
-    assert done.stdout == "2\n"
-    assert done.stderr.count("ValueError: unhandled") == 1 == done.stderr.count(COMBINED)
-
-
-def test_uninstalled_below_others_it_only_passes_on(child):
-    rest = "stacksplice.uninstall()\nborder.call(fails)\n"
-    done = child(WRAPPED + rest, status=1)
-    assert COMBINED not in done.stderr
-    assert done.stderr.count("ValueError: unhandled\n") == 1 and "Traceback (most" in done.stderr
 
 
 ASKS = """
@@ -353,17 +385,6 @@ for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unrai
     assert done.stderr == ""
 
 
-def test_a_hook_that_fails_is_told_by_the_interpreter(child):
-    done = child.fails("""
-def theirs(*arguments): raise KeyError("theirs")
-sys.excepthook = theirs
-stacksplice.install()
-border.call(fails)
-""")
-    assert "Error in sys.excepthook:" in done.stderr and "KeyError: 'theirs'" in done.stderr
-    assert "Original exception was:" in done.stderr and COMBINED in done.stderr
-
-
 def test_in_many_threads_at_once(child):
     done = child("""
 stop = threading.Event()
@@ -382,3 +403,64 @@ assert threading.excepthook is threading.__excepthook__
 """)
     assert done.stderr.count("Exception in thread ") == 100
     assert done.stderr.count("ValueError: unhandled") == 100
+
+
+# ---- The end ---------------------------------------------------------------------------------------
+
+
+def test_daemon_threads_at_the_end(child):
+    for _ in range(5):
+        done = child("""
+import time
+stacksplice.install()
+def forever():
+    while True:
+        exc = crossing()
+        threading.excepthook(threading.ExceptHookArgs((type(exc), exc, exc.__traceback__, None)))
+class Quiet:
+    def write(self, text): pass
+    def flush(self): pass
+sys.stderr = Quiet()
+for _ in range(4): threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.05)
+""")
+        assert done.stderr == ""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="one interpreter there is of 3.12 and newer")
+def test_every_interpreter_has_its_own(child):
+    done = child("""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+own = sys.excepthook
+stacksplice.install()
+def run(source):
+    made = interpreters.create()
+    try:
+        failed = interpreters.run_string(made, source)
+        assert failed is None, failed
+    finally:
+        interpreters.destroy(made)
+run('''
+import sys, threading, stacksplice
+assert type(sys.excepthook) is type(print)
+stacksplice.install()
+def fails():
+    raise ValueError("inside")
+def crosses():
+    try:
+        fails()
+    except ValueError as exc:
+        stacksplice.originate(exc)
+        stacksplice.take_error()
+        sys.excepthook(type(exc), exc, exc.__traceback__)
+crosses()
+''')
+assert sys.excepthook is not own
+stacksplice.uninstall()
+assert sys.excepthook is own
+run("import sys, stacksplice; assert type(sys.excepthook) is type(print)")
+""")
+    assert done.stderr.count("ValueError: inside") == 1
