@@ -12,20 +12,41 @@
 
 static const char mark[] = "$LuaVersion: Lua 5.";
 
-/* The minor version of the Lua in BINARY; -1 if it has none. */
-static int version_in(const ssi_binary *binary)
+/* The minor version of the Lua in SIZE bytes of a binary; -1 if it has none. */
+static int version_in(const char *bytes, size_t size)
 {
-    const char *found = memmem(binary->bytes, binary->size, mark, sizeof mark - 1);
+    const char *found = bytes;
 
-    if (!found || found + sizeof mark > (const char *)binary->bytes + binary->size)
-        return -1;
-    return found[sizeof mark - 1] - '0';
+    while (size >= sizeof mark && (found = memchr(bytes, *mark, size - sizeof mark + 1)) != NULL) {
+        if (!memcmp(found, mark, sizeof mark - 1))
+            return found[sizeof mark - 1] - '0';
+        size -= (size_t)(found + 1 - bytes);
+        bytes = found + 1;
+    }
+    return -1;
+}
+
+/* That in what of BINARY is mapped: symbols and debug information can be many times as much. */
+static int mapped_version(const ssi_binary *binary)
+{
+    Elf64_Phdr program;
+    int minor = -1;
+
+    for (unsigned i = 0; minor < 0 && ssi_binary_program(binary, i, &program); i++) {
+        const void *part = program.p_type == PT_LOAD
+                               ? ssi_binary_part(binary, program.p_offset, program.p_filesz)
+                               : NULL;
+
+        if (part)
+            minor = version_in(part, (size_t)program.p_filesz);
+    }
+    return minor;
 }
 
 bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
                  ssi_scripts *scripts)
 {
-    int minor = version_in(binary);
+    int minor = mapped_version(binary);
     const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
 
     if (layout && luas->copy_count < SSI_MAX_LUAS) {

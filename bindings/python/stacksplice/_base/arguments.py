@@ -23,6 +23,13 @@ def _row(status: str, meaning: str) -> str:
     return textwrap.fill(meaning, _WIDTH, initial_indent=f"  {status:6}", subsequent_indent=margin) + "\n"
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """As wide everywhere: to ask for the width of a terminal loads modules that compress files."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_WIDTH)
+
+
 class Parser(argparse.ArgumentParser):
     """Its help ends with the exit statuses of a command, or of all."""
 
@@ -30,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     commands: Commands | None = None
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options, formatter_class=_Help)
 
     def _all_statuses(self) -> str:
         if self.commands:

@@ -9,7 +9,6 @@ import io
 import os
 import stat
 import time
-import tokenize
 from contextlib import ExitStack
 
 TYPE_CHECKING = False
@@ -56,6 +55,16 @@ def written_at(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0
+
+
+def _lines(content: bytes) -> list[str]:
+    """The lines of a script, in the encoding that it names; SyntaxError, UnicodeDecodeError."""
+    encoding = "utf-8-sig"
+    if any(b"coding" in line for line in content.split(b"\n", 2)[:2]):
+        import tokenize  # few scripts name one
+
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    return io.TextIOWrapper(io.BytesIO(content), encoding).readlines()
 
 
 class Files:
@@ -175,10 +184,7 @@ class Files:
             if found.st_size > _LARGEST or found.st_mtime > self._until:
                 return []
             try:
-                content = io.BytesIO(opened.read(found.st_size))
-                encoding, _ = tokenize.detect_encoding(content.readline)
-                content.seek(0)
-                return io.TextIOWrapper(content, encoding).readlines()
+                return _lines(opened.read(found.st_size))
             except (OSError, SyntaxError, UnicodeDecodeError):
                 return []
 
