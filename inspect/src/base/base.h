@@ -68,7 +68,7 @@ bool ssi_map_put(ssi_map *map, uint64_t key, uint64_t value);
 const char *ssi_text(const char *bytes, size_t length);
 const char *ssi_text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* JSON that is written before its time: while a process is stopped. */
+/* JSON. */
 
 typedef struct ssi_written {
     char *bytes; /* owned */
@@ -78,12 +78,18 @@ typedef struct ssi_written {
 } ssi_written;
 
 void ssi_write(ssi_written *to, const char *text);
+void ssi_write_bytes(ssi_written *to, const char *bytes, size_t length);
 void ssi_write_format(ssi_written *to, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* One character inside of a text. */
 void ssi_write_character(ssi_written *to, uint32_t character);
 /* A text, in quotes; what is no UTF-8 becomes U+FFFD. */
 void ssi_write_text(ssi_written *to, const char *bytes, size_t length);
+/* A comma, NAME and the value; nothing if TEXT is NULL, or NUMBER 0. */
+void ssi_write_member(ssi_written *to, const char *name, const char *text);
+void ssi_write_number(ssi_written *to, const char *name, uint64_t number);
+/* Send what was written to standard output. */
+void ssi_write_out(ssi_written *to);
 
 /* How much of a process's variables is read; of each value what its text shows. */
 

@@ -3,8 +3,8 @@
 #include "shared/utf8.h"
 #include "shared/value_text.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static char *extend(ssi_written *to, size_t length)
     return to->bytes + to->length - length;
 }
 
-static void put(ssi_written *to, const char *bytes, size_t length)
+void ssi_write_bytes(ssi_written *to, const char *bytes, size_t length)
 {
     char *place = extend(to, length);
 
@@ -103,7 +103,7 @@ static void put(ssi_written *to, const char *bytes, size_t length)
 
 void ssi_write(ssi_written *to, const char *text)
 {
-    put(to, text, strlen(text));
+    ssi_write_bytes(to, text, strlen(text));
 }
 
 void ssi_write_format(ssi_written *to, const char *format, ...)
@@ -125,12 +125,12 @@ void ssi_write_character(ssi_written *to, uint32_t character)
         character != '\\')
         to->bytes[to->length++] = (char)character; /* nearly always */
     else if (character == '"' || character == '\\')
-        put(to, character == '"' ? "\\\"" : "\\\\", 2);
+        ssi_write_bytes(to, character == '"' ? "\\\"" : "\\\\", 2);
     else if (character < 0x20 || character == 0x7F ||
              (character >= 0xD800 && character < 0xE000)) /* a str may have half of a pair */
         ssi_write_format(to, "\\u%04x", (unsigned)character);
     else
-        put(to, bytes, sspy_put_utf8(character, bytes));
+        ssi_write_bytes(to, bytes, sspy_put_utf8(character, bytes));
 }
 
 void ssi_write_text(ssi_written *to, const char *bytes, size_t length)
@@ -140,7 +140,27 @@ void ssi_write_text(ssi_written *to, const char *bytes, size_t length)
     ssi_write(to, "\"");
     for (size_t at = 0; at < length;) {
         at += ss_value_character(bytes + at, length - at, &c);
-        ssi_write_character(to, c);
+        ssi_write_character(to, c >= 0xD800 && c < 0xE000 ? 0xFFFD : c);
     }
     ssi_write(to, "\"");
+}
+
+void ssi_write_member(ssi_written *to, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    ssi_write_format(to, ",\"%s\":", name);
+    ssi_write_text(to, text, strlen(text));
+}
+
+void ssi_write_number(ssi_written *to, const char *name, uint64_t number)
+{
+    if (number)
+        ssi_write_format(to, ",\"%s\":%" PRIu64, name, number);
+}
+
+void ssi_write_out(ssi_written *to)
+{
+    fwrite(to->bytes, 1, to->length, stdout);
+    to->length = 0;
 }

@@ -1,4 +1,3 @@
-#include "errors/private.h"
 
 #include "base/base.h"
 #include "errors/errors.h"

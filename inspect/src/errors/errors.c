@@ -1,22 +1,249 @@
-#include "errors/private.h"
-
-#include "base/base.h"
 #include "errors/errors.h"
 
+#include "base/base.h"
+
+#include <stacksplice/script.h>
 #include <stacksplice/stowed.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
- * From one error to those inside of it and behind it.  The process was stopped anywhere and may be
- * damaged: all lists are bounded, and an error that encloses itself ends its chain.
+ * An error is written as it is read.  That happens twice: while the process is stopped, into
+ * nothing, so that all of it is copied; then for the document, when the binaries of native frames
+ * are known.
+ *
+ * The process was stopped anywhere and may be damaged: all lists are bounded, and an error that
+ * encloses itself ends its chain.
  */
 
-enum { MAX_ERRORS = 4096, MAX_MEMBERS = 128, MAX_LEVELS = 32 };
+enum {
+    MAX_ERRORS = 4096,
+    MAX_AROUND = 256,
+    MAX_MEMBERS = 128,
+    MAX_LEVELS = 32,
+    MAX_ELEMENTS = 1 << 16,
+    MAX_ALL_ELEMENTS = 1 << 19,
+    MAX_NODES = 256,
+    MAX_NOTES = 512,
+    MAX_LISTS = 4096
+};
 
-static size_t read_error(ssi_error_reader *r, uint64_t record, const char *relation);
+typedef struct reader {
+    const ssi_block *block;
+    ssi_written *to;
+    const ssi_describer *describer; /* NULL: nobody reads what is written */
+    size_t errors, elements;        /* so far */
+    uint64_t around[MAX_AROUND];    /* records of the errors that enclose what is read */
+    unsigned around_count;
+} reader;
 
-static bool is_around(const ssi_error_reader *r, uint64_t record)
+/* ---- Words ------------------------------------------------------------------------------------*/
+
+static uint64_t address_of(const reader *r, uint64_t object, stacksplice_number which)
+{
+    return object + (uint64_t)(int64_t)r->block->numbers[which];
+}
+
+/* The number of SIZE bytes at OBJECT plus the offset WHICH; 0 if it cannot be read. */
+static uint64_t number_at(const reader *r, uint64_t object, stacksplice_number which, size_t size)
+{
+    uint64_t number = 0;
+
+    if (!object || !ssi_read(address_of(r, object, which), &number, size))
+        return 0;
+    return number;
+}
+
+static uint64_t pointer_at(const reader *r, uint64_t object, stacksplice_number which)
+{
+    return number_at(r, object, which, sizeof object);
+}
+
+static uint32_t count_at(const reader *r, uint64_t object, stacksplice_number which)
+{
+    return (uint32_t)number_at(r, object, which, sizeof(uint32_t));
+}
+
+/* The record of the error to whose interface a pointer leads; 0 if it is none of this library. */
+static uint64_t error_of(const reader *r, uint64_t interface)
+{
+    if (!interface || ssi_word(interface) != r->block->error_methods)
+        return 0;
+    return interface - (uint64_t)(int64_t)r->block->numbers[STACKSPLICE_NUMBER_ERROR_INTERFACE];
+}
+
+/* The exception's interface of the error at RECORD; 0 if it has none that can be read. */
+static uint64_t exception_of(const reader *r, uint64_t record)
+{
+    uint64_t exception = pointer_at(r, record, STACKSPLICE_NUMBER_RECORD_EXCEPTION);
+
+    return exception && ssi_word(exception) == r->block->exception_methods ? exception : 0;
+}
+
+static bool read_record(uint64_t address, stacksplice_record *record)
+{
+    return address && ssi_read(address, record, sizeof *record) &&
+           record->signature == STACKSPLICE_RECORD_SIGNATURE &&
+           record->version == STACKSPLICE_INSPECT_VERSION;
+}
+
+/* The language of the owner of interpreters at OWNER, or NULL. */
+static const char *language_of_owner(const reader *r, uint64_t owner)
+{
+    uint64_t language = pointer_at(r, owner, STACKSPLICE_NUMBER_OWNER_LANGUAGE);
+
+    return language ? ssi_text_at(ssi_word(language + offsetof(stacksplice_language, name))) : NULL;
+}
+
+static void write_or_null(ssi_written *to, const char *name, const char *text)
+{
+    if (text)
+        ssi_write_member(to, name, text);
+    else
+        ssi_write_format(to, ",\"%s\":null", name);
+}
+
+/* ---- Stacks -----------------------------------------------------------------------------------*/
+
+typedef struct stack {
+    ssi_frames frames;
+    uint64_t left_out;
+} stack;
+
+static void read_stack(reader *r, const stacksplice_record *record, stack *s)
+{
+    uint64_t element;
+
+    *s = (stack){.left_out = 0};
+    for (uint32_t i = 0; i < record->frame_count; i++) {
+        ssi_frame frame;
+
+        if (i == MAX_ELEMENTS || r->elements++ >= MAX_ALL_ELEMENTS ||
+            record->frame_size != sizeof element ||
+            !ssi_read_word(record->frames + i * sizeof element, &element)) {
+            (void)ssi_frames_add_gap(&s->frames, "the rest of this stack cannot be read");
+            return;
+        }
+        frame = ssi_token_frame(r->block, element, &s->left_out);
+        if (!ssi_frames_add(&s->frames, &frame))
+            return;
+    }
+}
+
+/* Releases the frames. */
+static void write_stack(const reader *r, stack *s)
+{
+    if (r->describer)
+        r->describer->describe(r->describer->data, &s->frames);
+    ssi_write(r->to, ",\"stack\":");
+    ssi_write_frames(r->to, s->frames.items, s->frames.count);
+    ssi_write_format(r->to, ",\"frames_left_out\":%" PRIu32, (uint32_t)s->left_out);
+    free(s->frames.items);
+}
+
+/* The language of the innermost script frame. */
+static const char *language_of_stack(const stack *s)
+{
+    for (size_t i = 0; i < s->frames.count; i++)
+        if (s->frames.items[i].kind == SSI_SCRIPT && s->frames.items[i].language)
+            return s->frames.items[i].language;
+    return "native";
+}
+
+/* ---- Parts of an error ------------------------------------------------------------------------*/
+
+/* The newest is the first of their list, and the last that is written. */
+static void write_nodes(reader *r, uint64_t error)
+{
+    uint64_t node = pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_NODES), nodes[MAX_NODES];
+    size_t count = 0, shown = 0;
+
+    for (; node && count < MAX_NODES;
+         node = pointer_at(r, nodes[count - 1], STACKSPLICE_NUMBER_NODE_PREVIOUS))
+        nodes[count++] = address_of(r, node, STACKSPLICE_NUMBER_NODE_RECORD);
+    ssi_write(r->to, ",\"propagation\":[");
+    while (count--) {
+        const char *receiver;
+        stacksplice_record record;
+        stack s;
+
+        if (!read_record(nodes[count], &record))
+            continue;
+        receiver = ssi_text_at(pointer_at(r, nodes[count], STACKSPLICE_NUMBER_NODE_RECEIVER));
+        read_stack(r, &record, &s);
+        ssi_write_format(r->to, "%s{\"thread_id\":%" PRIu64, shown++ ? ",\n" : "",
+                         (uint64_t)record.thread_id);
+        ssi_write_member(r->to, "language", receiver ? receiver : "native");
+        write_stack(r, &s);
+        ssi_write(r->to, "}");
+    }
+    ssi_write(r->to, "]");
+}
+
+static void write_note(const reader *r, uint64_t address, uint64_t length, size_t *shown)
+{
+    const char *note = ssi_bytes_at(address, length);
+
+    if (!note)
+        return;
+    ssi_write(r->to, (*shown)++ ? "," : "");
+    ssi_write_text(r->to, note, strlen(note));
+}
+
+/* Those that the exception came with, then those added to the error, the newest of which is the
+   first of their list. */
+static void write_notes(const reader *r, uint64_t error, uint64_t exception)
+{
+    uint64_t told = pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_NOTES);
+    uint32_t told_count = count_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_NOTE_COUNT);
+    uint64_t note = pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_NOTES), notes[MAX_NOTES];
+    size_t count = 0, shown = 0;
+
+    ssi_write(r->to, ",\"notes\":[");
+    for (uint64_t i = 0; i < told_count && i < MAX_NOTES; i++) {
+        stacksplice_document_text text;
+
+        if (!ssi_read(told + i * sizeof text, &text, sizeof text))
+            break;
+        write_note(r, (uintptr_t)text.text, text.length, &shown);
+    }
+    for (; note && count < MAX_NOTES; note = pointer_at(r, note, STACKSPLICE_NUMBER_NOTE_PREVIOUS))
+        notes[count++] = note;
+    while (count--)
+        write_note(r, address_of(r, notes[count], STACKSPLICE_NUMBER_NOTE_TEXT),
+                   pointer_at(r, notes[count], STACKSPLICE_NUMBER_NOTE_LENGTH), &shown);
+    ssi_write(r->to, "]");
+}
+
+static const char *reference_of(const reader *r, uint64_t error)
+{
+    uint64_t number = pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_NUMBER);
+
+    if (!number)
+        return NULL;
+    return ssi_text_format("%016" PRIx64 "-%016" PRIx64,
+                           pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_PROCESS), number);
+}
+
+/* That of the exception, else that of the error. */
+static const char *message_of(const reader *r, uint64_t error, uint64_t exception)
+{
+    uint64_t told = pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE);
+
+    if (told)
+        return ssi_bytes_at(told,
+                            pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH));
+    return ssi_wide_at(pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE),
+                       count_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE_LENGTH));
+}
+
+/* ---- Errors -----------------------------------------------------------------------------------*/
+
+static bool write_error_at(reader *r, uint64_t address, const char *relation, bool is_first);
+
+static bool is_around(const reader *r, uint64_t record)
 {
     for (unsigned i = 0; i < r->around_count; i++)
         if (r->around[i] == record)
@@ -24,184 +251,203 @@ static bool is_around(const ssi_error_reader *r, uint64_t record)
     return false;
 }
 
-/* False when there is no more room: what would follow is left out. */
-static bool enclose(ssi_error_reader *r, uint64_t record)
+static bool write_member(reader *r, uint64_t pointer, bool is_first)
 {
-    if (r->around_count == sizeof r->around / sizeof *r->around)
-        return false;
-    r->around[r->around_count++] = record;
-    return true;
-}
+    unsigned before = r->around_count;
+    uint64_t interface = 0, member;
+    bool written = false;
 
-static void read_members(ssi_error_reader *r, uint64_t record, ssi_error *error)
-{
-    uint64_t exception = ssi_object_exception(r, record);
-    uint64_t members = ssi_object_pointer(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBERS);
-    uint64_t count = ssi_object_number(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBER_COUNT,
-                                       sizeof(uint32_t));
-    size_t *link = &error->members, last = 0;
-
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t interface = 0, member;
-        size_t read = 0;
-
-        if (i < MAX_MEMBERS && r->around_count < MAX_LEVELS &&
-            ssi_read_word(members + i * sizeof member, &interface)) {
-            member = ssi_object_error(r, interface);
-            read = member && !is_around(r, member) ? read_error(r, member, NULL) : 0;
-        }
-        if (!read) {
-            error->members_left_out += i < MAX_MEMBERS ? 1 : (uint32_t)(count - i);
-            if (i >= MAX_MEMBERS)
-                return;
-            continue;
-        }
-        if (last)
-            r->errors->items[last].next = read;
-        else
-            *link = read;
-        last = read;
+    if (before < MAX_LEVELS && ssi_read_word(pointer, &interface)) {
+        member = error_of(r, interface);
+        written = member && !is_around(r, member) && write_error_at(r, member, NULL, is_first);
     }
+    r->around_count = before;
+    return written;
 }
 
-static const char *relation_at(const ssi_error_reader *r, uint64_t record)
+static void write_members(reader *r, uint64_t exception)
 {
-    return ssi_object_number(r, record, STACKSPLICE_NUMBER_ERROR_RELATION, 1) ==
+    uint64_t members = pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBERS);
+    uint32_t count = count_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBER_COUNT);
+    uint32_t left_out = count_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MEMBERS_LEFT_OUT);
+    uint32_t shown = 0;
+
+    if (!number_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_GROUP, 1)) {
+        ssi_write_format(r->to, ",\"exceptions\":null,\"exceptions_left_out\":%" PRIu32, left_out);
+        return;
+    }
+    ssi_write(r->to, ",\"exceptions\":[");
+    for (uint64_t i = 0; i < count && i < MAX_MEMBERS; i++)
+        shown += write_member(r, members + i * sizeof members, !shown);
+    ssi_write_format(r->to, "],\"exceptions_left_out\":%" PRIu32, left_out + count - shown);
+}
+
+static const char *relation_at(const reader *r, uint64_t record)
+{
+    return number_at(r, record, STACKSPLICE_NUMBER_ERROR_RELATION, 1) ==
                    STACKSPLICE_RELATION_CONTEXT
                ? "context"
                : "cause";
 }
 
 /* All errors behind the one at RECORD, as one list, the latest first. */
-static void read_causes(ssi_error_reader *r, uint64_t record, ssi_error *error)
+static void write_causes(reader *r, uint64_t record)
 {
+    uint32_t left_out = count_at(r, record, STACKSPLICE_NUMBER_ERROR_CAUSES_LEFT_OUT);
     unsigned before = r->around_count;
-    size_t last = 0;
+    const char *above = NULL; /* how an error that encloses the last one relates to it */
 
-    for (;;) {
-        uint64_t interface = ssi_object_pointer(r, record, STACKSPLICE_NUMBER_ERROR_PREVIOUS);
-        uint64_t previous = ssi_object_error(r, interface);
+    ssi_write(r->to, ",\"transformed\":[");
+    for (bool is_first = true;; is_first = false) {
+        uint64_t interface = pointer_at(r, record, STACKSPLICE_NUMBER_ERROR_PREVIOUS);
+        uint64_t previous = error_of(r, interface);
         const char *relation = relation_at(r, record);
-        size_t read;
 
         if (!interface)
             break;
         if (previous && is_around(r, previous)) {
-            error->above = relation;
-            error->causes_left_out = 0;
+            above = relation;
+            left_out = 0;
             break;
         }
-        read = previous ? read_error(r, previous, relation) : 0;
-        if (!read || !enclose(r, previous)) {
-            error->causes_left_out = 1;
+        if (!previous || !write_error_at(r, previous, relation, is_first)) {
+            left_out = 1;
             break;
         }
-        error->causes_left_out = r->errors->items[read].causes_left_out;
-        if (last)
-            r->errors->items[last].next = read;
-        else
-            error->causes = read;
-        last = read;
+        left_out = count_at(r, previous, STACKSPLICE_NUMBER_ERROR_CAUSES_LEFT_OUT);
         record = previous;
     }
     r->around_count = before;
+    ssi_write_format(r->to, "],\"transformed_left_out\":%" PRIu32, left_out);
+    write_or_null(r->to, "transformed_above", above);
 }
 
-/* Its number; 0, at which no error stands, if there is no more room. */
-static size_t add(ssi_errors *errors, const ssi_error *error)
+/* The error with RECORD, all that belongs to it, and what is behind it, unless it has a RELATION to
+   another error, which then has a list of both.  ADDRESS: of the record; 0: nothing else is known. */
+static void write_error(reader *r, uint64_t address, const stacksplice_record *record,
+                        const char *relation)
 {
-    bool is_first = !errors->count;
+    uint64_t exception = exception_of(r, address);
+    const char *message = message_of(r, address, exception), *language;
+    stack s;
 
-    if (errors->count > MAX_ERRORS ||
-        !ssi_append(&errors->items, &errors->count, &errors->room, error, sizeof *error))
-        return 0;
-    return is_first ? add(errors, error) : errors->count - 1;
-}
-
-/* Its number in the list; 0 if it cannot be read.  RELATION: it is in a list of causes, which also
-   has its own. */
-static size_t read_error(ssi_error_reader *r, uint64_t record, const char *relation)
-{
-    unsigned before = r->around_count;
-    ssi_error error;
-    size_t number;
-
-    if (!ssi_object_read(r, record, &error) || !enclose(r, record))
-        return 0;
-    number = add(r->errors, &error);
-    if (!number) {
-        r->around_count = before;
-        return 0;
-    }
-    error.relation = relation;
-    read_members(r, record, &error);
+    read_stack(r, record, &s);
+    language = language_of_owner(r, pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_OWNER));
+    ssi_write_format(r->to, "{\"hresult\":\"0x%08" PRIx32 "\",\"hresult_signed\":%" PRId32,
+                     (uint32_t)record->hresult, (int32_t)record->hresult);
+    ssi_write_member(r->to, "relation", relation);
+    ssi_write_member(r->to, "message", message ? message : "");
+    write_or_null(r->to, "type",
+                  ssi_text_at(pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_TYPE)));
+    ssi_write_member(r->to, "language", language ? language : language_of_stack(&s));
+    write_notes(r, address, exception);
+    ssi_write_format(r->to, ",\"thread_id\":%" PRIu64, (uint64_t)record->thread_id);
+    write_or_null(r->to, "reference", reference_of(r, address));
+    write_stack(r, &s);
+    write_nodes(r, address);
+    write_members(r, exception);
     if (!relation)
-        read_causes(r, record, &error);
-    r->around_count = before;
-    r->errors->items[number] = error;
-    return number;
+        write_causes(r, address);
+    ssi_write(r->to, "}");
 }
 
-static size_t error_tree(ssi_error_reader *r, uint64_t record)
+/* The next of a list.  False if it cannot be read, and nothing is written; else it is among those
+   that enclose what follows. */
+static bool write_error_at(reader *r, uint64_t address, const char *relation, bool is_first)
 {
-    return read_error(r, record, NULL);
+    stacksplice_record record;
+
+    if (r->around_count == MAX_AROUND || r->errors == MAX_ERRORS || !read_record(address, &record))
+        return false;
+    r->errors++;
+    r->around[r->around_count++] = address;
+    ssi_write(r->to, is_first ? "" : ",\n");
+    write_error(r, address, &record, relation);
+    return true;
 }
 
-static size_t error_alone(ssi_error_reader *r, const stacksplice_record *record)
+/* What the first stowed record of a process that failed fast says, whose error is not known. */
+static bool write_stowed(reader *r)
 {
-    ssi_error error;
+    const ssi_block *b = r->block;
+    STOWED_EXCEPTION_INFORMATION_V2 stowed;
+    stacksplice_record record = {.frame_size = 0};
+    uint64_t address = 0;
 
-    ssi_object_of_record(r, record, &error);
-    return add(r->errors, &error);
+    if (!b->stowed_count || !ssi_read_word(b->stowed, &address) ||
+        !ssi_read(address, &stowed, sizeof stowed) ||
+        stowed.Header.Signature != STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE)
+        return false;
+    record.thread_id = ssi_word(b->stowed_thread_ids);
+    record.hresult = stowed.ResultCode;
+    record.frame_count = stowed.StackTraceWords;
+    record.frame_size = stowed.StackTraceWordSize;
+    record.frames = (uintptr_t)stowed.StackTrace;
+    write_error(r, 0, &record, NULL);
+    return true;
 }
 
-/* From the block to the threads and interpreters of a process, and to its errors. */
+/* ---- All of a process -------------------------------------------------------------------------*/
 
-enum { MAX_LISTS = 4096 };
-
-static void add_pending(ssi_error_reader *r, uint64_t thread, size_t error)
+static const ssi_pending *pending_of(const ssi_errors *errors, int thread)
 {
-    ssi_errors *errors = r->errors;
+    for (size_t i = 0; i < errors->pending_count; i++)
+        if (errors->pending[i].thread == thread)
+            return &errors->pending[i];
+    return NULL;
+}
 
-    if (error && ssi_errors_of(errors, (int)thread))
+static bool write_pending(reader *r, const ssi_pending *pending)
+{
+    bool written =
+        pending->record ? write_error_at(r, pending->record, NULL, true) : write_stowed(r);
+
+    r->around_count = 0;
+    return written;
+}
+
+/* Add the error at RECORD of THREAD, of all of which there are copies now.  False if it cannot be
+   read. */
+static bool add_pending(reader *r, ssi_errors *errors, uint64_t thread, uint64_t record)
+{
+    ssi_pending pending = {(int)thread, r->block->self, record};
+    bool written = write_pending(r, &pending);
+
+    r->to->length = 0;
+    if (written && pending_of(errors, (int)thread))
         errors->hidden = true;
-    else if (error)
-        (void)ssi_append(&errors->pending, &errors->pending_count, &errors->pending_room,
-                         &(ssi_pending){(int)thread, error}, sizeof(ssi_pending));
+    else if (written)
+        (void)ssi_append(&errors->pending, &errors->pending_count, &errors->pending_room, &pending,
+                         sizeof pending);
+    return written;
 }
-
-/* ---- What the list has ------------------------------------------------------------------------*/
 
 /* False if its error cannot be read. */
-static bool read_thread(ssi_error_reader *r, const stacksplice_entry *entry)
+static bool read_thread(reader *r, ssi_errors *errors, const stacksplice_entry *entry)
 {
     stacksplice_anchor anchor;
-    size_t error;
 
-    if (!ssi_read(entry->object, &anchor, sizeof anchor) ||
-        anchor.signature != STACKSPLICE_ANCHOR_SIGNATURE ||
-        anchor.version != STACKSPLICE_INSPECT_VERSION)
-        return false;
-    error = anchor.error ? error_tree(r, anchor.error) : 0;
-    add_pending(r, entry->detail, error);
-    return error || !anchor.error;
+    return ssi_read(entry->object, &anchor, sizeof anchor) &&
+           anchor.signature == STACKSPLICE_ANCHOR_SIGNATURE &&
+           anchor.version == STACKSPLICE_INSPECT_VERSION &&
+           (!anchor.error || add_pending(r, errors, entry->detail, anchor.error));
 }
 
-static void read_interpreter(ssi_error_reader *r, const stacksplice_entry *entry)
+static void read_interpreter(const reader *r, ssi_errors *errors, const stacksplice_entry *entry)
 {
-    ssi_errors *errors = r->errors;
-    ssi_interpreter interpreter = {.address = entry->object};
+    ssi_interpreter interpreter = {
+        .language = language_of_owner(r, entry->detail),
+        .version = ssi_text_at(pointer_at(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION)),
+        .address = entry->object,
+    };
 
-    interpreter.language = ssi_object_language(r, entry->detail);
-    interpreter.version =
-        ssi_text_at(ssi_object_pointer(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION));
     if (interpreter.language)
         (void)ssi_append(&errors->interpreters, &errors->interpreter_count,
                          &errors->interpreter_room, &interpreter, sizeof interpreter);
 }
 
 /* False if some of it cannot be read. */
-static bool read_list(ssi_error_reader *r)
+static bool read_list(reader *r, ssi_errors *errors)
 {
     uint64_t at = r->block->entries;
     stacksplice_entries list;
@@ -212,54 +458,32 @@ static bool read_list(ssi_error_reader *r)
             return false;
         for (size_t e = 0; e < STACKSPLICE_ENTRIES; e++) {
             if (list.entries[e].kind == STACKSPLICE_ENTRY_THREAD)
-                whole &= read_thread(r, &list.entries[e]);
+                whole &= read_thread(r, errors, &list.entries[e]);
             else if (list.entries[e].kind == STACKSPLICE_ENTRY_INTERPRETER)
-                read_interpreter(r, &list.entries[e]);
+                read_interpreter(r, errors, &list.entries[e]);
         }
         at = list.next;
     }
     return whole;
 }
 
-/* ---- All of a process -------------------------------------------------------------------------*/
-
-/* The error with which it failed fast; without one, what its first stowed record says. */
-static size_t read_failed(ssi_error_reader *r)
-{
-    const ssi_block *b = r->block;
-    STOWED_EXCEPTION_INFORMATION_V2 stowed;
-    stacksplice_record record = {.frame_size = 0};
-    uint64_t address = 0;
-
-    if (b->failed)
-        return error_tree(r, b->failed);
-    if (!b->stowed_count || !ssi_read_word(b->stowed, &address) ||
-        !ssi_read(address, &stowed, sizeof stowed) ||
-        stowed.Header.Signature != STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE)
-        return 0;
-    record.thread_id = ssi_word(b->stowed_thread_ids);
-    record.hresult = stowed.ResultCode;
-    record.frame_count = stowed.StackTraceWords;
-    record.frame_size = stowed.StackTraceWordSize;
-    record.frames = (uintptr_t)stowed.StackTrace;
-    return error_alone(r, &record);
-}
-
 void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *scripts)
 {
+    ssi_written unread = {.length = 0};
     bool whole = true;
 
     for (size_t i = 0; i < blocks->count; i++) {
         ssi_block block;
-        ssi_error_reader r = {.block = &block, .errors = errors};
+        reader r = {.block = &block, .to = &unread};
 
         if (!ssi_block_read(blocks->addresses[i], &block)) {
             whole = false;
             continue;
         }
-        add_pending(&r, 0, read_failed(&r));
-        whole &= read_list(&r);
+        (void)add_pending(&r, errors, 0, block.failed);
+        whole &= read_list(&r, errors);
     }
+    free(unread.bytes);
     if (errors->hidden)
         ssi_scripts_note(scripts, "the process has several copies of stacksplice: of a thread's "
                                   "errors, only that in the first copy is shown");
@@ -268,30 +492,18 @@ void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *
                                   "many, or their memory is missing or damaged");
 }
 
-void ssi_errors_describe(ssi_errors *errors, ssi_native *native)
+bool ssi_errors_write(const ssi_errors *errors, int thread, const ssi_describer *describer,
+                      ssi_written *to)
 {
-    for (size_t i = 0; native && i < errors->frames.count; i++) {
-        ssi_frame *frame = &errors->frames.items[i];
+    const ssi_pending *pending = pending_of(errors, thread);
+    ssi_block block;
+    reader r = {.block = &block, .to = to, .describer = describer};
 
-        if (frame->kind == SSI_NATIVE && !frame->module)
-            *frame = ssi_native_describe(native, &(ssi_native_frame){.address = frame->address});
-    }
-}
-
-const ssi_error *ssi_errors_of(const ssi_errors *errors, int thread)
-{
-    for (size_t i = 0; i < errors->pending_count; i++)
-        if (errors->pending[i].thread == thread)
-            return &errors->items[errors->pending[i].error];
-    return NULL;
+    return pending && ssi_block_read(pending->block, &block) && write_pending(&r, pending);
 }
 
 void ssi_errors_free(ssi_errors *errors)
 {
-    free(errors->items);
-    free(errors->frames.items);
-    free(errors->nodes);
-    free(errors->notes);
     free(errors->pending);
     free(errors->interpreters);
 }

@@ -1,7 +1,7 @@
 #ifndef SSI_ERRORS_H
 #define SSI_ERRORS_H
 
-#include "native/native.h"
+#include "base/base.h"
 #include "target/frame.h"
 #include "target/target.h"
 
@@ -23,44 +23,21 @@ void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *
 /* Read the block at ADDRESS as it is now; false if it is damaged. */
 bool ssi_block_read(uint64_t address, ssi_block *block);
 
+/* Texts of a target.  All are NULL if they cannot be read, and end in "..." if they are cut. */
+
+/* The text at ADDRESS, which ends in a NUL. */
+const char *ssi_text_at(uint64_t address);
+/* LENGTH bytes there.  A NUL in them becomes U+FFFD. */
+const char *ssi_bytes_at(uint64_t address, uint64_t length);
+/* UNITS of UTF-16 there, without white space at the end. */
+const char *ssi_wide_at(uint64_t address, uint64_t units);
+
 /* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 
-/* A part of one of the lists in ssi_errors. */
-typedef struct ssi_part {
-    size_t first, count;
-} ssi_part;
-
-typedef struct ssi_error_stack {
-    ssi_part frames;
-    uint64_t left_out;
-} ssi_error_stack;
-
-/* A language that received the error. */
-typedef struct ssi_node {
-    const char *language;
-    uint64_t thread_id;
-    ssi_error_stack stack;
-} ssi_node;
-
-/* Texts are those of base/texts.c, NULL if there is none. */
-typedef struct ssi_error {
-    int32_t hresult;
-    uint64_t thread_id;
-    const char *message, *type, *language, *reference;
-    const char *relation; /* to the error before it in a list of causes; NULL: it is in none */
-    ssi_error_stack stack;
-    ssi_part nodes, notes; /* oldest first */
-    bool group;
-    uint32_t members_left_out, causes_left_out;
-    const char *above; /* how an error that encloses this one, and is its cause again, relates */
-    /* Numbers of errors in their list; 0: none. */
-    size_t next; /* in the list that this one is in */
-    size_t members, causes;
-} ssi_error;
-
 typedef struct ssi_pending {
-    int thread; /* as the process itself knows it; 0: the process failed fast with it */
-    size_t error;
+    int thread;      /* as the process itself knows it; 0: the process failed fast with it */
+    uint64_t block;  /* of the copy of stacksplice that has the error */
+    uint64_t record; /* 0: it is what a stowed record says */
 } ssi_pending;
 
 /* An interpreter that a binding knows. */
@@ -70,13 +47,6 @@ typedef struct ssi_interpreter {
 } ssi_interpreter;
 
 typedef struct ssi_errors {
-    ssi_error *items; /* the first one is unused */
-    size_t count, room;
-    ssi_frames frames;
-    ssi_node *nodes;
-    size_t node_count, node_room;
-    const char **notes;
-    size_t note_count, note_room;
     ssi_pending *pending;
     size_t pending_count, pending_room;
     bool hidden; /* a thread has an error in each of several copies of stacksplice */
@@ -84,12 +54,18 @@ typedef struct ssi_errors {
     size_t interpreter_count, interpreter_room;
 } ssi_errors;
 
-/* Add the errors that the copies of stacksplice at BLOCKS have.  What cannot be read is noted. */
+/* Says of the frames of a stack what only their binaries tell. */
+typedef struct ssi_describer {
+    void (*describe)(void *data, ssi_frames *stack);
+    void *data;
+} ssi_describer;
+
+/* Find the errors that the copies of stacksplice at BLOCKS have, and read all of them once.  What
+   cannot be read is noted. */
 void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *scripts);
-/* Tell each native frame its binary. */
-void ssi_errors_describe(ssi_errors *errors, ssi_native *native);
-/* The error of THREAD, or of the fail fast: 0; NULL if there is none. */
-const ssi_error *ssi_errors_of(const ssi_errors *errors, int thread);
+/* Write the error of THREAD, or of the fail fast: 0; false if there is none. */
+bool ssi_errors_write(const ssi_errors *errors, int thread, const ssi_describer *describer,
+                      ssi_written *to);
 void ssi_errors_free(ssi_errors *errors);
 
 /* What the tokens of a target stand for. */

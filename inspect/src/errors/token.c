@@ -2,7 +2,6 @@
 #include "errors/errors.h"
 
 #include "base/base.h"
-#include "errors/private.h"
 
 #include <stacksplice/source.h>
 #include <string.h>

@@ -240,40 +240,6 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
 
 /* ---- Errors -----------------------------------------------------------------------------------*/
 
-static void describe_stack(const ssi_served *served, ssi_errors *errors, ssi_error_stack *stack)
-{
-    const ssi_frame *first = &errors->frames.items[stack->frames.first];
-    ssi_frames frames = {0};
-
-    if (!stack->frames.count || first->text) /* it was described before */
-        return;
-    for (size_t i = 0; i < stack->frames.count; i++)
-        (void)ssi_frames_add(&frames, &errors->frames.items[stack->frames.first + i]);
-    ssi_served_describe(served, &frames);
-    stack->frames = (ssi_part){errors->frames.count, 0};
-    for (size_t i = 0; i < frames.count; i++)
-        stack->frames.count += ssi_frames_add(&errors->frames, &frames.items[i]);
-    free(frames.items);
-}
-
-static void describe_error(const ssi_served *served, ssi_errors *errors, size_t number)
-{
-    const ssi_error *error = &errors->items[number];
-
-    describe_stack(served, errors, &errors->items[number].stack);
-    for (size_t i = 0; i < error->nodes.count; i++)
-        describe_stack(served, errors, &errors->nodes[error->nodes.first + i].stack);
-    for (size_t i = error->members; i; i = errors->items[i].next)
-        describe_error(served, errors, i);
-    for (size_t i = error->relation ? 0 : error->causes; i; i = errors->items[i].next)
-        describe_error(served, errors, i);
-}
-
-void ssi_served_describe_error(const ssi_served *served, ssi_errors *errors, const ssi_error *error)
-{
-    describe_error(served, errors, (size_t)(error - errors->items));
-}
-
 static int append_to_file(const char *bytes, size_t length, void *file)
 {
     return fwrite(bytes, 1, length, file) != length;

@@ -1,7 +1,6 @@
 #ifndef SSI_SERVED_H
 #define SSI_SERVED_H
 
-#include "errors/errors.h"
 #include "target/frame.h"
 #include "target/target.h"
 
@@ -48,9 +47,6 @@ const char *ssi_served_load(void);
 /* Name the native frames of STACK, among them inlined functions, say which are glue, and write the
    line of text of each. */
 void ssi_served_describe(const ssi_served *served, ssi_frames *stack);
-/* The same for the stacks of ERROR and of all that belongs to it. */
-void ssi_served_describe_error(const ssi_served *served, ssi_errors *errors,
-                               const ssi_error *error);
 /* The report of the error with that JSON as text, which the caller frees; NULL without memory. */
 char *ssi_served_text_of(const char *json, size_t size);
 

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static const size_t most_locals = 64 << 20; /* bytes */
@@ -17,6 +18,60 @@ bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
     return ssi_frames_add(frames, &(ssi_frame){.kind = SSI_GAP,
                                                .language = "native",
                                                .reason = reason ? reason : "out of memory"});
+}
+
+/* What only debuggers ask for. */
+static void write_for_debugger(ssi_written *to, const ssi_frame *frame)
+{
+    ssi_write_number(to, "stack_address", frame->stack_address);
+    ssi_write_member(to, "text", frame->text);
+    if (frame->glue)
+        ssi_write(to, ",\"glue\":true");
+}
+
+void ssi_write_frame(ssi_written *to, const ssi_frame *frame)
+{
+    static const char *const kinds[] = {"native", "script", "gap"};
+
+    ssi_write_format(to, "{\"kind\":\"%s\",\"trust\":\"%s\"", kinds[frame->kind],
+                     frame->inferred    ? "inferred"
+                     : frame->traceback ? "traceback"
+                                        : "exact");
+    ssi_write_member(to, "language", frame->language ? frame->language : "native");
+    ssi_write_member(to, "function", frame->function);
+    ssi_write_member(to, "file", frame->file);
+    ssi_write_number(to, "function_offset", frame->function_offset);
+    ssi_write_number(to, "line", frame->line);
+    ssi_write_number(to, "end_line", frame->end_line);
+    ssi_write_number(to, "column", frame->column);
+    ssi_write_number(to, "end_column", frame->end_column);
+    ssi_write_member(to, "module", frame->module);
+    ssi_write_number(to, "module_offset", frame->module_offset);
+    ssi_write_member(to, "build_id", frame->build_id);
+    ssi_write_member(to, "interpreter", frame->interpreter);
+    ssi_write_member(to, "calls", frame->calls);
+    ssi_write_member(to, "reason", frame->reason);
+    if (frame->asynchronous)
+        ssi_write(to, ",\"asynchronous\":true");
+    if (frame->locals) {
+        ssi_write(to, ",\"locals\":");
+        ssi_write(to, frame->locals);
+    }
+    if (frame->kind == SSI_NATIVE)
+        ssi_write_format(to, ",\"inlined\":%s", frame->inlined ? "true" : "false");
+    if (frame->text)
+        write_for_debugger(to, frame);
+    ssi_write_format(to, ",\"address\":\"0x%" PRIx64 "\"}", frame->address);
+}
+
+void ssi_write_frames(ssi_written *to, const ssi_frame *frames, size_t count)
+{
+    ssi_write(to, "[");
+    for (size_t i = 0; i < count; i++) {
+        ssi_write(to, i ? ",\n" : "");
+        ssi_write_frame(to, &frames[i]);
+    }
+    ssi_write(to, "]");
 }
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)

@@ -47,6 +47,10 @@ typedef struct ssi_frames {
 bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame);
 bool ssi_frames_add_gap(ssi_frames *frames, const char *reason);
 
+/* One frame as JSON, as in stacksplice-error/1, and several as an array. */
+void ssi_write_frame(ssi_written *to, const ssi_frame *frame);
+void ssi_write_frames(ssi_written *to, const ssi_frame *frames, size_t count);
+
 /*
  * Script frames of one activation of an interpreter, which stand for the native frame that contains
  * the stack address MARKER.  The innermost run of a thread may have none: 0.
