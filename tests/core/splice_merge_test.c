@@ -162,3 +162,23 @@ TEST(test_merge_skips_and_stops)
             }
     }
 }
+
+/* Three sources take turns on a deep stack; of two at one frame the first source's stays in front. */
+TEST(test_merge_sorts_deep_stacks)
+{
+    enum { EACH = 100, ALL = 3 * EACH };
+    ss_splice splices[ALL];
+
+    for (uint32_t i = 0; i < ALL; i++)
+        splices[i] = (ss_splice){i % EACH * 2 + (i / EACH == 1), i % 3, i, 0};
+    for (uint32_t end = EACH; end <= ALL; end += EACH)
+        ss_merge_sort(splices, end - EACH, end);
+    for (uint32_t i = 1; i < ALL; i++) {
+        const ss_splice *a = &splices[i - 1], *b = &splices[i];
+        bool later = a->first == b->first && a->count && !b->count;
+
+        assert_true(a->first < b->first || (a->first == b->first && !later));
+        if (a->first == b->first && !a->count == !b->count)
+            assert_true(a->token_first < b->token_first);
+    }
+}

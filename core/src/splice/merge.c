@@ -2,6 +2,8 @@
 
 #include "splice/pool.h"
 
+#include <string.h>
+
 /* ---- Order -----------------------------------------------------------------------------------*/
 
 /* Whether A comes before B: innermost first, and insertions before replacements of the same frame. */
@@ -10,15 +12,22 @@ static bool is_before(const ss_splice *a, const ss_splice *b)
     return a->first < b->first || (a->first == b->first && !a->count && b->count);
 }
 
+/* How many splices are moved together: bytes of stack, and what keeps deep stacks from being slow. */
+#define BLOCK 32
+
 void ss_merge_sort(ss_splice *splices, uint32_t first, uint32_t count)
 {
-    for (; first && first < count; first++) {
-        ss_splice moved = splices[first];
-        uint32_t to = first;
+    ss_splice block[BLOCK];
 
-        for (; to && is_before(&moved, &splices[to - 1]); to--)
-            splices[to] = splices[to - 1];
-        splices[to] = moved;
+    while (first && first < count && is_before(&splices[first], &splices[first - 1])) {
+        uint32_t left = count - first < BLOCK ? count - first : BLOCK, before = first;
+
+        memcpy(block, splices + first, left * sizeof *block);
+        first += left;
+        for (uint32_t to = first; left; to--)
+            splices[to - 1] = before && is_before(&block[left - 1], &splices[before - 1])
+                                  ? splices[--before]
+                                  : block[--left];
     }
 }
 
