@@ -201,10 +201,6 @@ STACKSPLICE_API void stacksplice_owner_show(stacksplice_owner *owner, const void
 /* The record of the binding; NULL after the owner was closed. [thread: any] */
 STACKSPLICE_API void *stacksplice_owner_data(const stacksplice_owner *owner);
 
-/* The language that the owner was made with. [thread: any] */
-STACKSPLICE_API const stacksplice_language *stacksplice_owner_language(
-    const stacksplice_owner *owner);
-
 /* Whether values wait to be dropped.  One load. [thread: any | signal: yes] */
 static inline int stacksplice_owner_waits(const stacksplice_owner *owner)
 {
@@ -570,10 +566,6 @@ STACKSPLICE_API int stacksplice_exception_is_held(const stacksplice_exception *x
  */
 STACKSPLICE_API IScriptErrorInfo *stacksplice_exception_related(const stacksplice_exception *x,
                                                                 uint32_t index);
-
-/* Borrowed from X. [thread: any] */
-STACKSPLICE_API const stacksplice_owner *stacksplice_exception_owner(
-    const stacksplice_exception *x);
 
 /* The variables it was made with, which live as long as X; NULL: none. [thread: any] */
 STACKSPLICE_API const stacksplice_kept_local *stacksplice_exception_locals(

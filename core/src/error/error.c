@@ -284,22 +284,16 @@ static void ask_for_both_ends(ILanguageExceptionStackBackTrace *provider, uint32
 /* The frames that LANGUAGE's object provides; 0 if it provides none. */
 static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t *frames)
 {
-    ILanguageExceptionStackBackTrace *provider = NULL;
-    IUnknown *object = language->object;
-    void *out = NULL;
+    /* The contract asks for agility, but nothing here depends on the answer. */
+    IUnknown *agile = ss_query(language->object, &IID_IAgileObject);
+    ILanguageExceptionStackBackTrace *provider =
+        ss_query(language->object, &IID_ILanguageExceptionStackBackTrace);
     uint32_t count;
 
-    if (!object)
+    if (agile)
+        agile->lpVtbl->Release(agile);
+    if (!provider)
         return 0;
-    /* The contract asks for agility, but nothing here depends on the answer. */
-    if (SUCCEEDED(object->lpVtbl->QueryInterface(object, &IID_IAgileObject, &out)) && out)
-        ((IUnknown *)out)->lpVtbl->Release(out);
-    out = NULL;
-    if (FAILED(
-            object->lpVtbl->QueryInterface(object, &IID_ILanguageExceptionStackBackTrace, &out)) ||
-        !out)
-        return 0;
-    provider = out;
     count = ask(provider, limit, frames);
     if (count == limit && !language->exception) /* a binding already returns both ends */
         ask_for_both_ends(provider, limit, frames);
@@ -310,16 +304,13 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
 /* The frames that LANGUAGE's object, held inside, keeps; NULL if there are none, or over LIMIT. */
 static const uintptr_t *kept_frames(const ss_held *language, uint32_t limit, uint32_t *count)
 {
-    IScriptExceptionFrames *keeper;
+    IScriptExceptionFrames *keeper =
+        language->exception ? ss_query(language->object, &stacksplice_IID_IScriptExceptionFrames)
+                            : NULL;
     const uintptr_t *frames;
-    void *out = NULL;
 
-    if (!language->exception ||
-        FAILED(language->object->lpVtbl->QueryInterface(
-            language->object, &stacksplice_IID_IScriptExceptionFrames, &out)) ||
-        !out)
+    if (!keeper)
         return NULL;
-    keeper = out;
     *count = 0;
     frames = keeper->lpVtbl->GetFrames(keeper, count);
     keeper->lpVtbl->Release(keeper);
@@ -396,12 +387,11 @@ static void stack_store(const captured_stack *stack, ss_record *record, uintptr_
 /* The interface IID of OBJECT without a new reference: the caller holds OBJECT. */
 static void *borrow_interface(IUnknown *object, REFIID iid)
 {
-    void *out = NULL;
+    IUnknown *found = ss_query(object, iid);
 
-    if (FAILED(object->lpVtbl->QueryInterface(object, iid, &out)) || !out)
-        return NULL;
-    ((IUnknown *)out)->lpVtbl->Release(out);
-    return out;
+    if (found)
+        found->lpVtbl->Release(found);
+    return found;
 }
 
 /* Start to hold OBJECT (may be NULL), awake.  Calls its AddRef and QueryInterface. */
@@ -879,36 +869,27 @@ static uint32_t depth_with(IUnknown *object)
 /* The cause that LANGUAGE_EXCEPTION reports, with a reference, or NULL. */
 static IUnknown *ask_for_cause(IUnknown *language_exception)
 {
-    ILanguageExceptionTransform *transform;
+    ILanguageExceptionTransform *transform =
+        ss_query(language_exception, &IID_ILanguageExceptionTransform);
     IRestrictedErrorInfo *cause = NULL;
-    void *out = NULL;
+    IUnknown *found;
     HRESULT hr;
 
-    if (!language_exception ||
-        FAILED(language_exception->lpVtbl->QueryInterface(
-            language_exception, &IID_ILanguageExceptionTransform, &out)) ||
-        !out)
+    if (!transform)
         return NULL;
-    transform = out;
     hr = transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
     transform->lpVtbl->Release(transform);
     if (FAILED(hr) || !cause)
         return NULL;
-    out = NULL;
-    hr = cause->lpVtbl->QueryInterface(cause, &IID_ILanguageExceptionErrorInfo2, &out);
+    found = ss_query(cause, &IID_ILanguageExceptionErrorInfo2);
     cause->lpVtbl->Release(cause);
-    return FAILED(hr) ? NULL : out;
+    return found;
 }
 
 /* The interface with a reference, or NULL. */
 static IScriptExceptionDetails *details_of(IUnknown *exception)
 {
-    void *out = NULL;
-
-    if (!exception || FAILED(exception->lpVtbl->QueryInterface(
-                          exception, &stacksplice_IID_IScriptExceptionDetails, &out)))
-        return NULL;
-    return out;
+    return ss_query(exception, &stacksplice_IID_IScriptExceptionDetails);
 }
 
 /* One more than the depth of the deepest member; 0 without members. */
@@ -1170,23 +1151,13 @@ static bool link_node(ss_error *error, ss_node *node, bool *awake)
     return linked;
 }
 
-static bool has_place(ss_error *error)
-{
-    bool place;
-
-    ss_registry_lock();
-    place = error->node_count < SS_MAX_NODES;
-    ss_registry_unlock();
-    return place;
-}
-
 HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival)
 {
     ss_held language;
     ss_node *node;
     bool awake;
 
-    if (error->is_static || !has_place(error))
+    if (error->is_static)
         return S_OK;
     held_begin(&language, arrival->language_exception);
     node = new_node(error, &language, arrival);
@@ -1432,18 +1403,14 @@ stacksplice_hresult stacksplice_error_cause(IUnknown *error, IRestrictedErrorInf
     ss_record *record;
     HRESULT hr = record_asked(error, cause, &record);
     const ss_error *origin;
-    void *out = NULL;
 
     if (FAILED(hr))
         return hr;
     origin = origin_of(record);
-    if (origin && origin->previous.object)
-        (void)origin->previous.object->lpVtbl->QueryInterface(origin->previous.object,
-                                                              &IID_IRestrictedErrorInfo, &out);
-    *cause = out;
+    *cause = origin ? ss_query(origin->previous.object, &IID_IRestrictedErrorInfo) : NULL;
     if (relation)
-        *relation = out ? (stacksplice_relation)origin->relation : STACKSPLICE_RELATION_NONE;
-    return out ? S_OK : S_FALSE;
+        *relation = *cause ? (stacksplice_relation)origin->relation : STACKSPLICE_RELATION_NONE;
+    return *cause ? S_OK : S_FALSE;
 }
 
 stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth)

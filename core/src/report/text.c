@@ -768,15 +768,9 @@ static contents look_at(const printer *p, element e, uint32_t wanted, bool all_s
     return c;
 }
 
-static void put_indent(const printer *p)
-{
-    for (unsigned i = 0; i < p->indent; i++)
-        ss_writer_put(p->r->w, " ", 1);
-}
-
 static void put_line(const printer *p, const char *before, uint64_t count, const char *after)
 {
-    put_indent(p);
+    put_spaces(p->r->w, p->indent);
     ss_writer_text(p->r->w, before);
     ss_writer_decimal(p->r->w, count);
     ss_writer_text(p->r->w, after);
@@ -838,19 +832,18 @@ static void put_shell(const printer *p)
     ss_writer_text(p->r->w, " hidden\n");
 }
 
-/* Say why lines are missing, if the machine and not a binary is the reason. */
-static void put_missing(const printer *p)
+/* Say why something is missing; NULL: nothing is. */
+static void put_reason(const printer *p, const char *what, const char *reason)
 {
-    const char *reason = stacksplice_lines_missing();
-
     if (!reason)
         return;
-    put_indent(p);
-    ss_writer_text(p->r->w, "... no files and lines of C frames: ");
+    put_spaces(p->r->w, p->indent);
+    ss_writer_text(p->r->w, what);
     ss_writer_text(p->r->w, reason);
     ss_writer_text(p->r->w, "\n");
 }
 
+/* Once in a report. */
 static void put_replaced(const printer *p)
 {
     ss_source *report = p->r->source;
@@ -859,24 +852,20 @@ static void put_replaced(const printer *p)
         return;
     if (report)
         report->has_told_of_binaries = true;
-    put_indent(p);
-    ss_writer_text(p->r->w, "... no files and lines of C frames in binaries that were replaced on "
-                            "disk since they were loaded\n");
+    put_reason(p, "... ",
+               "no files and lines of C frames in binaries that were replaced on disk "
+               "since they were loaded");
 }
 
-/* Say why lines of source are missing, once in a report. */
+/* Likewise, of lines of source. */
 static void put_refused(const printer *p)
 {
     ss_source *source = p->r->source;
     const char *reason = source && !source->has_told ? ss_why_no_lines(source) : NULL;
 
-    if (!reason)
-        return;
-    source->has_told = true;
-    put_indent(p);
-    ss_writer_text(p->r->w, "... ");
-    ss_writer_text(p->r->w, reason);
-    ss_writer_text(p->r->w, "\n");
+    if (reason)
+        source->has_told = true;
+    put_reason(p, "... ", reason);
 }
 
 /* Whether it would write anything. */
@@ -915,8 +904,8 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
     if (p.hidden)
         put_line(&p, "... ", p.hidden,
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
-    if (p.lineless && !r->failfast)
-        put_missing(&p);
+    if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
+        put_reason(&p, "... no files and lines of C frames: ", stacksplice_lines_missing());
     if (p.replaced)
         put_replaced(&p);
     put_refused(&p);
@@ -1054,48 +1043,29 @@ static void ss_report_title(const ss_report *r, const ss_facts *facts)
 
 /* ---- One error --------------------------------------------------------------------------------*/
 
-static void put_shown_place(const ss_report *r, const char *place)
-{
-    if (!place)
-        return;
-    ss_writer_text(r->w, " ");
-    ss_report_put(r, place, STACKSPLICE_TEXT_MESSAGE);
-}
-
+/* In the order of scripts' tracebacks as these are, which have no header without a frame. */
 static void put_stack(const ss_report *r, const ss_facts *facts)
 {
-    const char *place = facts->document ? facts->document->place : NULL;
-    ss_locals locals;
-
-    if (!ss_facts_stack(facts).count)
-        return;
-    ss_writer_text(r->w, "Stack of thread ");
-    ss_writer_decimal(r->w, facts->view.thread_id);
-    put_shown_place(r, place);
-    ss_writer_text(r->w, " (most recent call first):\n");
-    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 4);
-    ss_locals_end(&locals);
-}
-
-/* As scripts' tracebacks are, which have no header without a frame. */
-static void put_traceback(const ss_report *r, const ss_facts *facts)
-{
+    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
     const char *place = facts->document ? facts->document->place : NULL;
     uint32_t members, left_out;
     ss_locals locals;
 
-    if (!ss_report_stack_shows(r, ss_facts_stack(facts)))
+    if (last ? !ss_report_stack_shows(r, ss_facts_stack(facts)) : !ss_facts_stack(facts).count)
         return;
-    if (ss_facts_group(facts, &members, &left_out))
+    if (last && ss_facts_group(facts, &members, &left_out))
         ss_writer_text(r->w, "Exception Group ");
-    ss_writer_text(r->w, "Traceback");
-    if (r->all_frames) {
+    ss_writer_text(r->w, last ? "Traceback" : "Stack of thread ");
+    if (last && r->all_frames)
         ss_writer_text(r->w, " for thread ");
+    if (!last || r->all_frames)
         ss_writer_decimal(r->w, facts->view.thread_id);
+    if (place) {
+        ss_writer_text(r->w, " ");
+        ss_report_put(r, place, STACKSPLICE_TEXT_MESSAGE);
     }
-    put_shown_place(r, place);
-    ss_writer_text(r->w, " (most recent call last):\n");
-    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), 2);
+    ss_writer_text(r->w, last ? " (most recent call last):\n" : " (most recent call first):\n");
+    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), last ? 2 : 4);
     ss_locals_end(&locals);
 }
 
@@ -1167,28 +1137,22 @@ static void put_lines(const ss_report *r, stacksplice_document_text text)
     ss_redacted_end(&rest);
 }
 
-static void put_document(const ss_report *r, const ss_facts *facts)
-{
-    if (r->order == STACKSPLICE_ORDER_NEWEST_LAST) {
-        put_traceback(r, facts);
-        put_nodes(r, facts);
-        ss_report_title(r, facts);
-    } else {
-        ss_report_title(r, facts);
-        put_stack(r, facts);
-        put_nodes(r, facts);
-    }
-}
-
 /* The same without causes and members. */
-static void ss_report_text_alone(const ss_report *r, const ss_facts *facts)
+static void put_alone(const ss_report *r, const ss_facts *facts)
 {
     const stacksplice_document *document = facts->document;
+    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
 
-    if (document && document->text.text)
+    if (document && document->text.text) {
         put_lines(r, document->text);
-    else
-        put_document(r, facts);
+    } else {
+        if (!last)
+            ss_report_title(r, facts);
+        put_stack(r, facts);
+        put_nodes(r, facts);
+        if (last)
+            ss_report_title(r, facts);
+    }
     if (document)
         put_lines(r, document->passed);
 }
@@ -1297,14 +1261,14 @@ static void put_error(report_text *s, const ss_facts *facts)
 
     s->closed = false;
     if (!ss_facts_group(facts, &members, &left_out) || members + left_out == 0) {
-        ss_report_text_alone(s->r, facts);
+        put_alone(s->r, facts);
         return;
     }
     if (is_outermost) {
         s->depth = 1;
         ss_writer_margin(s->r->w, s->depth, '+');
     }
-    ss_report_text_alone(s->r, facts);
+    put_alone(s->r, facts);
     put_members(s, facts, members, left_out);
     if (is_outermost) {
         s->depth = 0;
@@ -1452,7 +1416,7 @@ void ss_report_text(const ss_report *r, const ss_facts *facts)
     report_text s = {.r = r};
 
     if (r->alone)
-        ss_report_text_alone(r, facts);
+        put_alone(r, facts);
     else
         put_error_and_causes(&s, facts);
 }

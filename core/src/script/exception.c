@@ -53,9 +53,9 @@ void *stacksplice_owner_data(const stacksplice_owner *self)
     return atomic_load(&ss_owner_of(self)->data);
 }
 
-const stacksplice_language *stacksplice_owner_language(const stacksplice_owner *self)
+static const char *language_of(const stacksplice_owner *self)
 {
-    return ss_owner_of(self)->language;
+    return ss_owner_of(self)->language->name;
 }
 
 /* Whether the releasing thread may drop OWNER's values itself. */
@@ -552,7 +552,7 @@ static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
 
 static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *self)
 {
-    return stacksplice_owner_language(OBJECT_OF(self, script)->owner)->name;
+    return language_of(OBJECT_OF(self, script)->owner);
 }
 
 static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self)
@@ -673,7 +673,6 @@ stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacks
 {
     ILanguageExceptionStackBackTrace *unknown = (void *)object;
     IScriptException *script;
-    void *out = NULL;
     stacksplice_exception *x = NULL;
 
     /* What is asked about most is one of ours, by its first interface. */
@@ -681,11 +680,9 @@ stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacks
         x = OBJECT_OF(unknown, backtrace);
         return !owner || x->owner == owner ? x : NULL;
     }
-    if (!object ||
-        FAILED(object->lpVtbl->QueryInterface(object, &stacksplice_IID_IScriptException, &out)) ||
-        !out)
+    script = ss_query(object, &stacksplice_IID_IScriptException);
+    if (!script)
         return NULL;
-    script = out;
     if (script->lpVtbl == &ss_exception_script_methods)
         x = OBJECT_OF(script, script);
     script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
@@ -693,11 +690,6 @@ stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacks
 }
 
 /* ---- Making one: by value, in one block of memory --------------------------------------------*/
-
-const stacksplice_owner *stacksplice_exception_owner(const stacksplice_exception *x)
-{
-    return x->owner;
-}
 
 stacksplice_hresult stacksplice_exception_hresult(const stacksplice_exception *x)
 {
@@ -835,17 +827,6 @@ uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t fla
     return token;
 }
 
-/* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
-void *ss_query(void *object, REFIID iid)
-{
-    IUnknown *unknown = object;
-    void *out = NULL;
-
-    if (!unknown || FAILED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)))
-        return NULL;
-    return out;
-}
-
 /* ---- Ties ------------------------------------------------------------------------------------*/
 
 void stacksplice_ties_set_exception(stacksplice_ties *ties, stacksplice_exception *x)
@@ -971,7 +952,7 @@ stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *abo
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
     /* Makes an error where the slot has none for HR, so that the node has one to belong to. */
-    (void)stacksplice_propagate_above(above, hr, stacksplice_owner_language(owner)->name);
+    (void)stacksplice_propagate_above(above, hr, language_of(owner));
     result = RoGetMatchingRestrictedErrorInfo(hr, error);
     if (SUCCEEDED(result) && *error)
         return S_OK;

@@ -7,6 +7,7 @@
 #define SS_EXCEPTION_H
 
 #include "base/platform.h"
+#include "error/error.h"
 #include <stacksplice/debugger.h>
 #include <stacksplice/script.h>
 #include <stdatomic.h>
@@ -81,8 +82,5 @@ static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
 
 /* What an IScriptException of this library begins with. */
 extern const IScriptExceptionVtbl ss_exception_script_methods;
-
-/* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
-void *ss_query(void *object, REFIID iid);
 
 #endif
