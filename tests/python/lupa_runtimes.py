@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import types
 
 import pytest
 import stacksplice
@@ -22,9 +23,32 @@ end
 """
 
 
+# Functions that call each other, and what debug.getinfo says of their lines.
+NESTED = """
+function convert(f)
+    local result = f()
+    return result
+end
+function price(f)
+    local result = convert(f)
+    return result
+end
+function lines()
+    local found = {}
+    for level = 2, 100 do
+        local info = debug.getinfo(level, "Sl")
+        if not info then break end
+        if info.what ~= "C" then found[#found + 1] = info.currentline end
+    end
+    return table.concat(found, " ")
+end
+"""
+VERSIONS = ["lua53", "lua54", "lua55"]
+
+
 def each_lua() -> list[str]:
     found = []
-    for name in ("lua53", "lua54", "lua55"):
+    for name in VERSIONS:
         try:
             importlib.import_module(f"lupa.{name}")
         except ImportError:
@@ -64,3 +88,13 @@ def entries(exc: BaseException) -> list[str]:
             names.append(code.co_name)
         entry = entry.tb_next
     return names
+
+
+def module(version: str) -> types.ModuleType:
+    found = pytest.importorskip(f"lupa.{version}", reason=f"lupa has no {version}")
+    stacksplice.uninstall()  # pytest's plugin attaches all runtimes
+    return found
+
+
+def lua_lines(stack) -> list[int]:
+    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]

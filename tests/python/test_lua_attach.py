@@ -9,10 +9,8 @@ from collections.abc import Iterator
 import pytest
 import stacksplice
 from frame_oracle import chain
-from lua_states import NESTED, VERSIONS, lua_lines, module
+from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
-
-pytest.importorskip("lupa", reason="lupa is not installed")
 
 
 def script_frames(stack: stacksplice.Stack) -> list[stacksplice.Frame]:
@@ -50,17 +48,6 @@ def test_frames_in_true_order(lua) -> None:
     languages = [frame.language for frame in script_frames(stack)]
     assert languages[:4] == ["python", "lua", "lua", "python"]
     assert [frame.function for frame in stack if frame.language == "lua"] == ["convert", "price"]
-
-
-def test_in_a_coroutine(lua) -> None:
-    taken: list = []
-
-    def rate():
-        taken.append(stacksplice.capture())
-
-    lua.eval("function(f) coroutine.wrap(function() price(f) end)() end")(rate)
-    assert lua_lines(taken[0])[:2] == [3, 7]
-    assert not [frame for frame in taken[0] if frame.kind == "gap"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -118,14 +105,3 @@ def test_all_versions_at_once() -> None:
         function = (lambda inner, outer: lambda: outer.globals().price(inner))(function, runtime)
     function()
     assert lua_lines(taken[0]) == [3, 7] * 3
-
-
-def test_a_coroutine_that_is_suspended(lua) -> None:
-    suspended = lua.eval(
-        "(function() co = coroutine.create(coroutine.yield) coroutine.resume(co) return tostring(co) end)()"
-    )
-    file = sys.modules[type(lua).__module__].__file__
-    address = int(suspended.split()[-1], 16)
-    coroutine = lua.eval("coroutine.create(print)")
-    with pytest.raises(RuntimeError, match="suspended"):
-        _stacksplice._lupa_attach(address, address, coroutine, file, {}, None)

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 import stacksplice
 from building import ROOT, Child
-from lua_states import NESTED, VERSIONS, lua_lines, module
+from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
-
-pytest.importorskip("lupa", reason="lupa is not installed")
 
 
 def another_copy(folder: Path) -> types.ModuleType:
@@ -73,13 +71,6 @@ def test_what_is_refused() -> None:
         attach_state(1, _stacksplice.__file__)
 
 
-def test_the_package_has_an_object_for_each_version() -> None:
-    folder = Path(_stacksplice.__file__).parent
-    assert sorted(file.name for file in folder.glob("libstacksplice-lua*.so.0")) == [
-        f"libstacksplice-{version}.so.0" for version in VERSIONS
-    ]
-
-
 SHARED_LUA = """
 import ctypes, sys
 lua = ctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
@@ -120,49 +111,37 @@ assert lines(taken.pop()) == [3, 5]
 """
 
 
-@pytest.fixture
-def shared_lua() -> str:
-    name = ctypes.util.find_library("lua5.4")
-    return name or pytest.skip("there is no shared library of Lua 5.4")
+CLOSED = """
+assert _stacksplice._lupa_attached(L.value)
+lua.lua_close(L)
+assert not _stacksplice._lupa_attached(L.value)
+"""
+# name: what is before the Lua of the program is loaded, what then is attached, and what follows
+PROGRAMS = {
+    "found by its file": ("", "where = sys.argv[1]", CLOSED),
+    # With a Lua in the global scope the loader binds lupa's calls to that one.
+    "a file that calls another Lua than its own": (
+        "",
+        "from lupa import lua54\nruntime, where = lua54.LuaRuntime(), lua54.__file__",
+        "_stacksplice._lupa_attach(1, L.value, None, sys.argv[1], {}, None)\nassert memory_copies() == 0",
+    ),
+    # Loaded after lupa has bound its calls, it is another copy.
+    "two mappings for two copies": (
+        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n",
+        "stacksplice.attach(runtime)\nassert memory_copies() == 0\nwhere = sys.argv[1]",
+        "assert memory_copies() > 0",
+    ),
+}
 
 
-def test_a_lua_of_the_program(child: Child, shared_lua: str) -> None:
-    """Found by its file; a closed state is attached no more."""
-    child(
-        SHARED_LUA
-        + "where = sys.argv[1]"
-        + OWN_STATE
-        + "assert _stacksplice._lupa_attached(L.value)\nlua.lua_close(L)\n"
-        + "assert not _stacksplice._lupa_attached(L.value)",
-        shared_lua,
-    )
-
-
-def test_a_file_that_calls_another_lua_than_its_own(child: Child, shared_lua: str) -> None:
-    """With a Lua in the global scope the loader binds lupa's calls to that one."""
-    file = module("lua54").__file__
-    done = child(
-        SHARED_LUA
-        + f"where = {file!r}\nfrom lupa import lua54\n"
-        + "runtime = lua54.LuaRuntime()\n"
-        + OWN_STATE
-        + "_stacksplice._lupa_attach(1, L.value, None, sys.argv[1], {}, None)\nprint(memory_copies())",
-        shared_lua,
-    )
-    assert done.stdout == "0\n"
-
-
-def test_two_mappings_for_two_copies(child: Child, shared_lua: str) -> None:
-    """The Lua of the program, loaded after lupa has bound its calls, is another copy."""
-    done = child(
-        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n"
-        + SHARED_LUA
-        + "stacksplice.attach(runtime)\nassert memory_copies() == 0\nwhere = sys.argv[1]"
-        + OWN_STATE
-        + "print(memory_copies() > 0)",
-        shared_lua,
-    )
-    assert done.stdout == "True\n"
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_lua_of_the_program(child: Child, name: str) -> None:
+    library = ctypes.util.find_library("lua5.4")
+    if not library:
+        pytest.skip("there is no shared library of Lua 5.4")
+    module("lua54")
+    before, attach, after = PROGRAMS[name]
+    child(before + SHARED_LUA + attach + OWN_STATE + after, library)
 
 
 def lua_source() -> Path:
@@ -237,7 +216,7 @@ def test_threads_that_attach_first(child: Child) -> None:
 import os, sys, threading
 sys.path.insert(0, sys.argv[1])
 import stacksplice
-from lua_states import NESTED, VERSIONS, lua_lines, module
+from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
 
 start = threading.Barrier(2 * len(VERSIONS))
 seen, keep = [], []

@@ -30,30 +30,6 @@ def test_the_whole_stack_is_shown(name: str, case: str, is_run: bool, tmp_path) 
 # ---- Exceptions ----------------------------------------------------------------------------------
 
 
-def test_an_exception_below_lua_keeps_its_stack(lua) -> None:
-    exc = caught(runtime_of(lua).globals().price, "XXX")
-    info = stacksplice.error_info(exc)
-    assert type(exc) is KeyError and info is not None
-    assert "price" in [frame.function for frame in info.stack if frame.language == "lua"]
-    assert entries(exc) == ["caught", "price"]
-    assert exc.__cause__ is None and exc.__context__ is None
-
-
-def test_an_exception_through_two_runtimes_has_each_line_once(lua) -> None:
-    inner = runtime_of(lua)
-    outer = lua.LuaRuntime()
-
-    def between():
-        return inner.globals().price("XXX")
-
-    outer.globals().between = between
-    outer.execute("function first() local x = between() return x end", name="@first")
-    exc = caught(outer.globals().first)
-    assert entries(exc) == ["caught", "first", "between", "price"]
-    names = [frame.function for frame in stacksplice.error_info(exc).stack if frame.kind == "script"]
-    assert [name for name in names if name in ("first", "price")] == ["price", "first"]
-
-
 def test_an_error_of_lua_is_tied_to_its_exception(lua) -> None:
     exc = caught(runtime_of(lua).globals().fails)
     info = stacksplice.error_info(exc)
@@ -62,24 +38,6 @@ def test_an_error_of_lua_is_tied_to_its_exception(lua) -> None:
     assert entries(exc) == ["caught", "fails"]
     last = stacksplice.format_exception(exc)[-1]
     assert last == f"{type(exc).__module__}.LuaError: rules:7: no price\n"
-
-
-def test_the_text_of_a_lua_error_is_lupas(lua) -> None:
-    def text() -> list[str]:
-        runtime = runtime_of(lua)
-        runtime.globals().again = lambda: runtime.globals().fails()
-        return [str(caught(runtime.execute, source)) for source in ("fails()", "again()", "error({})", "x(")]
-
-    ours = text()
-    stacksplice.uninstall()
-    assert ours == text()
-
-
-def test_a_program_makes_its_own_lua_error(lua) -> None:
-    exc = caught(runtime_of(lua).globals().fails)
-    mine = lua.LuaError("rules:7: no price")
-    assert stacksplice.error_info(exc) is not None
-    assert stacksplice.error_info(mine) is None and mine.__traceback__ is None
 
 
 def test_an_exception_that_lua_catches_is_itself(lua) -> None:

@@ -181,26 +181,6 @@ print(told(make().globals().price, "XXX"))
 # ---- Depth ---------------------------------------------------------------------------------------
 
 
-def test_many_calls_of_each_other(lua) -> None:
-    runtime = runtime_of(lua)
-    functions = runtime.globals()
-
-    def down(depth: int) -> object:
-        if depth == 0:
-            raise KeyError("deep")
-        return functions.again(depth - 1)
-
-    functions.down = down
-    runtime.execute("function again(depth) local found = down(depth) return found end", name="@again")
-    before = stacksplice.set_max_frames(5000)
-    try:
-        info = stacksplice.error_info(caught(down, 40))
-    finally:
-        stacksplice.set_max_frames(before)
-    names = [frame.function.rpartition(".")[2] for frame in info.stack if frame.kind == "script"]
-    assert [name for name in names if name in ("down", "again")] == [*["down", "again"] * 40, "down"]
-
-
 def test_recursion_without_end(lua) -> None:
     """Of Python below Lua, and through both: each ends in its own error, whose report can be written."""
     runtime = runtime_of(lua)
