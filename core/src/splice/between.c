@@ -91,11 +91,11 @@ static void keep_word(void *data, uintptr_t address, uintptr_t value)
 /* Keep what the walk found; its frame FIRST is the innermost of SINK. */
 static void keep_answer(ss_scratch *scratch, const question *q, uint32_t first)
 {
-    ss_answers *answers = ss_scratch_answers(scratch);
-    ss_answer *kept = answers ? &answers->of[answers->next] : NULL;
+    ss_answers *answers = &scratch->answers;
+    ss_answer *kept = &answers->of[answers->next];
     keeper k = {kept, q, false};
 
-    if (!kept || q->sink->stored > SS_ANSWER_FRAMES)
+    if (q->sink->stored > SS_ANSWER_FRAMES)
         return;
     answers->next = (answers->next + 1) % SS_ANSWERS;
     kept->span = 0; /* until it is whole */
@@ -122,8 +122,6 @@ static bool answer_again(ss_answers *answers, const question *q)
 {
     uint64_t modules = ss_modules_generation(false);
 
-    if (!answers)
-        return false;
     if (answers->modules != modules) {
         memset(answers, 0, sizeof *answers);
         answers->modules = modules;
@@ -157,7 +155,7 @@ static bool answer_question(ss_scratch *scratch, const void *above, const questi
 {
     uint32_t first;
 
-    if (answer_again(scratch->answers, q)) {
+    if (answer_again(&scratch->answers, q)) {
         if (SS_UNLIKELY(ss_repeat_verifies))
             verify(scratch, above, q);
         return true;

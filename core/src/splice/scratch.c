@@ -30,22 +30,11 @@ enum { FIRST_ALLOCATING_KEY = PTHREAD_KEYS_MAX };
 #endif
 
 /*
- * All scratches ever made.  Finding one takes no lock: a fork may hold any lock while it waits for
- * a thread whose signal handler is here.  The first ones need no memory.
+ * All scratches ever made, linked by `next`.  Finding one takes no lock: a fork may hold any lock
+ * while it waits for a thread whose signal handler is here.
  */
-enum { FIRST = 16, PAGE = 4096 };
-
-typedef struct shelf {
-    struct shelf *next; /* (RO) */
-    uint32_t count;     /* (RO) */
-    ss_scratch *of;     /* (RO) */
-} shelf;
-
-static _Atomic uint32_t made = FIRST, search_at = FIRST; /* (ATOMIC) scratches */
-
-static ss_scratch first_of[FIRST];
-static shelf first_shelf = {NULL, FIRST, first_of};
-static _Atomic(shelf *) shelves = &first_shelf; /* (ATOMIC) */
+static _Atomic(ss_scratch *) all;             /* (ATOMIC) */
+static _Atomic uint32_t made, search_at = 16; /* (ATOMIC) scratches */
 
 /*
  * Asks the kernel for both ids.  In a child where no fork handler ran, a cached id would be the
@@ -67,94 +56,82 @@ static bool was_left(uint64_t owner, uint64_t me_now)
 /* Claim one without an owner, or (LEFT) one whose owner is gone; NULL when there is none. */
 static ss_scratch *claim(bool left)
 {
+    ss_scratch *scratch = atomic_load(&all);
     uint64_t now = me();
 
-    for (shelf *s = atomic_load(&shelves); s; s = s->next)
-        for (uint32_t i = 0; i < s->count; i++) {
-            ss_scratch *scratch = &s->of[i];
-            uint64_t owner = atomic_load(&scratch->owner);
+    for (; scratch; scratch = scratch->next) {
+        uint64_t owner = atomic_load(&scratch->owner);
 
-            /* One left in the middle of a capture may be inconsistent. */
-            if ((left ? was_left(owner, now) : !owner) && !atomic_load(&scratch->in_use) &&
-                atomic_compare_exchange_strong(&scratch->owner, &owner, now))
-                return scratch;
-        }
+        /* One left in the middle of a capture may be inconsistent. */
+        if ((left ? was_left(owner, now) : !owner) && !atomic_load(&scratch->in_use) &&
+            atomic_compare_exchange_strong(&scratch->owner, &owner, now))
+            return scratch;
+    }
     return NULL;
 }
 
-/* Add a page of scratches; the first belongs to this thread. */
-static ss_scratch *add_shelf(void)
+/*
+ * A signal handler may make the thread's first capture while the heap's lock is taken, so this is
+ * no memory of the heap.
+ */
+static void *map(size_t size)
 {
-    shelf *s = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (s == MAP_FAILED)
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* A new one, which belongs to this thread. */
+static ss_scratch *add_scratch(void)
+{
+    ss_scratch *scratch = map(sizeof *scratch);
+
+    if (!scratch)
         return NULL;
-    s->of = (ss_scratch *)((uintptr_t)s + _Alignof(ss_scratch));
-    s->count = (PAGE - _Alignof(ss_scratch)) / sizeof *s->of;
-    atomic_store(&s->of->owner, me());
-    atomic_fetch_add(&made, s->count);
-    s->next = atomic_load(&shelves);
-    while (!atomic_compare_exchange_weak(&shelves, &s->next, s))
+    atomic_store(&scratch->owner, me());
+    atomic_fetch_add(&made, 1);
+    scratch->next = atomic_load(&all);
+    while (!atomic_compare_exchange_weak(&all, &scratch->next, scratch))
         continue;
-    return s->of;
+    return scratch;
 }
 
 /* ---- The arrays of a scratch ------------------------------------------------------------------*/
 
-/*
- * A signal handler may make the thread's first capture while the heap's lock is taken, so this is
- * no memory of the heap.  Returns the array with room for TO instead of FROM elements, or NULL.
- */
-static void *grow(void *array, uint32_t from, uint32_t to, size_t size)
+/* ARRAY with room for TO instead of FROM elements; NULL without memory, and where TO is 0. */
+static void *resize(void *array, uint32_t from, uint32_t to, size_t size)
 {
-    void *grown = mmap(NULL, to * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *resized = to ? map(to * size) : NULL;
 
-    if (grown == MAP_FAILED)
+    if (to && !resized)
         return NULL;
-    if (array) { /* mremap is unknown to the thread sanitizer: what was there before raced with us */
-        memcpy(grown, array, from * size);
+    if (array &&
+        to) /* mremap is unknown to the thread sanitizer: what was there before raced with us */
+        memcpy(resized, array, from * size);
+    if (array)
         (void)munmap(array, from * size);
+    return resized;
+}
+
+/* Release arrays that have room for more elements than these. */
+static void trim(ss_scratch *scratch, uint32_t splices, uint32_t tokens)
+{
+    if (scratch->splice_capacity > splices) {
+        scratch->splices =
+            resize(scratch->splices, scratch->splice_capacity, 0, sizeof *scratch->splices);
+        scratch->splice_capacity = 0;
     }
-    return grown;
-}
-
-static void drop_splices(ss_scratch *scratch)
-{
-    if (scratch->splices)
-        (void)munmap(scratch->splices, scratch->splice_capacity * sizeof *scratch->splices);
-    scratch->splices = NULL;
-    scratch->splice_capacity = 0;
-}
-
-static void drop_tokens(ss_scratch *scratch)
-{
-    if (scratch->tokens)
-        (void)munmap(scratch->tokens, scratch->token_capacity * sizeof *scratch->tokens);
-    scratch->tokens = NULL;
-    scratch->token_capacity = 0;
-}
-
-static void drop_answers(ss_scratch *scratch)
-{
-    if (scratch->answers)
-        (void)munmap(scratch->answers, sizeof *scratch->answers);
-    scratch->answers = NULL;
-}
-
-ss_answers *ss_scratch_answers(ss_scratch *scratch)
-{
-    int before = errno;
-
-    if (!scratch->answers)
-        scratch->answers = grow(NULL, 0, 1, sizeof *scratch->answers);
-    errno = before;
-    return scratch->answers;
+    if (scratch->token_capacity > tokens) {
+        scratch->tokens =
+            resize(scratch->tokens, scratch->token_capacity, 0, sizeof *scratch->tokens);
+        scratch->token_capacity = 0;
+    }
 }
 
 bool ss_scratch_grow_splices(ss_scratch *scratch)
 {
     uint32_t now = scratch->splice_capacity, wanted = now ? now * 2 : FIRST_SPLICES;
-    ss_splice *grown = grow(scratch->splices, now, wanted, sizeof *grown);
+    ss_splice *grown = resize(scratch->splices, now, wanted, sizeof *grown);
 
     if (!grown)
         return false;
@@ -172,7 +149,7 @@ bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
         wanted *= 2;
     if (wanted - scratch->token_count < count)
         return false;
-    grown = grow(scratch->tokens, now, wanted, sizeof *grown);
+    grown = resize(scratch->tokens, now, wanted, sizeof *grown);
     if (!grown)
         return false;
     scratch->tokens = grown;
@@ -197,10 +174,7 @@ void ss_scratch_prepare(void)
 void ss_scratch_trim(ss_scratch *scratch)
 {
     ss_unwind_trim(&scratch->unwind, false);
-    if (scratch->splice_capacity > KEPT_SPLICES)
-        drop_splices(scratch);
-    if (scratch->token_capacity > KEPT_TOKENS)
-        drop_tokens(scratch);
+    trim(scratch, KEPT_SPLICES, KEPT_TOKENS);
 }
 
 /* ---- Threads that begin and end ---------------------------------------------------------------*/
@@ -214,9 +188,7 @@ static void thread_ends(void *value)
     mine = NULL;
     ss_unwind_trim(&scratch->unwind, true);
     ss_plans_clear(&scratch->plans);
-    drop_answers(scratch);
-    drop_splices(scratch);
-    drop_tokens(scratch);
+    trim(scratch, 0, 0);
     atomic_store(&scratch->owner, 0);
     atomic_store(&scratch->in_use, false);
 }
@@ -227,10 +199,9 @@ static void thread_ends(void *value)
  */
 static void free_others(void)
 {
-    for (shelf *s = atomic_load(&shelves); s; s = s->next)
-        for (uint32_t i = 0; i < s->count; i++)
-            if (&s->of[i] != mine && !atomic_load(&s->of[i].in_use))
-                atomic_store(&s->of[i].owner, 0);
+    for (ss_scratch *scratch = atomic_load(&all); scratch; scratch = scratch->next)
+        if (scratch != mine && !atomic_load(&scratch->in_use))
+            atomic_store(&scratch->owner, 0);
     if (mine)
         atomic_store(&mine->owner, me());
 }
@@ -265,7 +236,7 @@ static SS_COLD ss_scratch *get_scratch(void)
     if (!scratch)
         scratch = claim_left();
     if (!scratch)
-        scratch = add_shelf();
+        scratch = add_scratch();
     errno = before;
     if (!scratch)
         return NULL;

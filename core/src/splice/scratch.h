@@ -34,9 +34,10 @@ typedef struct ss_scratch {
     uint32_t token_count;
     uint32_t token_capacity;
     ss_plans plans;
-    ss_answers *answers;    /* NULL until the first */
-    _Atomic bool in_use;    /* (ATOMIC) by a capture: its pointers may dangle */
-    _Atomic uint64_t owner; /* (ATOMIC) by a capture: its pointers may dangle */
+    _Atomic bool in_use;     /* (ATOMIC) by a capture: its pointers may dangle */
+    _Atomic uint64_t owner;  /* (ATOMIC) process and thread; 0: none */
+    struct ss_scratch *next; /* (RO) */
+    ss_answers answers;      /* of any owner: they hold wherever the same words are found */
 } ss_scratch;
 
 /* False when a capture of this thread is already running: captures do not nest. */
@@ -58,9 +59,6 @@ ss_scratch *ss_scratch_mine(void);
 
 /* The memory that captures of this thread need for frames of scripts, before a handler needs it. */
 void ss_scratch_prepare(void);
-
-/* The answers of SCRATCH; NULL without memory. */
-ss_answers *ss_scratch_answers(ss_scratch *scratch);
 
 /* Release the memory that an unusually deep stack took. */
 void ss_scratch_trim(ss_scratch *scratch);
