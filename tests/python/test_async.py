@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 
 import pytest
@@ -119,34 +118,6 @@ def test_causes_have_it_too(border):
 
     info = stacksplice.error_info(caught(asyncio.run, main(leaf())))
     assert in_tasks(info.stack)[-2:] == in_tasks(info.transformed.stack)[-2:] == [AWAITED, "main"]
-
-
-def test_what_fails_while_looking_is_a_gap(border, leaf, monkeypatch):
-    from stacksplice._errors import awaiting
-
-    def breaks():
-        raise LookupError
-
-    monkeypatch.setattr(awaiting, "awaited_by", breaks)
-    info = stacksplice.error_info(caught(asyncio.run, main(leaf())))
-    assert info.stack[-1].reason == "awaiting task unknown: the search failed"
-    assert info.message == "x" and here(info.stack)[:2] == ["fail", "leaf"]
-
-
-def test_an_interrupt_while_looking_is_not_lost(leaf, monkeypatch):
-    from stacksplice._errors import awaiting
-
-    def breaks():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(awaiting, "awaited_by", breaks)
-    came = []
-    former = signal.signal(signal.SIGINT, lambda *_: came.append(True))
-    try:
-        exc = caught(asyncio.run, main(leaf()))
-    finally:
-        signal.signal(signal.SIGINT, former)
-    assert came == [True] and stacksplice.error_info(exc).message == "x"
 
 
 def test_tracers_do_not_see_the_search(border, leaf):

@@ -173,10 +173,3 @@ def test_a_task_keeps_its_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     error = in_callback(lambda: (asyncio.run(main()), asyncio.run(interrupted())), monkeypatch)
     assert stacksplice.error_info(kept[0]) is None
     assert error is not None and "interrupted" in str([frame.function for frame in error.stack])
-
-
-def test_bad_arguments() -> None:
-    unwound = stacksplice._stacksplice._unwound
-    for arguments in (), (None, 0, None), (None, 0), (None, 0, ValueError(), 1):
-        with pytest.raises(TypeError, match=r"_unwound\(\) takes"):
-            unwound(*arguments)

@@ -6,11 +6,10 @@ import gc
 import traceback
 import weakref
 
-import pytest
 import stacksplice
 from gap_reasons import CAUGHT_BEFORE, NEVER_RAISED, RETURNED
 from raising import boom, caught, first, names, reasons, report, with_cause
-from stacksplice import ErrorInfo, HResultError, _stacksplice
+from stacksplice import ErrorInfo, HResultError
 
 
 def with_context():
@@ -302,32 +301,3 @@ def test_a_cause_that_came_later_is_shown(border):
     exc = caught(border.call, boom, ValueError("x"))
     exc.__cause__ = OSError("later")
     assert report(exc).startswith("OSError: later\n" + CAUSE)
-
-
-# ---- Memory --------------------------------------------------------------------------------------
-
-
-def test_without_memory_it_is_whole_or_a_memory_error(native, border):
-    testcapi = pytest.importorskip("_testcapi")
-    failures = 0
-    for count in range(200):
-        exc = caught(noted)
-        exc.__cause__ = ExceptionGroup("group", [KeyError("member")])
-        exc.__cause__.add_note("of the group")
-        testcapi.set_nomemory(count, count + 1)
-        try:
-            try:
-                hr = border.originate(exc)
-            finally:
-                testcapi.remove_mem_hooks()
-        except MemoryError:
-            failures += 1
-            continue
-        if hr & 0xFFFFFFFF == 0x8007000E:
-            failures += 1
-            continue
-        info = _stacksplice.error_info(exc)
-        assert info is not None and info.notes[1:] == ["two\nlines"]
-        (member,) = info.cause.exceptions
-        assert member.message == "'member'"
-    assert failures

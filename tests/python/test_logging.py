@@ -13,6 +13,7 @@ import struct
 import pytest
 import stacksplice
 import stacksplice.logging
+from raising import caught
 
 COMBINED = "Propagation:"
 PLAIN = "Traceback (most recent call last):"
@@ -214,31 +215,14 @@ except ValueError: logging.exception("root")
 
 
 def test_a_cause_or_a_member_that_crossed(log, crossing):
-    """What is inside counts too; that the report shows it is test_related's."""
+    """What is inside counts too, unless it is suppressed."""
+    crossed = caught(crossing)
 
-    def outer():
-        try:
-            crossing()
-        except ValueError as exc:
-            raise RuntimeError("outer") from exc
-
-    def group():
-        try:
-            crossing()
-        except ValueError as exc:
-            member = exc
-        raise ExceptionGroup("group", [KeyError("k"), ExceptionGroup("inner", [member])])
-
-    def circle():
-        first, second = KeyError("first"), KeyError("second")
-        first.__cause__, second.__cause__ = second, first
-        raise first
-
-    def suppressed():
-        try:
-            crossing()
-        except ValueError:
-            raise RuntimeError("outer") from None
+    def outer(inside, suppress=False):
+        exc = RuntimeError("outer") if isinstance(inside, Exception) else ExceptionGroup("outer", inside)
+        exc.__context__ = inside if isinstance(inside, Exception) else None
+        exc.__suppress_context__ = suppress
+        raise exc
 
     values = []
 
@@ -248,8 +232,9 @@ def test_a_cause_or_a_member_that_crossed(log, crossing):
             return super().format(record)
 
     text = attach(log, Keep(), stacksplice.logging.Filter())
-    for function in (outer, group, circle, suppressed):
-        log_it(log, function)
+    members = [KeyError("k"), ExceptionGroup("inner", [crossed])]
+    for arguments in ((crossed,), (members,), (KeyError("nothing"),), (crossed, True)):
+        log_it(log, outer, *arguments)
     assert [value and value["message"] for value in values] == ["logged", "logged", None, None]
     assert "RuntimeError: outer" in text.getvalue()
 

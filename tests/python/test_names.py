@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 
 import pytest
 import stacksplice
@@ -24,14 +23,6 @@ NAMES = [
 
 def script(stack):
     return [frame.function for frame in stack if frame.kind == "script"]
-
-
-def printed(exc):
-    return [entry.name for entry in traceback.extract_tb(exc.__traceback__)][::-1]
-
-
-def is_printed(function, name):
-    return function == name or function.endswith("." + name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,25 +77,3 @@ def test_names_of_other_widths():
     space = {"capture": stacksplice.capture}
     exec("class 名前:\n def größe(self): return capture()\n def ascii(self): return self.größe()", space)
     assert script(space["名前"]().ascii())[:2] == ["名前.größe", "名前.ascii"]
-
-
-PAGE = """line one
-{% macro price(x) %}
-{{ 1 // x }}
-{% endmacro %}
-{% block body %}
-{{ price(0) }}
-{% endblock %}"""
-
-
-def test_jinja2():
-    jinja2 = pytest.importorskip("jinja2")
-    page = jinja2.Environment(loader=jinja2.DictLoader({"page.html": PAGE})).get_template("page.html")
-    try:
-        page.render()
-    except ZeroDivisionError as exc:
-        error = exc
-    names = printed(error)
-    assert {"template", "block 'body'", "top-level template code"} <= set(names)
-    shown = script(stacksplice.originate(error).stack)[: len(names)]
-    assert all(map(is_printed, shown, names)), (shown, names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from building import Child
@@ -33,15 +32,11 @@ def child(child):
 needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
 
 
-@needs_monitoring
-@pytest.mark.parametrize("module", ["ctypes", "border"])
-def test_the_import_switches_it_on(child: Child, border_path: Path, module: str) -> None:
-    name = border_path.name.partition(".")[0] if module == "border" else module
-    child(f"""
+IMPORTS = """
 stacksplice.install()
 import _decimal, _heapq, array, mmap, select, unicodedata  # Python's own
 assert not is_on()
-import {name}
+import {}
 assert is_on()
 stacksplice.uninstall()
 assert not is_on() and traces() == before, (traces(), before)
@@ -49,12 +44,11 @@ stacksplice.install()
 assert is_on()
 stacksplice.uninstall()
 assert not is_on() and traces() == before, (traces(), before)
-""")
-
-
-@needs_monitoring
-def test_uninstall_before_any_import_leaves_no_trace(child: Child) -> None:
-    child("""
+"""
+PROGRAMS = {
+    "the import of ctypes": IMPORTS.format("ctypes"),
+    "the import of another extension": IMPORTS.format("border"),
+    "uninstalled before any import": """
 stacksplice.install()
 assert traces() != before
 stacksplice.install()
@@ -62,25 +56,17 @@ stacksplice.uninstall()
 assert traces() == before
 import ctypes
 assert not is_on()
-""")
-
-
-@needs_monitoring
-def test_a_module_that_is_built_into_the_program(child: Child) -> None:
-    """It has no file.  The finder is asked as the import system asks it."""
-    child("""
+""",
+    # It has no file.  The finder is asked as the import system asks it.
+    "a module that is built into the program": """
 stacksplice.install()
 sys.builtin_module_names += ("hosts_own",)
 import importlib.util
 assert importlib.util.find_spec("math") and not is_on()
 importlib.util.find_spec("hosts_own")
 assert is_on()
-""")
-
-
-@needs_monitoring
-def test_a_lazy_module_stays_unloaded(child: Child) -> None:
-    child("""
+""",
+    "a lazy module stays unloaded": """
 from types import ModuleType
 class Lazy(ModuleType):
     def __getattribute__(self, name):
@@ -89,19 +75,22 @@ sys.modules["lazy"] = Lazy("lazy")
 sys.modules["strange"] = None
 stacksplice.install()
 assert not is_on()
-""")
-
-
-@needs_monitoring
-def test_all_tool_ids_in_use(child: Child) -> None:
-    """Then there are no stacks at the raise, and the import does not fail."""
-    child("""
+""",
+    # Then there are no stacks at the raise, and the import does not fail.
+    "all tool ids in use": """
 for tool in (3, 4, 5):
     sys.monitoring.use_tool_id(tool, "other")
 stacksplice.install()
 import ctypes
 assert not is_on()
-""")
+""",
+}
+
+
+@needs_monitoring
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_switches_it_on(child: Child, name: str) -> None:
+    child(PROGRAMS[name])
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have the event")

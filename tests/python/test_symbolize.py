@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from building import MODULE, command, environment
 from stacksplice import _stacksplice
-from stacksplice._tools.symbols.symbolizer import Symbolizer
 from symbol_reports import Library, elsewhere, hide, library_of, report, symbolized
 
 pytestmark = pytest.mark.any_python
@@ -261,24 +260,6 @@ def test_without_libdw_it_says_what_to_install(library, tmp_path, monkeypatch):
     done = command("symbolize", str(tmp_path / "any"), status=2)
     reason = "libdw.so.1 not found (Debian package: libdw1)"
     assert (done.stdout, done.stderr) == ("", f"stacksplice: cannot look up symbols: {reason}\n")
-
-
-class Counted(list):
-    """A list that counts the elements that it gives."""
-
-    given = 0
-
-    def __getitem__(self, at):
-        found = super().__getitem__(at)
-        self.given += len(found) if isinstance(at, slice) else 1
-        return found
-
-
-@pytest.mark.parametrize("kind", ["script", "native"])
-def test_the_work_grows_with_the_frames(kind):
-    frames = Counted({"kind": kind, "address": f"{number:#x}", "inlined": False} for number in range(5000))
-    assert Symbolizer([]).stack(frames) == list(frames)
-    assert frames.given < 3 * len(frames)
 
 
 def test_lines_of_source_are_left_out(tmp_path):
