@@ -32,10 +32,9 @@ def ill(): log(); signal.raise_signal(signal.SIGILL)
 def sys_(): log(); signal.raise_signal(signal.SIGSYS)
 def abort(): log(); os.abort()
 def fatal(): log(); ctypes.pythonapi.Py_FatalError(b"it is over")
-def overflow(size=1 << 20):
-    resource.setrlimit(resource.RLIMIT_STACK, (size, resource.RLIM_INFINITY))
+def overflow():
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.RLIM_INFINITY))
     log(); libc.regcomp(ctypes.create_string_buffer(256), b"(" * 1_000_000, 1)
-def deep(): overflow(8 << 20)
 def heap():
     blocks = [libc.malloc(100) for _ in range(200)] # beside the one that breaks is one of ours
     block = next(one for one, other in zip(blocks, blocks[1:]) if other - one == 112)
@@ -86,7 +85,6 @@ SIGNALS = {
     "sys_": signal.SIGSYS,
     "fatal": signal.SIGABRT,
     "overflow": signal.SIGSEGV,
-    "deep": signal.SIGSEGV,
     "heap": signal.SIGABRT,
 }
 # A sanitizer's handlers would end the process in their own way.

@@ -82,17 +82,22 @@ gc.collect()
     assert "glue" not in json.loads(done.stdout)["error"]["stack"][0], done.stderr
 
 
-def test_saved_report_shows_all(tmp_path):
+def test_current_error_threads_and_no_secrets(tmp_path):
+    """In the text on stderr, in the file, and in what show makes of it."""
     program = """
 def sleep_long(): time.sleep(60)
 threading.Thread(target=sleep_long, name="sleeper", daemon=True).start()
 time.sleep(0.1)
-stacksplice.winrt.RoOriginateError(-2147024809, "bad amount")
+stacksplice.winrt.RoOriginateError(-2147024809, "bad amount in postgres://bob:hunter2@db/x")
 stacksplice.install(crash=True)
 segv()
 """
-    Run(tmp_path, BEGIN + program, "segv")
+    run = Run(tmp_path, BEGIN + program, "segv")
+    message = "bad amount in postgres://[redacted: credentials]@db/x"
+    assert run.report["current_error"]["message"] == message
+    assert f"\nCurrent error of this thread:\n{message}\n" in run.err
     (file,) = (tmp_path / "reports").iterdir()
+    assert "hunter2" not in run.err + run.reports[0]
     for form in ((), ("--newest-first",)):
         done = command("show", *form, file)
         error, current, thread = done.stdout.split("\n\n")
@@ -125,29 +130,6 @@ def test_others_first(tmp_path):
     assert run.scripts == run.logged
 
 
-def test_current_error(tmp_path):
-    program = """
-stacksplice.winrt.RoOriginateError(-2147024809, "bad amount")
-stacksplice.install(crash=True)
-crash()
-"""
-    run = Run(tmp_path, BEGIN + program, "segv")
-    assert run.report["current_error"]["message"] == "bad amount"
-    assert "\nCurrent error of this thread:\nbad amount\n" in run.err
-
-
-def test_no_secrets(tmp_path):
-    program = """
-stacksplice.winrt.RoOriginateError(-2147024809, "cannot open postgres://bob:hunter2@db/x")
-stacksplice.install(crash=True)
-crash()
-"""
-    run = Run(tmp_path, BEGIN + program, "segv")
-    (file,) = run.reports
-    for text in (file, run.err):
-        assert "hunter2" not in text and "[redacted: credentials]" in text
-
-
 def test_uninstall_gives_threads_their_method_back(child):
     child("""
 import threading, stacksplice
@@ -161,14 +143,10 @@ for _ in range(2):
 """)
 
 
-def test_uninstalled(tmp_path):
-    run = Run(tmp_path, BEGIN + "stacksplice.install(crash=True); stacksplice.uninstall(); crash()\n", "segv")
-    assert (run.status, run.reports, run.err) == (-signal.SIGSEGV, [], "")
-
-
-def test_not_asked_for(tmp_path):
-    run = Run(tmp_path, BEGIN + "stacksplice.install(); crash()\n", "segv")
-    assert (run.status, run.reports) == (-signal.SIGSEGV, [])
+def test_nothing_where_it_is_not_installed(tmp_path):
+    for before in ("stacksplice.install(crash=True); stacksplice.uninstall()", "stacksplice.install()"):
+        run = Run(tmp_path, f"{BEGIN}{before}; crash()\n", "segv")
+        assert (run.status, run.reports, run.err) == (-signal.SIGSEGV, [], "")
 
 
 def test_command(tmp_path):

@@ -14,7 +14,6 @@ import pytest
 from crashing import BEGIN, HOW, SIGNALS, Run, reasons
 from debugging import gdb
 from stacksplice.__main__ import main
-from stacksplice._tools.dump.process import inspect
 
 PLACES = ["main", "thread", "child", "callback", "collection", "lua", "between"]
 OF_LUA = "lua54"  # in the name of the binary that has Lua
@@ -83,7 +82,7 @@ def scripts_in_gdb(core: Path) -> list[tuple]:
     ]
 
 
-WAYS = [way for way in SIGNALS if way not in ("fatal", "deep")]
+WAYS = [way for way in SIGNALS if way != "fatal"]
 
 
 # Each way at one place, and each place with one way.
@@ -121,19 +120,6 @@ def test_report_and_core(tmp_path, capsys, core, way, place):
     assert rows(without_inside_of_lua(stack_of_core(core(), capsys), logged)) == logged
     if shutil.which("gdb"):
         assert scripts_in_gdb(core()) == [row for row in logged if row[0] in ("python", "lua")]
-
-
-def test_core_has_both_ends_of_a_deep_stack(tmp_path, core):
-    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
-    if not core_files_are_here():
-        pytest.skip("this system does not put core files where the process is")
-    run = Run(tmp_path, BEGIN + HOW, "deep", "between", with_core=True)
-    (thread,) = inspect("--core", str(core()))["threads"]
-    stack, logged = thread["stack"], rows(run.logged_stack)
-    assert len(stack) > 32_000
-    assert re.fullmatch(r"\d+ frames omitted here: stack longer than the limit", *reasons(stack))
-    assert stack[0]["kind"] == stack[16_000]["kind"] == "native"
-    assert rows(without_inside_of_lua(stack, logged)) == logged
 
 
 IN_LUA_ITSELF = """

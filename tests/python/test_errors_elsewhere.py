@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import pickle
 
 import pytest
 import stacksplice
@@ -38,15 +36,6 @@ def test_one_exception_for_one_error(border):
     assert str(caught(border.raise_error, E_FAIL)) == "shared"
 
 
-def test_hresult_errors_pickle(border):
-    for code in (0x80070057, 0x80070002, 0x8007000E, 0x80004005, 0x800704C7):
-        exc = caught(border.fail, code, "message")
-        made = pickle.loads(pickle.dumps(exc))
-        assert type(made) is type(exc)
-        assert (made.hresult, str(made)) == (exc.hresult, "message")
-        assert copy.deepcopy(exc).hresult == exc.hresult
-
-
 def test_propagate_adds_a_node():
     exc = ValueError("x")
     info = stacksplice.propagate(exc)  # none yet: originated
@@ -66,23 +55,6 @@ def test_origination_switched_off(border):
         assert isinstance(caught(border.raise_error, E_INVALIDARG), ValueError)
     finally:
         winrt.RoSetErrorReportingFlags(flags)
-
-
-def test_error_info_is_picklable_by_value(border):
-    def fails():
-        raise ValueError("größe") from KeyError("why")
-
-    info = stacksplice.error_info(caught(border.call, fails))
-    made = pickle.loads(pickle.dumps(info))
-    assert made.language_exception is None
-    for name in ("hresult", "message", "description", "type", "language", "thread_id", "fingerprint"):
-        assert getattr(made, name) == getattr(info, name), name
-    assert list(map(str, made.stack)) == list(map(str, info.stack))
-    assert made.propagation[0].language == "python"
-    assert list(made.propagation[0].stack)[0].function == info.propagation[0].stack[0].function
-    assert made.transformed.message == info.transformed.message
-    assert made.to_dict() == {**info.to_dict(), "process": made.process}
-    assert made.process["id"] == os.getpid() and info.process is None
 
 
 def test_reference_resolves_while_the_error_lives(border):

@@ -68,24 +68,6 @@ def test_a_limit_of_tracebacks(border, monkeypatch, limit):
             assert ours.strip() == theirs.strip()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: caught(divide),
-        lambda: caught(chained),
-        lambda: ExceptionGroup("group", [caught(divide), ValueError()]),
-        lambda: caught(compile, "y = )", "s.py", "exec"),
-        lambda: ValueError(),
-    ],
-)
-def test_without_an_error_object_it_is_the_standard_traceback(make):
-    exc = make()
-    assert "".join(stacksplice.format_exception(exc)) == "".join(traceback.format_exception(exc))
-    out = io.StringIO()
-    stacksplice.print_exception(exc, out)
-    assert out.getvalue() == "".join(traceback.format_exception(exc))
-
-
 def test_combined_report_in_python_order(border):
     exc = caught(border.call, chained)
     lines = stacksplice.format_exception(exc)
@@ -250,21 +232,6 @@ def test_colour_only_on_a_terminal(border, monkeypatch):
     assert printed(io.StringIO())
     monkeypatch.setenv("PYTHON_COLORS", "0")
     assert not printed(Terminal())
-
-
-def test_json_and_dict(border):
-    info = stacksplice.error_info(caught(border.call, chained))
-    data = info.to_dict()
-    assert data == json.loads(info.to_json())
-    assert data["schema"] == "stacksplice-error/1"
-    assert data["hresult_signed"] == info.hresult == -2147467259
-    assert data["type"] == "RuntimeError" and data["message"] == "größe\nsecond line"
-    assert data["stack"][0]["function"] == "chained"
-    assert data["transformed"][0]["type"] == "ZeroDivisionError"
-    assert len(data["propagation"]) == 1
-    assert len(info.fingerprint) == 32 and int(info.fingerprint, 16) >= 0
-    again = stacksplice.error_info(caught(border.call, chained))
-    assert again != info and again.fingerprint == info.fingerprint
 
 
 # ---- The end of the road -------------------------------------------------------------------------
