@@ -60,7 +60,8 @@ def crossing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crossing(crossing_folder: Path) -> ModuleType:
     """That module, whose Lua finds pricing.lua."""
     module = _load("crossing", next(crossing_folder.glob("crossing*.so")))
-    module.run(f"package.path = '{crossing_folder}/?.lua;' .. package.path")
+    module.find_pricing = f"package.path = '{crossing_folder}/?.lua;' .. package.path"
+    module.run(module.find_pricing)
     return module
 
 

@@ -150,6 +150,7 @@ def test_begun_in_a_coroutine_that_is_gone(crossing, closed, deeper):
     crossing.objects()  # collects
     if closed:
         crossing.close()
+        crossing.run(crossing.find_pricing)  # in a new state, for other tests
     for resumed in (resume, resume_from_c):
         resumed(deeper)
     ctypes.CDLL(None).mallopt(M_PERTURB, 0)
