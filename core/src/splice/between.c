@@ -118,7 +118,7 @@ static bool is_answer(const ss_answer *kept, const question *q)
     return true;
 }
 
-static bool answer_again(ss_answers *answers, const question *q)
+static inline bool answer_again(ss_answers *answers, const question *q)
 {
     uint64_t modules = ss_modules_generation(false);
 
@@ -151,19 +151,23 @@ static SS_COLD void verify(ss_scratch *scratch, const void *above, const questio
         ss_repeat_verify(q->sink, &full);
 }
 
-static bool answer_question(ss_scratch *scratch, const void *above, const question *q)
+static SS_NOINLINE bool find_answer(ss_scratch *scratch, const void *above, const question *q)
 {
     uint32_t first;
 
-    if (answer_again(&scratch->answers, q)) {
-        if (SS_UNLIKELY(ss_repeat_verifies))
-            verify(scratch, above, q);
-        return true;
-    }
     q->sink->stored = 0;
     if (!answer_by_walk(&scratch->unwind, above, q, &first))
         return false;
     keep_answer(scratch, q, first);
+    return true;
+}
+
+static inline bool answer_question(ss_scratch *scratch, const void *above, const question *q)
+{
+    if (SS_UNLIKELY(!answer_again(&scratch->answers, q)))
+        return find_answer(scratch, above, q);
+    if (SS_UNLIKELY(ss_repeat_verifies))
+        verify(scratch, above, q);
     return true;
 }
 

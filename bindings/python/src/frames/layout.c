@@ -319,13 +319,6 @@ static const char *choose_layout(sspy_layout *layout)
 
 /* ---- Reading a frame --------------------------------------------------------------------------*/
 
-uintptr_t sspy_entry_frame(uintptr_t frame)
-{
-    for (int steps = 0; frame && sspy_frame_owner(frame) < SSPY_FRAME_OF_C; steps++)
-        frame = steps < SSPY_MAX_CHAIN ? sspy_frame_previous(frame) : 0;
-    return frame;
-}
-
 PyCodeObject *sspy_frame_code(uintptr_t frame)
 {
     PyCodeObject *code;

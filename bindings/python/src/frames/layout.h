@@ -41,7 +41,13 @@ static inline uintptr_t sspy_frame_previous(uintptr_t frame)
 }
 
 /* The entry frame that is FRAME or the first outside of it; 0 if there is none. */
-uintptr_t sspy_entry_frame(uintptr_t frame);
+static inline uintptr_t sspy_entry_frame(uintptr_t frame)
+{
+    for (int steps = 0; frame && sspy_frame_owner(frame) < SSPY_FRAME_OF_C; steps++)
+        frame = steps < SSPY_MAX_CHAIN ? sspy_frame_previous(frame) : 0;
+    return frame;
+}
+
 /* The code object of FRAME, borrowed, if Python shows FRAME.  NULL for entry frames, shims, and
    frames that have not begun (by the rule of _PyFrame_IsIncomplete). */
 PyCodeObject *sspy_frame_code(uintptr_t frame);

@@ -103,33 +103,9 @@ static owner owner_of(uintptr_t address)
     return here.begin == python ? PYTHON : owner_by_path(here.path);
 }
 
-static inline bool is_in_python(uintptr_t address)
-{
-    return address > atomic_load_explicit(&python_begin, memory_order_relaxed) &&
-           address <= atomic_load_explicit(&python_end, memory_order_relaxed);
-}
-
 bool sspy_is_foreign_code(uintptr_t address)
 {
-    return !is_in_python(address) && owner_of(address) == OTHERS;
-}
-
-typedef enum way { PYTHONS_OWN, KEPT_BY_TASK, OF_OTHERS } way;
-
-/* Where an exception gets on its way outward through native FRAMES: to code of others, nowhere
-   because a task of asyncio keeps it, or through Python's own code.  ENDS_TASKS: no task keeps it.
- */
-static way way_through(const uintptr_t *frames, uint32_t count, bool ends_tasks)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        owner whose = is_in_python(frames[i]) ? PYTHON : owner_of(frames[i]);
-
-        if (whose == OTHERS)
-            return OF_OTHERS;
-        if (whose == ASYNCIO && !ends_tasks)
-            return KEPT_BY_TASK;
-    }
-    return PYTHONS_OWN;
+    return owner_of(address) == OTHERS;
 }
 
 /* ---- Leaving a loop -----------------------------------------------------------------------------------*/
@@ -157,6 +133,26 @@ static bool ends_tasks(PyObject *exc)
 {
     return PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
            PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
+}
+
+/* Where an exception gets on its way outward through native frames: to code of others, nowhere because a
+   task of asyncio keeps it, or through Python's own code. */
+typedef enum way { PYTHONS_OWN, KEPT_BY_TASK, OF_OTHERS } way;
+
+static inline way way_through(const uintptr_t *frames, uint32_t count, PyObject *exc)
+{
+    uintptr_t begin = atomic_load_explicit(&python_begin, memory_order_relaxed);
+    uintptr_t end = atomic_load_explicit(&python_end, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < count; i++) {
+        owner whose = frames[i] > begin && frames[i] <= end ? PYTHON : owner_of(frames[i]);
+
+        if (whose == OTHERS)
+            return OF_OTHERS;
+        if (whose == ASYNCIO && !ends_tasks(exc))
+            return KEPT_BY_TASK;
+    }
+    return PYTHONS_OWN;
 }
 
 /* Without memory, or for an exception that can carry no ties, its traceback must do. */
@@ -187,10 +183,8 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
     /* If not all of them are known, code of others may be among them. */
     if (stacksplice_native_between((const void *)marker, outer, SSPY_LEFT_FRAMES, frames, &count) ==
         S_OK) {
-        way goes = way_through(frames, count, false);
+        way goes = way_through(frames, count, exc);
 
-        if (goes == KEPT_BY_TASK && ends_tasks(exc))
-            goes = way_through(frames, count, true);
         if (goes == PYTHONS_OWN && count)
             sspy_keep_left(exc, frames, count);
         if (goes != OF_OTHERS)
