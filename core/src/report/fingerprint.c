@@ -185,15 +185,22 @@ static void add_loosely(stack_walk *walk, const ss_frame *f)
  * Functions that were inlined at one address count as one: strictly as the address, which the first
  * frame has, loosely as the function that a symbol names, the last.
  */
-static int add_frame(const ss_frame *f, void *data)
+static SS_NOINLINE void add_element(const ss_report *r, stack_walk *walk, uintptr_t address)
 {
-    stack_walk *walk = data;
+    bool added = false;
+    ss_frames frames;
 
-    if (!walk->is_loose)
-        add_strictly(walk->hash, f);
-    else if (!f->frame.inlined)
-        add_loosely(walk, f);
-    return !walk->is_loose || !f->frame.inlined;
+    ss_frames_begin(&frames, address, false, r->failfast);
+    for (uint32_t i = 0; i < frames.count && !added; i++) {
+        const ss_frame *f = ss_frames_at(&frames, i);
+
+        if (!walk->is_loose)
+            add_strictly(walk->hash, f);
+        else if (!f->frame.inlined)
+            add_loosely(walk, f);
+        added = !walk->is_loose || !f->frame.inlined;
+    }
+    ss_frames_end(&frames);
 }
 
 static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool is_loose)
@@ -208,7 +215,7 @@ static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool i
     for (uint32_t i = 0; i < count; i++) {
         /* A recursion counts as the same one at any depth. */
         if (!i || frames[i] != frames[i - 1])
-            ss_report_resolve(r, frames[i], add_frame, &walk);
+            add_element(r, &walk, frames[i]);
     }
 }
 

@@ -159,9 +159,6 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
     return stack;
 }
 
-/* Whether a brief report hides FRAME as the inside of an interpreter. */
-bool ss_report_is_glue(const ss_report *r, const ss_frame *frame);
-
 /* Write a stack as text, indented by INDENT spaces. */
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
 
@@ -183,6 +180,7 @@ typedef struct ss_shown_frame {
     bool glue;
     const stacksplice_document_frame *saved; /* NULL: read its line from the file */
     stacksplice_document_locals locals;
+    bool replaced; /* the file of its module is not the one that was loaded */
 } ss_shown_frame;
 
 /* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */
@@ -212,24 +210,20 @@ void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[3
 /* The same with names of native functions, which nobody has while failing fast. */
 void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
 
-static inline void ss_report_resolve(const ss_report *r, uintptr_t address,
-                                     ss_frame_callback callback, void *data)
-{
-    if (r->failfast)
-        (void)ss_resolve_failfast(address, r->failfast, callback, data);
-    else
-        (void)ss_resolve(address, callback, data);
-}
+/* The frames of one element of a stack, or of some frames of a saved report; from begin to end. */
+typedef struct ss_element {
+    const ss_report *r;
+    const stacksplice_document_frame *saved; /* NULL: those FOUND */
+    uint32_t count;
+    stacksplice_document_locals locals; /* of those FOUND */
+    ss_frames found;
+} ss_element;
 
-/* The same for texts. */
-static inline void ss_report_resolve_shown(const ss_report *r, uintptr_t address,
-                                           ss_frame_callback callback, void *data)
-{
-    if (r->failfast || r->all_frames)
-        ss_report_resolve(r, address, callback, data);
-    else
-        (void)ss_resolve_brief(address, callback, data);
-}
+/* Those of STACK from BEGIN to END, which is one element if there are any.  BRIEF: as texts are. */
+void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack,
+                      uint32_t begin, uint32_t end, bool brief);
+ss_shown_frame ss_element_at(const ss_element *e, uint32_t index);
+void ss_element_end(ss_element *e);
 
 /*
  * Errors that a report has met.  Text: all of them, to show each once.  JSON: only the enclosing

@@ -45,9 +45,6 @@ typedef struct element {
     ss_emit *e;
     ss_images *images;
     bool of_runner; /* called by the C library or a test runner, or one of their functions */
-    uint32_t frames;
-    uint32_t wanted; /* emit only this one */
-    stacksplice_document_locals locals;
 } element;
 
 static bool begins_with(const char *text, const char *prefix)
@@ -161,35 +158,18 @@ static void emit_frame(const element *of, const ss_shown_frame *shown)
     ss_emit_end(of->e, STACKSPLICE_OBJECT);
 }
 
-static int visit(const ss_frame *found, void *data)
-{
-    element *of = data;
-    const ss_shown_frame shown = {&found->frame, ss_glue_is(found), NULL, of->locals};
-
-    if (of->frames++ == of->wanted)
-        emit_frame(of, &shown);
-    return of->e->stopped;
-}
-
 /* Sentry wants callers first, and an element gives its inlined frames the other way round. */
-static void emit_element(element *of, uintptr_t address)
+static SS_NOINLINE void emit_element(const element *of, const ss_shown_stack *stack, uint32_t at)
 {
-    uint32_t frames;
+    ss_element e;
 
-    of->frames = 0;
-    of->wanted = UINT32_MAX;
-    ss_report_resolve(of->r, address, visit, of);
-    frames = of->frames;
-    while (frames-- && !of->e->stopped) {
-        of->frames = 0;
-        of->wanted = frames;
-        ss_report_resolve(of->r, address, visit, of);
+    ss_element_begin(&e, of->r, stack, at, at + 1, false);
+    for (uint32_t i = e.count; i-- && !of->e->stopped;) {
+        const ss_shown_frame shown = ss_element_at(&e, i);
+
+        emit_frame(of, &shown);
     }
-}
-
-static void emit_saved(const element *of, const stacksplice_document_frame *saved)
-{
-    emit_frame(of, &(ss_shown_frame){&saved->frame, saved->glue != 0, saved, saved->locals});
+    ss_element_end(&e);
 }
 
 /* Emit "stacktrace", unless the stack is empty; add the binaries of its frames to IMAGES. */
@@ -207,11 +187,7 @@ static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
     for (uint32_t i = stack.count; i-- && !e->stopped;) {
         of.of_runner = i >= folds.start_up || i >= folds.shell;
-        of.locals = ss_locals_of(stack.locals, i);
-        if (stack.frames)
-            emit_saved(&of, &stack.frames[i]);
-        else
-            emit_element(&of, stack.elements[i]);
+        emit_element(&of, &stack, i);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);

@@ -57,11 +57,6 @@ static bool is_loader(const stacksplice_frame *frame)
     return known && ss_glue_matches(frame->file, known->loaders);
 }
 
-bool ss_report_is_glue(const ss_report *r, const ss_frame *frame)
-{
-    return frame->frame.address != r->crashed_at && ss_glue_is(frame);
-}
-
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
                      bool *is_counted)
 {
@@ -77,36 +72,34 @@ bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool gl
 
 /* ---- One element -----------------------------------------------------------------------------*/
 
-/* Nonzero ends the element. */
-typedef int (*shown_callback)(const ss_shown_frame *shown, void *data);
-
-typedef struct resolved {
-    shown_callback back;
-    void *data;
-} resolved;
-
-static int visit_resolved(const ss_frame *f, void *data)
+void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack,
+                      uint32_t begin, uint32_t end, bool brief)
 {
-    const ss_shown_frame shown = {&f->frame, ss_glue_is(f), NULL, {NULL, 0}};
-    const resolved *v = data;
-
-    return v->back(&shown, v->data);
+    e->r = r;
+    e->saved = stack->frames ? stack->frames + begin : NULL;
+    e->count = end - begin;
+    if (e->saved)
+        return;
+    ss_frames_begin(&e->found, stack->elements[begin], brief && !r->all_frames, r->failfast);
+    e->count = e->found.count;
+    e->locals = ss_locals_of(stack->locals, begin);
 }
 
-/* Call BACK with the frames of element AT of STACK. */
-static void each_frame(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
-                       shown_callback back, void *data)
+ss_shown_frame ss_element_at(const ss_element *e, uint32_t index)
 {
-    resolved v = {back, data};
+    const stacksplice_document_frame *saved = e->saved ? &e->saved[index] : NULL;
+    const ss_frame *f = saved ? NULL : ss_frames_at(&e->found, index);
 
-    if (stack->frames) {
-        const ss_shown_frame shown = {
-            &stack->frames[at].frame, stack->frames[at].glue != 0, NULL, {NULL, 0}};
+    if (saved)
+        return (ss_shown_frame){&saved->frame, saved->glue != 0, saved, saved->locals, false};
+    return (ss_shown_frame){&f->frame, f->frame.address != e->r->crashed_at && ss_glue_is(f), NULL,
+                            e->locals, f->replaced};
+}
 
-        (void)back(&shown, data);
-    } else {
-        ss_report_resolve_shown(r, stack->elements[at], visit_resolved, &v);
-    }
+void ss_element_end(ss_element *e)
+{
+    if (!e->saved)
+        ss_frames_end(&e->found);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -121,81 +114,77 @@ static bool ends_with(const char *text, const char *end)
 
 /* ---- Shells ----------------------------------------------------------------------------------*/
 
-typedef struct shell_search {
-    bool script;      /* the frame is one */
-    bool seam;        /* the frames outside of it are of another stack */
-    const char *name; /* of the shell that it belongs to */
-} shell_search;
-
-static int look_for_shell(const ss_shown_frame *shown, void *data)
+/* The name of the shell that FRAME is of, or NULL. */
+static const char *shell_of(const stacksplice_frame *frame)
 {
-    const stacksplice_glue *known;
-    shell_search *search = data;
+    const stacksplice_glue *known =
+        frame->kind == STACKSPLICE_FRAME_SCRIPT ? ss_glue_of(frame->language) : NULL;
 
-    search->script = shown->frame->kind == STACKSPLICE_FRAME_SCRIPT;
-    search->seam = shown->frame->kind == STACKSPLICE_FRAME_GAP && shown->frame->asynchronous;
-    known = search->script ? ss_glue_of(shown->frame->language) : NULL;
     for (const stacksplice_shell *s = known ? known->shells : NULL; s && s->name; s++) {
-        if (ends_with(shown->frame->file, s->file) &&
-            ends_with(shown->frame->function, s->function))
-            search->name = s->name;
+        if (ends_with(frame->file, s->file) && ends_with(frame->function, s->function))
+            return s->name;
     }
-    return 1;
+    return NULL;
 }
 
 /* Nothing is left out of a stack that goes on outside of the shell, in a task that waits for it. */
-static void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
+static SS_NOINLINE void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
 {
-    bool any = false; /* script frame of the user */
+    bool any = false, goes_on = false; /* script frame of the user; outside of the shell */
 
-    for (uint32_t at = 0; at < stack->count; at++) {
-        shell_search search = {false, false, NULL};
+    for (uint32_t at = 0; at < stack->count && !goes_on; at++) {
+        const stacksplice_frame *frame;
+        const char *name;
+        ss_element e;
 
         if (!stack->frames && !ss_token_is(stack->elements[at]))
             continue;
-        each_frame(r, stack, at, look_for_shell, &search);
-        if (search.name && any && !folds->shell_is) {
+        ss_element_begin(&e, r, stack, at, at + 1, true);
+        frame = ss_element_at(&e, 0).frame;
+        name = shell_of(frame);
+        if (name && any && !folds->shell_is) {
             folds->shell = at;
-            folds->shell_is = search.name;
-        } else if (search.seam && folds->shell_is) {
+            folds->shell_is = name;
+        } else if (frame->kind == STACKSPLICE_FRAME_GAP && frame->asynchronous && folds->shell_is) {
             folds->shell = stack->count;
             folds->shell_is = NULL;
-            return;
+            goes_on = true;
         }
-        any = any || search.script;
+        any = any || frame->kind == STACKSPLICE_FRAME_SCRIPT;
+        ss_element_end(&e);
     }
 }
 
 /* ---- Start-up code ---------------------------------------------------------------------------*/
 
-typedef struct start_search {
-    bool any_module; /* a frame without a name counts wherever it is */
-    bool found;
-} start_search;
-
-static int look_for_start(const ss_shown_frame *shown, void *data)
+/* ANY_MODULE: a frame without a name counts wherever it is. */
+static bool is_start_up_frame(const ss_shown_frame *shown, bool any_module)
 {
     static const char *const libraries[] = {"libc.so*", "libc-*", "libpthread*", "ld-*", NULL};
     const stacksplice_frame *frame = shown->frame;
-    start_search *search = data;
     bool nameless = !frame->function && !frame->file && frame->module;
 
-    search->found =
-        search->found && frame->kind == STACKSPLICE_FRAME_NATIVE &&
-        (shown->glue || (nameless && (search->any_module ||
-                                      ss_glue_matches(ss_base_name(frame->module), libraries))));
-    return 0;
+    return frame->kind == STACKSPLICE_FRAME_NATIVE &&
+           (shown->glue ||
+            (nameless && (any_module || ss_glue_matches(ss_base_name(frame->module), libraries))));
 }
 
-static bool is_start_up(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
-                        bool any_module)
+static SS_NOINLINE bool is_start_up(const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                                    bool any_module)
 {
-    start_search search = {any_module, true};
+    bool found = true;
+    ss_element e;
 
     if (!stack->frames && ss_token_is(stack->elements[at]))
         return false;
-    each_frame(r, stack, at, look_for_start, &search);
-    return search.found;
+    ss_element_begin(&e, r, stack, at, at + 1, true);
+    for (uint32_t i = 0; i < e.count && found; i++) {
+        ss_shown_frame shown = ss_element_at(&e, i);
+
+        found = is_start_up_frame(&shown, any_module);
+    }
+    ss_element_end(&e);
+    return found;
 }
 
 /* In a stripped C library the code below main has no name that tells what it is. */
@@ -224,11 +213,6 @@ ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
 
 /* ---- Where a language received an error ------------------------------------------------------*/
 
-typedef struct where {
-    const ss_report *r;
-    bool found;
-} where;
-
 static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
 {
     ss_writer *w = r->w;
@@ -251,25 +235,24 @@ static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
     ss_writer_text(w, ")");
 }
 
-static int look_where(const ss_shown_frame *shown, void *data)
-{
-    where *at = data;
-    bool counted;
-
-    if (at->found || shown->frame->kind == STACKSPLICE_FRAME_GAP ||
-        !ss_report_shows(at->r, shown->frame, shown->glue, &counted))
-        return 0;
-    at->found = true;
-    put_name_at(at->r, shown->frame);
-    return 1;
-}
-
 void ss_report_where(const ss_report *r, ss_shown_stack stack)
 {
-    where at = {r, false};
+    bool found = false, counted;
 
-    for (uint32_t i = 0; i < stack.count && !at.found; i++)
-        each_frame(r, &stack, i, look_where, &at);
+    for (uint32_t at = 0; at < stack.count && !found; at++) {
+        ss_element e;
+
+        ss_element_begin(&e, r, &stack, at, at + 1, true);
+        for (uint32_t i = 0; i < e.count && !found; i++) {
+            ss_shown_frame shown = ss_element_at(&e, i);
+
+            found = shown.frame->kind != STACKSPLICE_FRAME_GAP &&
+                    ss_report_shows(r, shown.frame, shown.glue, &counted);
+            if (found)
+                put_name_at(r, shown.frame);
+        }
+        ss_element_end(&e);
+    }
 }
 
 /* ---- One frame --------------------------------------------------------------------------------*/
@@ -644,31 +627,10 @@ typedef struct printer {
     ss_folds folds;
 } printer;
 
-/* One element of the stack: one of an error object's, or the frames of a saved report for it. */
+/* Where an element is in the stack: one of an error object's, or the frames of a saved report. */
 typedef struct element {
-    uint32_t begin, end; /* in the stack */
+    uint32_t begin, end;
 } element;
-
-/* The frames of one element. */
-typedef struct contents {
-    const printer *p;
-    uint32_t outward; /* of the next element outward */
-    uint32_t frames;
-    uint32_t shown;
-    bool lineless, replaced;
-    uint32_t wanted;    /* print only this one; UINT32_MAX: none */
-    bool all_shown;     /* it is known that none is hidden */
-    uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
-    bool start_up;      /* in the C library's start-up code */
-    uint64_t place;     /* of a script frame in its own look, else 0 */
-    stacksplice_document_locals locals;
-} contents;
-
-/* A native frame that a script frame called. */
-typedef struct called {
-    const printer *p;
-    const ss_shown_frame *shown;
-} called;
 
 /* In a saved report, inlined frames and the function that contains them form one element. */
 static element element_at(const ss_shown_stack *stack, uint32_t begin)
@@ -694,76 +656,60 @@ static uintptr_t address_of(const ss_shown_stack *stack, element e)
     return stack->frames ? stack->frames[e.begin].frame.address : stack->elements[e.begin];
 }
 
-static int print_called(const ss_frame *caller, void *data)
+/* CALLER, the frame of a script outside of SHOWN, may have another name for it.
+   Noinline, as what else has an element: it is large for a small stack. */
+static SS_NOINLINE void print_called(const printer *p, uint32_t caller, const ss_shown_frame *shown)
 {
-    const called *of = data;
+    ss_element e;
 
-    ss_report_frame(of->p->r, of->shown, &caller->frame, of->p->indent);
-    return 1;
+    ss_element_begin(&e, p->r, &p->stack, caller, caller + 1, false);
+    ss_report_frame(p->r, shown, ss_element_at(&e, 0).frame, p->indent);
+    ss_element_end(&e);
 }
 
-static void print_frame(const contents *c, const ss_shown_frame *shown)
+static void print_frame(const printer *p, element at, const ss_shown_frame *shown)
 {
-    const printer *p = c->p;
     const ss_shown_stack *stack = &p->stack;
-    bool is_called = shown->frame->kind == STACKSPLICE_FRAME_NATIVE && !shown->frame->inlined &&
-                     c->outward < stack->count;
-    called of = {p, shown};
 
-    if (is_called && !stack->frames && ss_token_is_script(stack->elements[c->outward]))
-        ss_report_resolve(p->r, stack->elements[c->outward], print_called, &of);
+    if (shown->frame->kind == STACKSPLICE_FRAME_NATIVE && !shown->frame->inlined &&
+        at.end < stack->count && (stack->frames || ss_token_is_script(stack->elements[at.end])))
+        print_called(p, at.end, shown);
     else
-        ss_report_frame(p->r, shown,
-                        is_called && stack->frames ? &stack->frames[c->outward].frame : NULL,
-                        p->indent);
+        ss_report_frame(p->r, shown, NULL, p->indent);
 }
 
-static void count_frame(contents *c, const ss_shown_frame *shown)
-{
-    bool counted;
+/* What of an element is shown. */
+typedef struct contents {
+    uint32_t shown;
+    uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
+    uint64_t place;     /* of a script frame in its own look, else 0 */
+    bool lineless, replaced;
+} contents;
 
-    if (shown->frame->kind == STACKSPLICE_FRAME_SCRIPT &&
-        ss_report_has_own_look(c->p->r, shown->frame))
-        c->place = ss_report_place(shown->frame);
-    if (ss_report_shows(c->p->r, shown->frame, shown->glue || c->start_up, &counted)) {
-        c->shown++;
-        if (c->wanted == c->frames)
-            print_frame(c, shown);
-    } else if (!counted || shown->frame->inlined) {
-        c->uncounted++;
-    }
-    c->frames++;
+static bool is_shown(const printer *p, element at, const ss_shown_frame *shown, bool *is_counted)
+{
+    return ss_report_shows(p->r, shown->frame, shown->glue || at.begin >= p->folds.start_up,
+                           is_counted);
 }
 
-static int visit(const ss_frame *f, void *data)
+static contents look_at(const printer *p, element at, const ss_element *e)
 {
-    contents *c = data;
-    const ss_shown_frame shown = {&f->frame, !c->all_shown && ss_report_is_glue(c->p->r, f), NULL,
-                                  c->locals};
+    contents c = {.shown = 0};
 
-    c->replaced |= !shown.glue && f->replaced;
-    c->lineless |= !shown.glue && f->frame.kind == STACKSPLICE_FRAME_NATIVE && f->frame.module &&
-                   !f->frame.file;
-    count_frame(c, &shown);
-    return 0;
-}
+    for (uint32_t i = 0; i < e->count; i++) {
+        const ss_shown_frame shown = ss_element_at(e, i);
+        const stacksplice_frame *frame = shown.frame;
+        bool is_counted;
 
-static contents look_at(const printer *p, element e, uint32_t wanted, bool all_shown)
-{
-    contents c = {.p = p,
-                  .outward = e.end,
-                  .wanted = wanted,
-                  .all_shown = all_shown,
-                  .start_up = e.begin >= p->folds.start_up,
-                  .locals = ss_locals_of(p->stack.locals, e.begin)};
-
-    if (!p->stack.frames)
-        ss_report_resolve_shown(p->r, p->stack.elements[e.begin], visit, &c);
-    for (uint32_t i = e.begin; p->stack.frames && i < e.end; i++) {
-        const stacksplice_document_frame *saved = &p->stack.frames[i];
-        const ss_shown_frame shown = {&saved->frame, saved->glue != 0, saved, saved->locals};
-
-        count_frame(&c, &shown);
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && ss_report_has_own_look(p->r, frame))
+            c.place = ss_report_place(frame);
+        if (is_shown(p, at, &shown, &is_counted))
+            c.shown++;
+        else if (!is_counted || frame->inlined)
+            c.uncounted++;
+        c.replaced |= !shown.glue && shown.replaced;
+        c.lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+                      frame->module && !frame->file;
     }
     return c;
 }
@@ -786,26 +732,39 @@ static void end_repeats(printer *p)
     p->equal = 0;
 }
 
-static void print_element(printer *p, element e)
+static void print_frames(const printer *p, element at, const ss_element *e, bool all)
 {
-    contents c = look_at(p, e, UINT32_MAX, false);
-    uint64_t key = c.place ? c.place : address_of(&p->stack, e);
-    uint32_t count = c.frames;
+    bool last = p->r->order == STACKSPLICE_ORDER_NEWEST_LAST, is_counted;
 
-    p->hidden += c.frames - c.shown - c.uncounted;
+    for (uint32_t i = 0; i < e->count; i++) {
+        const ss_shown_frame shown = ss_element_at(e, last ? e->count - 1 - i : i);
+
+        if (all || is_shown(p, at, &shown, &is_counted))
+            print_frame(p, at, &shown);
+    }
+}
+
+static SS_NOINLINE void print_element(printer *p, element at)
+{
+    uint64_t key;
+    ss_element e;
+    contents c;
+
+    ss_element_begin(&e, p->r, &p->stack, at.begin, at.end, true);
+    c = look_at(p, at, &e);
+    p->hidden += e.count - c.shown - c.uncounted;
     p->lineless |= c.lineless;
     p->replaced |= c.replaced;
-    if (!c.shown)
-        return;
-    if (key != p->last)
-        end_repeats(p);
-    p->last = key;
-    p->is_line = c.place != 0;
-    if (++p->equal > SS_REPORT_EQUAL_MAX)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        (void)look_at(p, e, p->r->order == STACKSPLICE_ORDER_NEWEST_LAST ? count - 1 - i : i,
-                      c.shown == count);
+    if (c.shown) {
+        key = c.place ? c.place : address_of(&p->stack, at);
+        if (key != p->last)
+            end_repeats(p);
+        p->last = key;
+        p->is_line = c.place != 0;
+        if (++p->equal <= SS_REPORT_EQUAL_MAX)
+            print_frames(p, at, &e, c.shown == e.count);
+    }
+    ss_element_end(&e);
 }
 
 /* How many frames the elements from BEGIN on stand for, including omitted ones. */
@@ -869,18 +828,21 @@ static void put_refused(const printer *p)
 }
 
 /* Whether it would write anything. */
-static bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
+static SS_NOINLINE bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
 {
     const printer p = {.r = r, .stack = stack, .folds = ss_report_folds(r, stack)};
+    bool any = p.folds.shell_is != NULL;
 
-    for (uint32_t at = 0; at < p.folds.shell;) {
-        element e = element_at(&stack, at);
+    for (uint32_t begin = 0; begin < p.folds.shell && !any;) {
+        element at = element_at(&stack, begin);
+        ss_element e;
 
-        if (look_at(&p, e, UINT32_MAX, false).shown)
-            return true;
-        at = e.end;
+        ss_element_begin(&e, r, &stack, at.begin, at.end, true);
+        any = look_at(&p, at, &e).shown != 0;
+        ss_element_end(&e);
+        begin = at.end;
     }
-    return p.folds.shell_is != NULL;
+    return any;
 }
 
 void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)

@@ -152,37 +152,39 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
 
 /* Passes stacks to visitors, frame by frame. */
 
-typedef struct resolving {
-    const ss_report *r;
-    ss_emit *e;
-    stacksplice_document_locals locals; /* of the element */
-} resolving;
-
 /* Include the source line that texts show: a later reader of the report must not look for it. */
-static int emit_resolved(const ss_frame *f, void *data)
+static void emit_shown(const ss_report *r, ss_emit *e, const ss_shown_frame *shown)
 {
-    const resolving *to = data;
     char line[SS_SOURCE_LINE_MAX];
-    stacksplice_document_frame frame = {
-        f->frame, ss_report_is_glue(to->r, f), {line, 0}, 0, to->locals};
+    stacksplice_document_frame frame = {*shown->frame, shown->glue, {line, 0}, 0, shown->locals};
 
-    frame.source.length = ss_report_source(to->r, &f->frame, line, &frame.source_column);
-    emit_frame(to->e, NULL, &frame);
-    return to->e->stopped;
+    frame.source.length = ss_report_source(r, shown->frame, line, &frame.source_column);
+    emit_frame(e, NULL, &frame);
+}
+
+static SS_NOINLINE void emit_element(const ss_report *r, ss_emit *e, const ss_shown_stack *stack,
+                                     uint32_t at)
+{
+    ss_element found;
+
+    ss_element_begin(&found, r, stack, at, at + 1, false);
+    for (uint32_t i = 0; i < found.count && !e->stopped; i++) {
+        const ss_shown_frame shown = ss_element_at(&found, i);
+
+        emit_shown(r, e, &shown);
+    }
+    ss_element_end(&found);
 }
 
 void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out)
 {
-    resolving to = {.r = r, .e = e};
-
     ss_report_dates(r, stack);
     ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
     for (uint32_t i = 0; i < stack.count && !e->stopped; i++) {
-        to.locals = ss_locals_of(stack.locals, i);
         if (e->visitor->element)
             e->stopped = e->visitor->element(e->visitor, stack.elements[i]);
         else
-            ss_report_resolve(r, stack.elements[i], emit_resolved, &to);
+            emit_element(r, e, &stack, i);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_integer(e, "frames_left_out", left_out);

@@ -529,12 +529,6 @@ static native_answer *find_answer_in_file(const ss_binary *file, uintptr_t offse
     return a;
 }
 
-/* A gap with the text that its reason points to. */
-typedef struct unread {
-    ss_frame frame;
-    char reason[512]; /* large enough: a file name has at most 255 bytes */
-} unread;
-
 /* ---- Unread ----------------------------------------------------------------------------------*/
 
 /* The gap for frames of an interpreter that no frame source reads. */
@@ -588,81 +582,30 @@ static void put_name_into(char *out, size_t capacity, const char *format, const 
 }
 
 /*
- * Whether the native FRAMES of one address call into an interpreter that no frame source reads.
- * Then *GAP belongs inside them.  Takes the loader's lock if one of them runs scripts.  *SEARCHED,
- * 0 at first, caches how much of the glue cannot match these frames, or that the interpreter is read;
- * glue and sources are only ever added.
+ * Whether the native frames of A, of one address, call into an interpreter that no frame source
+ * reads.  Then F's own frame is the gap that belongs inside them.  Takes the loader's lock if one of
+ * them runs scripts.  A->searched caches how much of the glue cannot match these frames, or that the
+ * interpreter is read; glue and sources are only ever added.
  */
-static bool find_unread(const ss_frame *frames, uint32_t count, _Atomic uint32_t *searched,
-                        unread *gap)
+static bool find_unread(native_answer *a, ss_frames *f)
 {
-    const stacksplice_frame *last = &frames[count - 1].frame;
-    const stacksplice_glue *glue = entered(frames, count, searched);
+    const stacksplice_frame *last = &a->frames[a->count - 1].frame;
+    const stacksplice_glue *glue = entered(a->frames, a->count, &a->searched);
 
     if (!glue || !last->module)
         return false;
     if (is_read(glue->language, last->address)) {
-        atomic_store_explicit(searched, UINT32_MAX, memory_order_relaxed); /* it stays so */
+        atomic_store_explicit(&a->searched, UINT32_MAX, memory_order_relaxed); /* it stays so */
         return false;
     }
-    memset(gap, 0, sizeof *gap);
-    put_name_into(gap->reason, sizeof gap->reason, glue->unread, ss_base_name(last->module));
-    gap->frame.frame = (stacksplice_frame){.size = sizeof gap->frame.frame,
-                                           .kind = STACKSPLICE_FRAME_GAP,
-                                           .trust = STACKSPLICE_TRUST_EXACT,
-                                           .language = glue->language,
-                                           .reason = gap->reason,
-                                           .address = last->address};
+    put_name_into(f->space, sizeof f->space, glue->unread, ss_base_name(last->module));
+    f->own = (ss_frame){.frame = {.size = sizeof f->own.frame,
+                                  .kind = STACKSPLICE_FRAME_GAP,
+                                  .trust = STACKSPLICE_TRUST_EXACT,
+                                  .language = glue->language,
+                                  .reason = f->space,
+                                  .address = last->address}};
     return true;
-}
-
-/* ---- Resolve ---------------------------------------------------------------------------------*/
-
-static stacksplice_hresult deliver(const ss_frame *frames, uint32_t count,
-                                   ss_frame_callback callback, void *data)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (callback(&frames[i], data))
-            return S_FALSE;
-    }
-    return S_OK;
-}
-
-/* Resolve without any memory.  Noinline: BINARY is large. */
-SS_NOINLINE static stacksplice_hresult resolve_poorly(uintptr_t address, ss_frame_callback callback,
-                                                      void *data)
-{
-    ss_binary binary;
-    ss_frame frame;
-    bool found = address && ss_binary_find(address - 1, &binary);
-
-    begin_native(address, found ? &binary : NULL, &frame);
-    return deliver(&frame, 1, callback, data);
-}
-
-/*
- * Deliver the gap for script frames that are missing inside these frames.  Check each time: a
- * source may have registered since.  False when CALLBACK stopped.  Noinline: the gap is large for a
- * small stack.
- */
-SS_NOINLINE static bool deliver_gap(native_answer *a, ss_frame_callback callback, void *data)
-{
-    unread gap;
-
-    return !find_unread(a->frames, a->count, &a->searched, &gap) || !callback(&gap.frame, data);
-}
-
-static stacksplice_hresult resolve_native(uintptr_t address, bool brief, ss_frame_callback callback,
-                                          void *data)
-{
-    stacksplice_hresult hr;
-    native_answer *a = find_answer(address, brief);
-
-    if (!a)
-        return resolve_poorly(address, callback, data);
-    hr = deliver_gap(a, callback, data) ? deliver(a->frames, a->count, callback, data) : S_FALSE;
-    unref(a);
-    return hr;
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
@@ -710,20 +653,14 @@ static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capa
     return needed;
 }
 
-static stacksplice_hresult resolve_script(uintptr_t token, ss_frame_callback callback, void *data)
+static void begin_script(uintptr_t token, ss_frames *f)
 {
-    char room[SS_TOKEN_ROOM], *more = NULL;
-    ss_frame frame;
-    size_t needed = fill_token(token, &frame, room, sizeof room);
-    stacksplice_hresult hr;
+    size_t needed = fill_token(token, &f->own, f->space, sizeof f->space);
 
-    if (needed > sizeof room)
-        more = ss_alloc_dirty(needed);
-    if (more) /* otherwise use the cut strings */
-        (void)fill_token(token, &frame, more, needed);
-    hr = deliver(&frame, 1, callback, data);
-    ss_free(more);
-    return hr;
+    if (needed > sizeof f->space)
+        f->more = ss_alloc_dirty(needed);
+    if (f->more) /* otherwise use the cut strings */
+        (void)fill_token(token, &f->own, f->more, needed);
 }
 
 /* ---- Unloaded code ---------------------------------------------------------------------------*/
@@ -756,40 +693,32 @@ SS_NOINLINE static native_answer *find_in_old_file(const stacksplice_frame *old)
     return find_answer_in_file(&file, (uintptr_t)old->module_offset, &status);
 }
 
-static stacksplice_hresult resolve_unloaded(uintptr_t token, ss_frame_callback callback, void *data)
+static void begin_token(uintptr_t token, ss_frames *f)
 {
-    stacksplice_hresult hr;
-    native_answer *a;
-    ss_frame old;
-
-    if (!fill_unloaded(token, &old))
-        return resolve_script(token, callback, data);
-    a = find_in_old_file(&old.frame);
-    if (!a)
-        return deliver(&old, 1, callback, data);
-    for (uint32_t i = 0; i < a->count; i++)
-        a->frames[i].frame.address = token;
-    hr = deliver(a->frames, a->count, callback, data);
-    unref(a);
-    return hr;
+    if (!ss_unloaded_is(token) || !fill_unloaded(token, &f->own)) {
+        begin_script(token, f);
+        return;
+    }
+    f->answer = find_in_old_file(&f->own.frame);
+    for (uint32_t i = 0; f->answer && i < f->answer->count; i++)
+        f->answer->frames[i].frame.address = token;
 }
 
-static stacksplice_hresult resolve_token(uintptr_t token, ss_frame_callback callback, void *data)
-{
-    return ss_unloaded_is(token) ? resolve_unloaded(token, callback, data)
-                                 : resolve_script(token, callback, data);
-}
+/* ---- Frames ----------------------------------------------------------------------------------*/
 
-stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data)
+/* Without memory.  Noinline: the binary is large. */
+SS_NOINLINE static void begin_poorly(uintptr_t address, ss_frames *f)
 {
-    return ss_token_is(address) ? resolve_token(address, callback, data)
-                                : resolve_native(address, false, callback, data);
-}
+    stacksplice_frame *frame = &f->own.frame;
+    char *at = f->space;
+    ss_binary binary;
+    bool found = address && ss_binary_find(address - 1, &binary);
 
-stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callback, void *data)
-{
-    return ss_token_is(address) ? resolve_token(address, callback, data)
-                                : resolve_native(address, true, callback, data);
+    begin_native(address, found ? &binary : NULL, &f->own);
+    if (bytes_of(frame->module) + bytes_of(frame->build_id) > sizeof f->space)
+        frame->module = NULL;
+    frame->module = keep(frame->module, &at);
+    frame->build_id = keep(frame->build_id, &at);
 }
 
 /* A symbol, if the binary exports the function, else the name that scripts use. */
@@ -803,46 +732,66 @@ static void name_native(uintptr_t address, ss_frame *f)
         name_by_scripts(f);
 }
 
-stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
-                                        ss_frame_callback callback, void *data)
+/* Neither allocates nor waits for a lock of ours or of the loader (where the platform allows). */
+static void begin_failing(uintptr_t address, ss_binary *module, ss_frames *f)
 {
-    char room[SS_TOKEN_ROOM];
-    ss_frame f;
-
     if (ss_token_is(address)) {
-        if (!ss_unloaded_is(address) || !fill_unloaded(address, &f))
-            (void)fill_token(address, &f, room, sizeof room);
+        if (!ss_unloaded_is(address) || !fill_unloaded(address, &f->own))
+            (void)fill_token(address, &f->own, f->space, sizeof f->space);
     } else if (address && ss_binary_find_failfast(address - 1, module)) {
-        begin_native(address, module, &f);
-        name_native(address, &f);
+        begin_native(address, module, &f->own);
+        name_native(address, &f->own);
     } else {
-        begin_native(address, NULL, &f);
+        begin_native(address, NULL, &f->own);
     }
-    return deliver(&f, 1, callback, data);
+}
+
+void ss_frames_begin(ss_frames *f, uintptr_t address, bool brief, ss_binary *failfast)
+{
+    f->answer = NULL;
+    f->more = NULL;
+    f->has_own = true;
+    if (failfast) {
+        begin_failing(address, failfast, f);
+    } else if (ss_token_is(address)) {
+        begin_token(address, f);
+        f->has_own = !f->answer;
+    } else {
+        f->answer = find_answer(address, brief);
+        if (f->answer)
+            f->has_own = find_unread(f->answer, f); /* each time: sources may have registered */
+        else
+            begin_poorly(address, f);
+    }
+    f->count = f->has_own + (f->answer ? f->answer->count : 0);
+}
+
+const ss_frame *ss_frames_at(const ss_frames *f, uint32_t index)
+{
+    return f->has_own && !index ? &f->own : &f->answer->frames[index - f->has_own];
+}
+
+void ss_frames_end(ss_frames *f)
+{
+    unref(f->answer);
+    ss_free(f->more);
 }
 
 /* ---- Public ----------------------------------------------------------------------------------*/
 
-typedef struct public_callback {
-    stacksplice_frame_callback callback;
-    void *data;
-} public_callback;
-
-static int call_public(const ss_frame *frame, void *data)
-{
-    const public_callback *p = data;
-
-    return p->callback(&frame->frame, p->data);
-}
-
 stacksplice_hresult stacksplice_resolve(uintptr_t frame, stacksplice_frame_callback callback,
                                         void *data)
 {
-    public_callback p = {callback, data};
+    bool stopped = false;
+    ss_frames f;
 
     if (!callback)
         return E_POINTER;
-    return ss_resolve(frame, call_public, &p);
+    ss_frames_begin(&f, frame, false, NULL);
+    for (uint32_t i = 0; i < f.count && !stopped; i++)
+        stopped = callback(&ss_frames_at(&f, i)->frame, data) != 0;
+    ss_frames_end(&f);
+    return stopped ? S_FALSE : S_OK;
 }
 
 const char *stacksplice_lines_missing(void)

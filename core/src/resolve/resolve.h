@@ -6,6 +6,7 @@
 #define SS_RESOLVE_H
 
 #include "base/platform.h"
+#include "splice/token.h"
 #include "unwind/binary.h"
 #include <stacksplice/script.h>
 
@@ -21,9 +22,6 @@ typedef struct ss_frame {
     bool replaced;     /* the file of its module is not the one that was loaded */
 } ss_frame;
 
-/* The same contract as stacksplice_frame_callback. */
-typedef int (*ss_frame_callback)(const ss_frame *frame, void *data);
-
 /* The part of PATH after its last slash. */
 static inline const char *ss_base_name(const char *path)
 {
@@ -32,22 +30,32 @@ static inline const char *ss_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-stacksplice_hresult ss_resolve(uintptr_t address, ss_frame_callback callback, void *data);
+/* The frames of one element of a stack, from begin to end. */
+typedef struct ss_frames {
+    uint32_t count;
+    bool has_own;                 /* OWN comes first */
+    struct native_answer *answer; /* owned, or NULL: the others */
+    char *more;                   /* owned, or NULL: texts for which SPACE is too small */
+    ss_frame own;
+    char space[SS_TOKEN_ROOM];
+} ss_frames;
 
 /*
- * The same for a reader that hides glue: where all frames of ADDRESS are glue, one without a file
- * may stand for them.  Reading debug information takes the longest, and most frames of such a
- * stack are inside an interpreter.
+ * Find those of ADDRESS; at least one, also without memory.
+ *
+ * BRIEF: for a reader that hides glue.  Where all frames are glue, one without a file may stand for
+ * them.  Reading debug information takes the longest, and most frames of such a stack are inside an
+ * interpreter.
+ *
+ * FAILFAST: scratch space in a failing process, else NULL.  Then it neither allocates nor waits for
+ * a lock of ours or of the loader (where the platform allows).  Native frames have no file, and a
+ * function only if it is exported.
  */
-stacksplice_hresult ss_resolve_brief(uintptr_t address, ss_frame_callback callback, void *data);
+void ss_frames_begin(ss_frames *frames, uintptr_t address, bool brief, ss_binary *failfast);
 
-/*
- * For a failing process: neither allocates nor waits for a lock of ours or of the loader (where the
- * platform allows).  Native frames have no file, and a function only if it is exported.  MODULE is
- * scratch space.
- */
-stacksplice_hresult ss_resolve_failfast(uintptr_t address, ss_binary *module,
-                                        ss_frame_callback callback, void *data);
+/* The innermost is 0. */
+const ss_frame *ss_frames_at(const ss_frames *frames, uint32_t index);
+void ss_frames_end(ss_frames *frames);
 
 /* ---- Glue ------------------------------------------------------------------------------------*/
 
