@@ -1,4 +1,5 @@
 /* Formatting that is stopped or refused, and fingerprints. */
+#include "error_double.h"
 #include "report_text.h"
 
 static int stop_at_second(const char *text, size_t length, void *data)
@@ -28,24 +29,9 @@ TEST(test_format_stops_when_told)
     release(error);
 }
 
-static HRESULT foreign_query(IUnknown *p, REFIID iid, void **out)
-{
-    *out = NULL;
-    if (!IsEqualIID(iid, &IID_IUnknown))
-        return E_NOINTERFACE;
-    *out = p;
-    return S_OK;
-}
-
-static ULONG foreign_count(IUnknown *p)
-{
-    return 1;
-}
-
 TEST(test_format_refuses_bad_arguments)
 {
-    static const IUnknownVtbl vtbl = {foreign_query, foreign_count, foreign_count};
-    IUnknown foreign = {&vtbl};
+    error_double foreign;
     const fixture_error contents = value_error(NULL, 0);
     IRestrictedErrorInfo *error = fixture_originate(&contents);
     IUnknown *ours = (IUnknown *)error;
@@ -53,6 +39,7 @@ TEST(test_format_refuses_bad_arguments)
     char out[33] = "kept";
     int calls = 0;
 
+    error_double_init(&foreign, 0);
     assert_int_equal(
         stacksplice_format(NULL, STACKSPLICE_FORMAT_TEXT, NULL, stop_at_second, &calls), E_POINTER);
     assert_int_equal(stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, NULL, NULL, NULL),
@@ -60,9 +47,9 @@ TEST(test_format_refuses_bad_arguments)
     assert_int_equal(
         stacksplice_format(ours, (stacksplice_format_kind)0, NULL, stop_at_second, &calls),
         E_INVALIDARG);
-    assert_int_equal(
-        stacksplice_format(&foreign, STACKSPLICE_FORMAT_TEXT, NULL, stop_at_second, &calls),
-        E_INVALIDARG);
+    assert_int_equal(stacksplice_format(error_double_unknown(&foreign), STACKSPLICE_FORMAT_TEXT,
+                                        NULL, stop_at_second, &calls),
+                     E_INVALIDARG);
     options.size = 3;
     assert_int_equal(
         stacksplice_format(ours, STACKSPLICE_FORMAT_TEXT, &options, stop_at_second, &calls),
@@ -75,7 +62,7 @@ TEST(test_format_refuses_bad_arguments)
     assert_int_equal(calls, 0);
     assert_int_equal(stacksplice_fingerprint(NULL, out), E_POINTER);
     assert_int_equal(stacksplice_fingerprint(ours, NULL), E_POINTER);
-    assert_int_equal(stacksplice_fingerprint(&foreign, out), E_INVALIDARG);
+    assert_int_equal(stacksplice_fingerprint(error_double_unknown(&foreign), out), E_INVALIDARG);
     assert_string_equal(out, "kept");
     release(error);
 }

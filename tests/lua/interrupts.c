@@ -1,49 +1,20 @@
 /* An interrupt of another language gets through every plain protected call of Lua, and what hosts have of
    it: their hooks, their other states, and what they run afterwards. */
+#include "error_double.h"
 #include "host.h"
-
-#include <stdatomic.h>
 
 #include <stacksplice/script.h>
 
 #define CANCELLED ((HRESULT)0x800704C7)
 
-/* ---- A language exception of some other language ---------------------------------------------*/
-
-static atomic_int references;
-static bool is_interrupt;
-
-static HRESULT STDMETHODCALLTYPE double_QueryInterface(IUnknown *self, REFIID iid, void **out)
-{
-    *out = NULL;
-    if (memcmp(iid, &IID_IUnknown, sizeof *iid) != 0 &&
-        memcmp(iid, &IID_IAgileObject, sizeof *iid) != 0 &&
-        !(is_interrupt && memcmp(iid, &stacksplice_IID_IScriptInterrupt, sizeof *iid) == 0))
-        return E_NOINTERFACE;
-    atomic_fetch_add(&references, 1);
-    *out = self;
-    return S_OK;
-}
-
-static ULONG STDMETHODCALLTYPE double_AddRef(IUnknown *self)
-{
-    return (ULONG)atomic_fetch_add(&references, 1) + 1;
-}
-
-static ULONG STDMETHODCALLTYPE double_Release(IUnknown *self)
-{
-    return (ULONG)atomic_fetch_sub(&references, 1) - 1;
-}
-
-static const IUnknownVtbl double_vtbl = {double_QueryInterface, double_AddRef, double_Release};
-static IUnknown exception = {&double_vtbl};
+static error_double exception; /* of some other language */
 
 /* ---- Helpers ---------------------------------------------------------------------------------*/
 
 /* Fails as a function does that called the other language. */
 static int interrupt(lua_State *L)
 {
-    (void)stacksplice_originate(CANCELLED, "stop", 4, &exception, NULL);
+    (void)stacksplice_originate(CANCELLED, "stop", 4, error_double_unknown(&exception), NULL);
     return stacksplice_lua_raise(L, CANCELLED);
 }
 
@@ -60,7 +31,8 @@ static int open_interruptible(void **state)
     lua_register(L, "interrupt", interrupt);
     lua_register(L, "border", border);
     lua_register(L, "plain_border", plain_border);
-    is_interrupt = true;
+    error_double_init(&exception, 0);
+    exception.is_interrupt = 1;
     *state = L;
     return 0;
 }
@@ -68,7 +40,7 @@ static int open_interruptible(void **state)
 static int close_and_count(void **state)
 {
     (void)close_state(state);
-    assert_int_equal(atomic_load(&references), 0);
+    assert_int_equal(exception.outside, 1);
     return 0;
 }
 
@@ -322,7 +294,7 @@ INTERRUPT_TEST(test_another_error_with_that_hresult_is_caught)
 {
     lua_State *L = *state;
 
-    is_interrupt = false;
+    exception.is_interrupt = 0;
     assert_int_equal(run(L, "local ok, e = pcall(interrupt)\n"
                             "assert(not ok and e.hresult == 0x800704C7) reached = 'on'"),
                      S_OK);

@@ -1,44 +1,19 @@
 /* Error objects and ties whose finalizers Lua loses: all goes with the next call, or with the
  * state. */
+#include "error_double.h"
 #include "host.h"
 
 #include <stdlib.h>
 
 /* ---- Counted errors --------------------------------------------------------------------------*/
 
-/* The language exception of every error here: what refers to it is alive. */
-typedef struct counter {
-    IUnknown unknown;
-    ULONG references;
-} counter;
-
-static HRESULT STDMETHODCALLTYPE counter_QueryInterface(IUnknown *self, REFIID iid, void **out)
-{
-    *out = NULL;
-    if (memcmp(iid, &IID_IUnknown, sizeof(IID)) != 0)
-        return E_NOINTERFACE;
-    *out = self;
-    self->lpVtbl->AddRef(self);
-    return S_OK;
-}
-
-static ULONG STDMETHODCALLTYPE counter_AddRef(IUnknown *self)
-{
-    return ++((counter *)self)->references;
-}
-
-static ULONG STDMETHODCALLTYPE counter_Release(IUnknown *self)
-{
-    return --((counter *)self)->references;
-}
-
-static const IUnknownVtbl counter_vtbl = {counter_QueryInterface, counter_AddRef, counter_Release};
-static counter errors = {{&counter_vtbl}, 0};
+/* The language exception of every error here: what refers to it is alive, but for one reference. */
+static error_double errors;
 
 /* new_error(): an error of another language. */
 static int new_error(lua_State *L)
 {
-    (void)RoOriginateLanguageException(E_FAIL, NULL, &errors.unknown);
+    (void)RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&errors));
     luaL_checkstack(L, 4, NULL);
     lua_getglobal(L, "stacksplice");
     lua_getfield(L, -1, "take_error");
@@ -68,12 +43,13 @@ static void run(lua_State *L, const char *script)
 
 static lua_State *set_up(lua_State *L)
 {
+    error_double_init(&errors, 0);
     fill_state(L);
     lua_register(L, "new_error", new_error);
     run(L, "control = {made = 0, finalized = 0}\n"
            "control.__gc = function() control.finalized = control.finalized + 1 end\n");
     RoClearError();
-    assert_int_equal(errors.references, 0);
+    assert_int_equal(errors.outside, 1);
     return L;
 }
 
@@ -109,7 +85,7 @@ static void assert_swept(lua_State *L)
     RoClearError();
     run(L, "stacksplice.pcall(error, 'another')\n"
            "collectgarbage() collectgarbage() stacksplice.peek_error()");
-    assert_int_equal(errors.references, 0);
+    assert_int_equal(errors.outside, 1);
 }
 
 /* ---- Below many coroutines -------------------------------------------------------------------*/
@@ -138,7 +114,7 @@ TEST(test_closed_without_another_call)
     run(L, below_coroutines);
     RoClearError();
     lua_close(L);
-    assert_int_equal(errors.references, 0);
+    assert_int_equal(errors.outside, 1);
 }
 
 /* ---- Without memory --------------------------------------------------------------------------*/
@@ -194,7 +170,7 @@ TEST(test_an_error_that_lost_its_finalizer_lives_on)
            "for _ = 1, 3 do debug.setmetatable(kept, nil) collectgarbage() collectgarbage()\n"
            "stacksplice.peek_error() debug.setmetatable(kept, metatable)\n"
            "assert(kept.hresult == 0x80004005) end kept = nil");
-    assert_int_equal(errors.references, 1);
+    assert_int_equal(errors.outside, 2);
     assert_swept(L);
     lua_close(L);
 }
@@ -214,7 +190,7 @@ TEST(test_a_finalizer_after_ours_finds_nothing)
     run(L, "kept = new_error() metatable = debug.getmetatable(kept) debug.setmetatable(kept, nil)\n"
            "function note() looked = true end");
     lua_close(L);
-    assert_int_equal(errors.references, 0);
+    assert_int_equal(errors.outside, 1);
 }
 
 /* ---- A state that is closed without a word ---------------------------------------------------*/
@@ -258,10 +234,10 @@ TEST(test_a_state_that_is_closed_without_a_word)
         lua_pushcfunction(L, close_at_the_end);
         lua_call(L, 0, 0);
     }
-    assert_int_equal(errors.references, 1);
+    assert_int_equal(errors.outside, 2);
     arena_used = 0;
     L = NEW_STATE(allocate_in_arena, NULL);
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
-    assert_int_equal(errors.references, 0);
+    assert_int_equal(errors.outside, 1);
     lua_close(L);
 }

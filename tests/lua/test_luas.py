@@ -244,8 +244,9 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("version", [*VERSIONS, INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
-    oracle = ["oracle.c"] if test == "tokens" else []
-    run(compile_program(test, [f"{test}.c", *oracle], version, build_named("gcc-O2")))
+    double = "../support/error_double.c"
+    more = {"tokens": ["oracle.c"], "interrupts": [double], "lost": [double]}.get(test, [])
+    run(compile_program(test, [f"{test}.c", *more], version, build_named("gcc-O2")))
 
 
 def test_scenarios_of_the_installed_one() -> None:

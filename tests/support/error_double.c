@@ -27,6 +27,8 @@ static HRESULT find(error_double *self, REFIID iid, void **out)
         *out = &self->IScriptException_iface;
     else if (IsEqualIID(iid, &stacksplice_IID_IScriptException) && self->is_script)
         *out = &self->IScriptException_iface;
+    else if (IsEqualIID(iid, &stacksplice_IID_IScriptInterrupt) && self->is_interrupt)
+        *out = &self->IScriptException_iface;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) && self->has_stack)
         *out = &self->ILanguageExceptionStackBackTrace_iface;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && self->cause)

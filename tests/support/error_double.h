@@ -17,7 +17,7 @@ typedef struct error_double {
     atomic_int inside;
     atomic_int waking;                        /* how often outside went from 0 to 1 */
     void (*ended)(struct error_double *self); /* once both counts are 0; NULL: nothing to do */
-    int is_script;                            /* which interfaces it answers */
+    int is_script, is_interrupt;              /* which interfaces it answers */
     const char *language, *type, *message;    /* "double", "DoubleError", "two" unless set */
     size_t message_length;
     int has_stack;
