@@ -336,6 +336,8 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
     snapshot shot = {.capacity = MAX_ELEMENTS};
     ss_lua_state *state = ss_lua_state_find(L);
     uint32_t count, first;
+    lua_Debug activation;
+    ss_lua_seen own = {.L = L}; /* the traceback itself, which no capture has */
     line *lines;
 
     if (state) /* none in a finalizer of a state that closes */
@@ -345,11 +347,14 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
         return false;
     shot.elements = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *shot.elements, 0);
     shot.seen = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *shot.seen, 0);
-    lines = lua_newuserdatauv(L, MAX_ELEMENTS * sizeof *lines, 0);
+    lines = lua_newuserdatauv(L, (1 + MAX_ELEMENTS) * sizeof *lines, 0);
     (void)take(L, above, &shot);
     if (!has_foreign(&shot))
         return false;
-    count = make_lines(&shot, lines);
+    (void)lua_getstack(L, 0, &activation);
+    own.ci = activation.i_ci;
+    *lines = (line){.seen = &own};
+    count = 1 + make_lines(&shot, lines + 1);
     first = first_line(thread, lines, count, level);
     if (first == count && thread != L)
         return false;
