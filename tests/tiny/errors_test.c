@@ -6,9 +6,7 @@
 /* ---- Identity ---------------------------------------------------------------------------------*/
 
 static const char throws[] =
-    "function throws\n e = error \"access\" \"no entry\"\n made e\n throw e\n"
-    "function main\n throws\n"
-    "function again\n e = try native\n throw e\n";
+    "function main\n e = error \"access\" \"no entry\"\n made e\n throw e\n";
 
 TEST(test_an_error_that_comes_back_is_the_same_object)
 {
@@ -24,40 +22,6 @@ TEST(test_an_error_that_comes_back_is_the_same_object)
     assert_ptr_equal(second.object, first);
     check_slot_is_empty();
     tiny_drop(h->t, second);
-    close_host(h);
-}
-
-TEST(test_an_error_object_stays_the_same_when_its_value_leaves_again)
-{
-    host *h = open_host(throws);
-    IRestrictedErrorInfo *first, *second;
-    tiny_object *object = NULL;
-
-    assert_true(tiny_define(h->t, "made", made, &object));
-    assert_int_equal(run(h, "main"), E_ACCESSDENIED);
-    first = take_error();
-    assert_int_equal(stacksplice_tiny_originate(h->t, object), E_ACCESSDENIED);
-    second = take_error();
-    assert_ptr_equal(first, second);
-    first->lpVtbl->Release(first);
-    second->lpVtbl->Release(second);
-    close_host(h);
-}
-
-TEST(test_an_error_from_elsewhere_is_one_object_and_leaves_as_itself)
-{
-    host *h = open_host(throws);
-    IRestrictedErrorInfo *error, *left;
-
-    (void)stacksplice_originate(E_BOUNDS, "too far", 7, NULL, NULL);
-    error = take_error();
-    assert_true(tiny_define(h->t, "native", raise_native, error));
-    assert_int_equal(run(h, "again"), E_BOUNDS);
-    left = take_error();
-    assert_ptr_equal(left, error);
-    left->lpVtbl->Release(left);
-    error->lpVtbl->Release(error);
-    check_slot_is_empty();
     close_host(h);
 }
 
