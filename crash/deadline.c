@@ -3,7 +3,6 @@
    because of such a lock, or while it holds one. */
 #include "crash/crash.h"
 
-#include "base/alloc.h"
 #include "base/thread.h"
 #include "com/messages.h"
 #include "report/visit.h"
@@ -239,8 +238,7 @@ static const char *report_missed(const late_work *deadline, int64_t now)
 }
 
 enum {
-    FIRST_SLOTS = 64,
-    MOST_SLOTS = 65536,
+    MOST_SLOTS = 16384,
     BETWEEN_INTERRUPTS = 20 * 1000 * 1000, /* nanoseconds */
     INTERRUPTED_BETWEEN = 16               /* that many; if more are late, each waits longer */
 };
@@ -255,7 +253,7 @@ typedef struct slot {
 } slot;
 
 SS_LOCK(lock);
-static slot *slots;              /* (LOCK) */
+static slot slots[MOST_SLOTS];   /* (LOCK) touched only as far as it is used */
 static uint32_t slot_count;      /* (LOCK) */
 static uint32_t first_free;      /* (LOCK) index + 1 */
 static uint32_t interrupting;    /* (LOCK) how many slots are in that state */
@@ -325,49 +323,20 @@ static void put(const late_work *deadline, stacksplice_deadline *number, bool *w
         atomic_fetch_add(&changes, 1);
 }
 
-/* Take over MORE, with room for COUNT, unless another thread was faster; returns what is left. */
-static slot *take_over(slot *more, uint32_t count)
-{
-    slot *before = slots;
-
-    if (count <= slot_count)
-        return more;
-    if (slot_count)
-        memcpy(more, before, slot_count * sizeof *more);
-    slots = more;
-    for (uint32_t i = slot_count; i < count; i++)
-        make_free(i);
-    slot_count = count;
-    return before;
-}
-
 /* Add a copy of DEADLINE.  Tells by WAKE whether the watcher must look again. */
 static stacksplice_hresult add(const late_work *deadline, stacksplice_deadline *number, bool *wake)
 {
-    uint32_t count = 0;
-    slot *more = NULL;
+    bool has_slot;
 
-    for (;;) {
-        bool has_room;
-
-        if (!ss_lock_take(&lock)) {
-            ss_free(more);
-            return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted one of these functions */
-        }
-        if (more)
-            more = take_over(more, count);
-        has_room = first_free != 0;
-        if (has_room)
-            put(deadline, number, wake);
-        count = slot_count ? 2 * slot_count : FIRST_SLOTS;
-        ss_lock_drop(&lock);
-        ss_free(more);
-        if (has_room)
-            return S_OK;
-        more = count <= MOST_SLOTS ? ss_alloc(count, sizeof *more) : NULL;
-        if (!more)
-            return E_OUTOFMEMORY;
-    }
+    if (!ss_lock_take(&lock))
+        return E_ILLEGAL_METHOD_CALL; /* a signal handler interrupted one of these functions */
+    if (!first_free && slot_count < MOST_SLOTS)
+        make_free(slot_count++);
+    has_slot = first_free != 0;
+    if (has_slot)
+        put(deadline, number, wake);
+    ss_lock_drop(&lock);
+    return has_slot ? S_OK : E_OUTOFMEMORY;
 }
 
 /* Remove it; E_PENDING if its call is running, and then nothing is removed. */

@@ -135,20 +135,6 @@ static void answer(int number, siginfo_t *info, void *context)
 
 /* ---- The threads -----------------------------------------------------------------------------*/
 
-enum { DIGITS = 21 };
-
-/* Write NUMBER into DIGITS, and return where it begins. */
-static const char *put_digits(uint64_t number, char digits[DIGITS])
-{
-    char *at = digits + DIGITS - 1;
-
-    *at = 0;
-    do
-        *--at = (char)('0' + number % 10);
-    while (number /= 10);
-    return at;
-}
-
 /* The number at the beginning of TEXT; 0 if END does not follow it. */
 static uint64_t number_before(const char *text, char end)
 {
@@ -159,27 +145,20 @@ static uint64_t number_before(const char *text, char end)
     return *text == end ? number : 0;
 }
 
-static char *append(char *to, const char *text)
-{
-    while ((*to = *text++) != 0)
-        to++;
-    return to;
-}
-
-/* Write the path of the kernel's FILE about the thread with that number. */
-static void make_path(char *path, const char *digits, const char *file)
-{
-    (void)append(append(append(path, "/proc/self/task/"), digits), file);
-}
-
-/* The first SIZE - 1 bytes of the kernel's FILE about the thread, as text; its length. */
-static size_t read_file(const char *digits, const char *name, char *text, size_t size)
+/* The first SIZE - 1 bytes of the kernel's FILE about thread ID, as text; its length. */
+static size_t read_file(uint64_t id, const char *name, char *text, size_t size)
 {
     char path[64];
+    ss_crash_text to = {path, 0, sizeof path};
+    ss_writer w;
     ssize_t length;
     int file;
 
-    make_path(path, digits, name);
+    ss_writer_init(&w, ss_crash_append, &to);
+    ss_writer_text(&w, "/proc/self/task/");
+    ss_writer_decimal(&w, id);
+    ss_writer_text(&w, name);
+    (void)ss_writer_finish(&w);
     file = ss_crash_open(path, O_RDONLY | O_CLOEXEC);
     length = file < 0 ? 0 : read(file, text, size - 1);
     if (file >= 0)
@@ -188,9 +167,9 @@ static size_t read_file(const char *digits, const char *name, char *text, size_t
     return length < 0 ? 0 : (size_t)length;
 }
 
-static void read_name(const char *digits, ss_other_thread *thread)
+static void read_name(ss_other_thread *thread)
 {
-    size_t length = read_file(digits, "/comm", thread->name, sizeof thread->name);
+    size_t length = read_file(thread->id, "/comm", thread->name, sizeof thread->name);
 
     if (length && thread->name[length - 1] == '\n')
         thread->name[length - 1] = 0;
@@ -199,26 +178,26 @@ static void read_name(const char *digits, ss_other_thread *thread)
 #define ALL_SIGNALS UINT64_MAX
 
 /* Whether the thread is in sigwait, sigwaitinfo or sigtimedwait. */
-static bool waits_for_signals(const char *digits)
+static bool waits_for_signals(uint64_t id)
 {
     char text[24];
 
-    return read_file(digits, "/syscall", text, sizeof text) &&
+    return read_file(id, "/syscall", text, sizeof text) &&
            number_before(text, ' ') == SYS_rt_sigtimedwait;
 }
 
 /* The signals that the thread blocks, signal 1 in the lowest bit.  None under valgrind: the kernel tells
    the masks of its threads, which block everything, and only valgrind knows the program's. */
-static uint64_t blocked_signals(const char *digits)
+static uint64_t blocked_signals(uint64_t id)
 {
     static const char before[] = "\nSigBlk:\t"; /* then 16 digits */
-    static char text[4096];
+    char text[4096];
     const char *mask;
     uint64_t signals = 0;
 
     if (ss_valgrind_ask(SS_VALGRIND_RUNS, NULL, 0, 0))
         return 0;
-    (void)read_file(digits, "/status", text, sizeof text);
+    (void)read_file(id, "/status", text, sizeof text);
     if (strstr(text, "\nState:\tZ"))
         return ALL_SIGNALS; /* it ended before others */
     mask = strstr(text, before);
@@ -250,12 +229,11 @@ typedef enum ear { HEARS, BLOCKS, WAITS } ear;
 
 /* Whether the thread would handle the signal now.  While it waits for signals, the kernel says that
    it does not block them: look before and after. */
-static ear ear_of(const char *digits)
+static ear ear_of(uint64_t id)
 {
-    bool waits = waits_for_signals(digits),
-         blocks = blocked_signals(digits) & bit_of(asking_signal);
+    bool waits = waits_for_signals(id), blocks = blocked_signals(id) & bit_of(asking_signal);
 
-    if (waits || waits_for_signals(digits))
+    if (waits || waits_for_signals(id))
         return WAITS;
     return blocks ? BLOCKS : HEARS;
 }
@@ -267,8 +245,7 @@ static ear ear_of(const char *digits)
  */
 static bool ask(struct place *place)
 {
-    char digits[DIGITS];
-    ear now = ear_of(put_digits(place->thread.id, digits));
+    ear now = ear_of(place->thread.id);
 
     atomic_store(&place->state, now == HEARS ? ASKED : now == BLOCKS ? UNASKED : LATE);
     if (now != HEARS ||
@@ -286,9 +263,8 @@ static void skip_late_answers(void)
         places[place_count++].thread.id = 0;
 }
 
-static void meet(const char *digits)
+static void meet(uint64_t id)
 {
-    uint64_t id = number_before(digits, 0);
     struct place *place;
 
     if (id == ss_thread_id() || id == atomic_load(&never_asked))
@@ -300,7 +276,7 @@ static void meet(const char *digits)
     }
     place = &places[place_count];
     place->thread.id = id;
-    read_name(digits, &place->thread);
+    read_name(&place->thread);
     if (ask(place))
         place_count++;
 }
@@ -314,8 +290,8 @@ typedef struct entry {
     char name[];
 } entry;
 
-/* Call F with the number of each thread; false if they cannot be listed.  opendir would allocate. */
-static bool for_each_thread(void (*f)(const char *digits))
+/* Call F with the id of each thread; false if they cannot be listed.  opendir would allocate. */
+static bool for_each_thread(void (*f)(uint64_t id))
 {
     static _Alignas(entry) char entries[4096];
     int folder = ss_crash_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -328,7 +304,7 @@ static bool for_each_thread(void (*f)(const char *digits))
             const entry *e = (const entry *)(entries + at);
 
             if (*e->name != '.')
-                f(e->name);
+                f(number_before(e->name, 0));
             at += e->length;
         }
     }
@@ -349,9 +325,9 @@ static bool is_ours(int number)
 static uint64_t used; /* (THREAD reporter) the signals that some threads block */
 
 /* Who blocks all real-time signals wants none; who blocks one of them waits for it. */
-static void note_used(const char *digits)
+static void note_used(uint64_t id)
 {
-    uint64_t real_time = ALL_SIGNALS << (SIGRTMIN - 1), blocked = blocked_signals(digits);
+    uint64_t real_time = ALL_SIGNALS << (SIGRTMIN - 1), blocked = blocked_signals(id);
 
     if ((blocked & real_time) != real_time)
         used |= blocked;
@@ -433,10 +409,8 @@ static bool has_answered(uint32_t index)
 
 void ss_threads_call(uint64_t id, ss_thread_call wanted, uint64_t number)
 {
-    char digits[DIGITS];
-
     atomic_store(&call, wanted);
-    if (take_signal() && ear_of(put_digits(id, digits)) == HEARS)
+    if (take_signal() && ear_of(id) == HEARS)
         (void)send_signal((pid_t)id, (union sigval){.sival_ptr = (void *)(uintptr_t)number});
 }
 

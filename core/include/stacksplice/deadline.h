@@ -75,7 +75,7 @@ typedef struct stacksplice_deadline_options {
  * such as sleep and poll, may return EINTR.
  *
  * Returns S_OK.  Errors: E_POINTER if deadline is NULL; E_INVALIDARG if options is of unknown size
- * or has unknown flags; E_OUTOFMEMORY, also if no thread can be started.
+ * or has unknown flags; E_OUTOFMEMORY if no thread can be started, or with 16,384 of them begun.
  * [own: options copied, but data lives until the end | thread: any | alloc: seldom | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult
