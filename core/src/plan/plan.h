@@ -25,6 +25,14 @@
 /* Native addresses and combined stacks recur independently. */
 typedef enum ss_plan_kind { SS_PLAN_NATIVE, SS_PLAN_COMBINED, SS_PLAN_KINDS } ss_plan_kind;
 
+/* What all plans of a thread depend on.  A change voids them. */
+typedef struct ss_plan_world {
+    uint64_t modules; /* ss_modules_generation */
+    uint32_t marks;   /* ss_unwind_epoch */
+    uint32_t tokens;  /* stacksplice_token_epoch */
+    uint32_t sources;
+} ss_plan_world;
+
 /* Where a capture begins: all that decides which words it reads first. */
 typedef struct ss_plan_case {
     ss_plan_kind kind;
@@ -33,15 +41,8 @@ typedef struct ss_plan_case {
     uintptr_t above; /* frames further in are hidden */
     uint32_t limit;  /* how many elements are wanted at most */
     ss_range stack;  /* that holds ENTRY */
+    ss_plan_world world;
 } ss_plan_case;
-
-/* What all plans of a thread depend on.  A change voids them. */
-typedef struct ss_plan_world {
-    uint64_t modules; /* ss_modules_generation */
-    uint32_t marks;   /* ss_unwind_epoch */
-    uint32_t tokens;  /* stacksplice_token_epoch */
-    uint32_t sources;
-} ss_plan_world;
 
 enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_RECENT = 256, SS_PLAN_GUARD_DATA = 4 };
 
@@ -104,7 +105,7 @@ void ss_plans_clear(ss_plans *plans);
  * Find the plan of this stack: true if one fits, and then *FOUND is valid until the next recording.
  * Sets the stack of HERE, which ss_plan_record needs, only if there are plans.
  */
-bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world, ss_plan *found);
+bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found);
 
 /* For tests: guards that do not hold are ignored, so that plans give false stacks. */
 extern bool ss_plan_is_blind;
@@ -123,7 +124,7 @@ bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash);
 typedef struct ss_recording ss_recording;
 
 /* Begin to record the capture of HERE; NULL without memory, or when its stack is unknown. */
-ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world);
+ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here);
 
 /* The capture depends on the word at ADDRESS, which has VALUE. */
 void ss_record_word(ss_recording *recording, uintptr_t address, uintptr_t value);

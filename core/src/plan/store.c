@@ -181,14 +181,14 @@ static inline void hit(ss_plan_payoff *payoff)
     payoff->debt -= payoff->debt < SS_PLAN_PAID_BY_HIT ? payoff->debt : SS_PLAN_PAID_BY_HIT;
 }
 
-bool ss_plan_find(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world, ss_plan *found)
+bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
 {
     struct ss_plan_memory *memory = plans->memory;
     ss_plan_way *set;
 
     if (!memory || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
         return false;
-    ss_plan_renew(memory, world);
+    ss_plan_renew(memory, &here->world);
     set = set_of(memory, here->entry);
     for (ss_plan_way *way = set; way < set + SS_PLAN_WAYS; way++) {
         const ss_stored_plan *plan;
@@ -305,7 +305,7 @@ void ss_plans_clear(ss_plans *plans)
     memset(plans, 0, sizeof *plans);
 }
 
-ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_world *world)
+ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here)
 {
     ss_recording *recording;
 
@@ -313,7 +313,7 @@ ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here, const ss_plan_
         plans->memory = new_memory();
     if (!plans->memory || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
         return NULL;
-    ss_plan_renew(plans->memory, world);
+    ss_plan_renew(plans->memory, &here->world);
     recording = &plans->memory->recording;
     recording->here = *here;
     recording->refused = false;

@@ -6,7 +6,6 @@
  * those words are the same again, at the same distance from INNER, so are the frames: INNER is one
  * local variable of one function, whose return address is the first of the words.
  */
-#include "splice/repeat.h"
 #include "splice/scratch.h"
 #include "unwind/unloads.h"
 

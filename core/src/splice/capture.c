@@ -1,13 +1,16 @@
 #include "splice/hash.h"
 #include "splice/merge.h"
 #include "splice/pool.h"
-#include "splice/repeat.h"
 #include "splice/scratch.h"
 #include "splice/source.h"
 #include "splice/splice.h"
 #include "unwind/stack.h"
+#include "unwind/unloads.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Sources receive a pointer to the first member. */
 typedef struct ss_collection {
@@ -243,6 +246,185 @@ static void ss_collect(ss_collection *c)
     ss_token_looks_at(NULL);
 }
 
+/* ---- Stacks that recur: by plans (plan/plan.h) instead of in full -----------------------------*/
+
+bool ss_repeat_verifies;               /* (RO) */
+static bool counts;                    /* (RO) says at the end how often it has verified */
+static _Atomic unsigned long verified; /* (ATOMIC) */
+
+/* Whether to look for a plan, and to record one.  In tests always, whatever it costs. */
+static inline bool looks_for_plan(ss_scratch *scratch, ss_plan_kind kind)
+{
+    if (SS_UNLIKELY(ss_repeat_verifies))
+        scratch->plans.payoff[kind] = (ss_plan_payoff){0};
+    return ss_plans_look(&scratch->plans, kind);
+}
+
+static __attribute__((constructor)) void begin(void)
+{
+    const char *wish = secure_getenv("STACKSPLICE_VERIFY_PLANS");
+
+    ss_repeat_verifies = wish != NULL;
+    counts = wish && !strcmp(wish, "count");
+    ss_plan_is_blind = wish && !strcmp(wish, "blind");
+}
+
+static __attribute__((destructor)) void end(void)
+{
+    if (counts)
+        (void)dprintf(STDERR_FILENO, "stacksplice: %lu repeated captures verified\n", verified);
+}
+
+static void look(ss_plan_world *world)
+{
+    *world = (ss_plan_world){.modules = ss_modules_generation(false),
+                             .marks = ss_unwind_epoch(),
+                             .tokens = stacksplice_token_epoch(),
+                             .sources = ss_source_count()};
+}
+
+/*
+ * Begin a combined capture from ENTRY, which ss_plan_enter gave, that hides what is further in than
+ * ABOVE.
+ */
+static void begin_combined(ss_plan_case *here, uintptr_t entry, const void *above)
+{
+    here->kind = SS_PLAN_COMBINED;
+    here->entry = entry;
+    here->low = entry - SS_PLAN_SAVED_BYTES;
+    here->above = (uintptr_t)above;
+    here->limit = UINT32_MAX;
+    look(&here->world);
+}
+
+/* Begin a capture of at most LIMIT native addresses; the frame record ABOVE is that of a caller. */
+static void begin_native(ss_plan_case *here, const void *above, uint64_t limit)
+{
+    here->kind = SS_PLAN_NATIVE;
+    here->entry = here->low = here->above = (uintptr_t)above;
+    here->limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX - 1;
+    look(&here->world);
+}
+
+/* Put the whole stack into SINK, if a plan of SCRATCH fits; else a full capture has to. */
+static bool put_plan(ss_scratch *scratch, ss_plan_case *here, ss_sink *sink)
+{
+    ss_plan plan;
+
+    if (!ss_plan_find(&scratch->plans, here, &plan))
+        return false;
+    if (SS_LIKELY(!sink->behind && ss_sink_has_room(sink, plan.count))) {
+        memcpy(sink->frames + sink->stored, plan.elements, plan.count * sizeof *plan.elements);
+        sink->stored += plan.count;
+        return true;
+    }
+    /* The number in the gap of a long stack depends on what the sources leave out. */
+    if (sink->ends && plan.count > sink->max)
+        return false;
+    ss_sink_put_tokens(sink, plan.elements, plan.count);
+    return true;
+}
+
+void ss_repeat_verify(const ss_sink *repeated, const ss_sink *full)
+{
+    static const char text[] = "stacksplice: a repeated capture differs from a full one\n";
+
+    verified++;
+    if (repeated->stored == full->stored && repeated->more == full->more &&
+        !memcmp(repeated->frames, full->frames, full->stored * sizeof *full->frames))
+        return;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    abort();
+}
+
+/* In the order of words; the upper half depends on each of them. */
+static inline uint64_t add_word(uint64_t hash, uintptr_t word)
+{
+    return (hash + word) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Whether COUNT native addresses, which are all there is, are due to be recorded. */
+static bool is_due(ss_scratch *scratch, const ss_plan_case *here, const uintptr_t *addresses,
+                   uint32_t count)
+{
+    uint64_t hash = count;
+
+    for (; count; count--)
+        hash = add_word(hash, *addresses++);
+    return ss_plan_is_due(&scratch->plans, here, (uint32_t)(hash >> 32));
+}
+
+static uint32_t hash_of(const ss_unwind *walk)
+{
+    uint64_t hash = walk->count;
+
+    for (uint32_t i = walk->hidden; i < walk->count; i++)
+        hash = add_word(hash, walk->frames[i].ip ^ walk->frames[i].sp);
+    return (uint32_t)(hash >> 32);
+}
+
+/* The frame that called the function with the record ENTRY; 0 if the walk does not have it. */
+static uint32_t caller_of(const ss_unwind *walk, uintptr_t entry)
+{
+    for (uint32_t i = 1; i < walk->count && walk->frames[i].sp <= entry + 2 * sizeof entry; i++)
+        if (walk->frames[i].sp == entry + 2 * sizeof entry)
+            return i;
+    return 0;
+}
+
+/* Begin a recording with the frames outward of the entry, at most COUNT. */
+static ss_recording *begin_recording(ss_scratch *scratch, ss_plan_case *here)
+{
+    uint32_t first = caller_of(&scratch->unwind, here->entry);
+    ss_recording *recording = first ? ss_plan_record(&scratch->plans, here) : NULL;
+
+    if (recording)
+        ss_record_native(recording, &scratch->unwind, first, here->limit);
+    return recording;
+}
+
+/*
+ * Begin to record the capture whose native frames were just walked, with the reports of all
+ * sources, if that pays; else NULL.
+ */
+static ss_recording *record(ss_scratch *scratch, ss_plan_case *here)
+{
+    const ss_unwind *walk = &scratch->unwind;
+
+    if (walk->hidden == walk->count || !ss_sources_report() ||
+        !ss_plan_is_due(&scratch->plans, here, hash_of(walk)))
+        return NULL;
+    return begin_recording(scratch, here);
+}
+
+/* Record the native frames that were just walked, which are all there is. */
+static void record_walk(ss_scratch *scratch, ss_plan_case *here)
+{
+    const ss_unwind *walk = &scratch->unwind;
+    ss_recording *recording = begin_recording(scratch, here);
+    uint32_t room, count = walk->count - walk->hidden;
+    uintptr_t *elements = recording ? ss_record_elements(recording, &room) : NULL;
+
+    if (count > here->limit)
+        count = here->limit;
+    if (!elements || count > room)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        elements[i] = walk->frames[walk->hidden + i].ip;
+    ss_record_done(&scratch->plans, recording, count);
+}
+
+/* Whether COUNT elements can be repeated: no gap among them reports a passing state of the core. */
+static bool is_lasting(const uintptr_t *elements, uint32_t count)
+{
+    uintptr_t first = ss_token_of(0), end = ss_token_of(SS_TOKEN_FIXED_COUNT);
+
+    for (uint32_t i = 0; i < count; i++)
+        if ((elements[i] >= first && elements[i] < end) || ss_left_out_is(elements[i]))
+            return false;
+    return true;
+}
+
 /* ---- Capture ---------------------------------------------------------------------------------*/
 
 /* Upper bounds for our own functions further in than the caller: frames, and bytes of stack. */
@@ -335,12 +517,12 @@ static SS_NOINLINE void make_plan(const ss_collection *c, const ss_merge *merge)
     if (!whole.frames || c->end_token || c->out_of_order)
         return;
     ss_merge_run(merge, &whole);
-    if (!whole.more && ss_repeat_is_lasting(whole.frames, whole.stored))
+    if (!whole.more && is_lasting(whole.frames, whole.stored))
         ss_record_done(&c->scratch->plans, c->recording, whole.stored);
 }
 
-/* Capture in full.  REPEAT is NULL if the capture is not to be recorded. */
-static INLINED bool run(ss_scratch *scratch, const void *above, ss_repeat *repeat, ss_sink *sink)
+/* Capture in full.  HERE is NULL if the capture is not to be recorded. */
+static INLINED bool run(ss_scratch *scratch, const void *above, ss_plan_case *here, ss_sink *sink)
 {
     ss_collection c = {.scratch = scratch};
     const ss_unwind *unwind = &scratch->unwind;
@@ -348,7 +530,7 @@ static INLINED bool run(ss_scratch *scratch, const void *above, ss_repeat *repea
 
     if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
         return false;
-    c.recording = repeat ? ss_repeat_record(scratch, repeat) : NULL;
+    c.recording = here ? record(scratch, here) : NULL;
     if (!collect(&c, above, sink))
         return false;
     merge = (ss_merge){.frames = c.walk.frames,
@@ -381,19 +563,19 @@ static SS_COLD void verify(ss_scratch *scratch, const void *above, const ss_sink
 static INLINED bool repeat_or_run(ss_scratch *scratch, const void *above, uintptr_t entry,
                                   ss_sink *sink)
 {
-    bool looks = entry && ss_repeat_looks(scratch, SS_PLAN_COMBINED), done;
+    bool looks = entry && looks_for_plan(scratch, SS_PLAN_COMBINED), done;
     ss_sink asked = *sink;
-    ss_repeat repeat;
+    ss_plan_case here;
 
     if (looks) {
-        ss_repeat_begin(&repeat, entry, above);
-        if (ss_repeat_put(scratch, &repeat, sink)) {
+        begin_combined(&here, entry, above);
+        if (put_plan(scratch, &here, sink)) {
             if (SS_UNLIKELY(ss_repeat_verifies))
                 verify(scratch, above, &asked, sink);
             return true;
         }
     }
-    done = run(scratch, above, looks ? &repeat : NULL, sink);
+    done = run(scratch, above, looks ? &here : NULL, sink);
     ss_scratch_trim(scratch);
     return done;
 }
@@ -518,10 +700,10 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
 }
 
 /* Record the stack that was just captured. */
-static SS_NOINLINE void record_native(ss_scratch *scratch, ss_repeat *repeat, const void *above)
+static SS_NOINLINE void record_native(ss_scratch *scratch, ss_plan_case *here, const void *above)
 {
-    if (ss_unwind_walk(&scratch->unwind, above, frames_for(repeat->here.limit)))
-        ss_repeat_record_native(scratch, repeat);
+    if (ss_unwind_walk(&scratch->unwind, above, frames_for(here->limit)))
+        record_walk(scratch, here);
     ss_scratch_trim(scratch);
 }
 
@@ -540,13 +722,13 @@ static INLINED uint32_t capture_native(ss_scratch *scratch, const void *above, u
                                        uint32_t max, uintptr_t *frames)
 {
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
-    bool looks = ss_repeat_looks(scratch, SS_PLAN_NATIVE);
+    bool looks = looks_for_plan(scratch, SS_PLAN_NATIVE);
     uint32_t stored = 0;
-    ss_repeat repeat;
+    ss_plan_case here;
 
     if (looks) {
-        ss_repeat_begin_native(&repeat, above, (uint64_t)skip + max);
-        if (ss_repeat_put(scratch, &repeat, &sink)) {
+        begin_native(&here, above, (uint64_t)skip + max);
+        if (put_plan(scratch, &here, &sink)) {
             if (SS_UNLIKELY(ss_repeat_verifies))
                 verify_native(scratch, above, skip, &sink);
             return sink.stored;
@@ -554,8 +736,8 @@ static INLINED uint32_t capture_native(ss_scratch *scratch, const void *above, u
     }
     if (!ss_unwind_recurring(&scratch->unwind, above, skip, max, frames, &stored))
         stored = walk_native(scratch, above, skip, max, frames);
-    if (SS_UNLIKELY(looks && ss_repeat_is_due(scratch, &repeat, frames, stored)))
-        record_native(scratch, &repeat, above);
+    if (SS_UNLIKELY(looks && is_due(scratch, &here, frames, stored)))
+        record_native(scratch, &here, above);
     return stored;
 }
 

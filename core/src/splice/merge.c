@@ -91,6 +91,21 @@ static const ss_splice *put_splice(const ss_merge *merge, const ss_splice *splic
     return next;
 }
 
+/* Store the addresses of the frames up to END at OUT; returns the place behind them. */
+static inline uintptr_t *put_addresses(uintptr_t *out, const stacksplice_native_frame *frame,
+                                       const stacksplice_native_frame *end)
+{
+    for (; end - frame >= 4; frame += 4, out += 4) {
+        out[0] = frame[0].ip;
+        out[1] = frame[1].ip;
+        out[2] = frame[2].ip;
+        out[3] = frame[3].ip;
+    }
+    while (frame < end)
+        *out++ = frame++->ip;
+    return out;
+}
+
 /* Nearly all stacks: no frame is special, nothing is disputed, and SINK keeps every element. */
 static bool merge_plain(const ss_merge *merge, ss_sink *sink)
 {
@@ -107,14 +122,12 @@ static bool merge_plain(const ss_merge *merge, ss_sink *sink)
 
         if (first < frame)
             return false; /* disputed */
-        while (frame < first)
-            *out++ = frame++->ip;
+        out = put_addresses(out, frame, first);
         for (uint32_t i = 0; i < splice->token_count; i++)
             *out++ = token[i];
-        frame += splice->count;
+        frame = first + splice->count;
     }
-    while (frame < last)
-        *out++ = frame++->ip;
+    out = put_addresses(out, frame, last);
     sink->stored = (uint32_t)(out - sink->frames);
     return true;
 }

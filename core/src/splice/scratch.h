@@ -67,4 +67,12 @@ bool ss_scratch_grow_splices(ss_scratch *scratch);
 /* Make room for COUNT more. */
 bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count);
 
+/* ---- capture.c: for tests, set in the environment ---------------------------------------------*/
+
+/* Each repeated capture is compared with a full one. */
+extern bool ss_repeat_verifies;
+
+/* End the process unless both have the same elements. */
+void ss_repeat_verify(const ss_sink *repeated, const ss_sink *full);
+
 #endif

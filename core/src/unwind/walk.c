@@ -1,7 +1,6 @@
-#include "unwind/follow.h"
-
 #include "unwind/stack.h"
 #include "unwind/unloads.h"
+#include "unwind/walk.h"
 
 #include <string.h>
 
@@ -11,6 +10,116 @@
 #define TEXT_OF(name, text) [name] = (text),
 enum { SS_UNWIND_REASONS(NAME_OF) REASONS };
 static const char *const reasons[REASONS] = {SS_UNWIND_REASONS(TEXT_OF)};
+
+/* ---- The hot part: from frame to frame, for as long as the table alone suffices ---------------*/
+
+/*
+ *      CFA = sp + cfa                 rules of kind SS_RULE_SP
+ *      CFA = saved frame pointer + k  rules that count from it
+ *      ip' = *(CFA - 8 * slot), sp' = CFA
+ *
+ * One compare per frame keeps the walk on the stack: the rules followed here find the return
+ * address between the stack pointer and the CFA.
+ */
+
+/* The state of a walk: the next frame to take and where to store it. */
+typedef struct trail {
+    ss_unwind *walk;
+    ss_table *table;
+    uintptr_t ip; /* of the next frame, as in ss_known */
+    uintptr_t sp;
+    uintptr_t saved;    /* where its frame pointer is; no place of a word: only ss_step can tell */
+    uintptr_t high;     /* no frame of this stack starts beyond */
+    uintptr_t *address; /* in a walk for addresses alone */
+    stacksplice_native_frame *frame;
+    uint32_t *marked;
+    const void *end; /* of addresses or frames */
+} trail;
+
+typedef enum stop {
+    STOP_END,     /* there is no caller */
+    STOP_UNKNOWN, /* the table lacks the next frame's ip */
+    STOP_SPECIAL, /* only ss_step can find the last frame's caller */
+    STOP_OFF_STACK,
+    STOP_LIMIT
+} stop;
+
+#define INLINED inline __attribute__((always_inline))
+
+#define NO_SANITIZE __attribute__((no_sanitize("address", "thread")))
+
+/* The CFA by a rule that counts from the frame pointer; 0 when that is not enough. */
+static INLINED NO_SANITIZE uintptr_t saved_cfa(uint32_t rule, uintptr_t sp, uintptr_t saved)
+{
+    uintptr_t cfa;
+
+    if (SS_RETURN_SAVED >= 0 || ss_rule_kind_of(rule) > SS_RULE_SAVED ||
+        ss_rule_base(rule) != SS_SAVED_FP || !saved || saved % SS_WORD)
+        return 0;
+    cfa = *(const uintptr_t *)saved + ss_rule_offset(rule);
+    return SS_LIKELY(cfa > sp && cfa % SS_WORD == 0) ? cfa : 0;
+}
+
+_Static_assert(sizeof(stacksplice_native_frame) ==
+                   offsetof(stacksplice_native_frame, function) + sizeof(ss_frame_facts),
+               "the one ends with the other");
+
+/* Store the next frame. */
+static INLINED void put_frame(trail *t, const ss_frame_facts *facts)
+{
+    stacksplice_native_frame *frame = t->frame++;
+
+    frame->ip = t->ip;
+    frame->sp = t->sp;
+    memcpy(&frame->function, facts, sizeof *facts);
+    *t->marked = (uint32_t)(uintptr_t)frame; /* enough bits to tell it from the others */
+    t->marked += facts->flags >> 31;
+}
+
+/* Follow what the table knows, and store FRAMES or addresses. */
+static INLINED NO_SANITIZE stop follow(trail *from, bool frames)
+{
+    trail t = *from; /* in registers */
+    ss_known *table = t.table->known;
+    uintptr_t mask = t.table->mask, to_facts = t.table->to_facts, next;
+    stop why;
+
+    for (;;) {
+        const ss_known *known = ss_table_find(table, mask, t.ip);
+        bool ends = (frames ? (const void *)t.frame : t.address) == t.end;
+        uint32_t slot;
+
+        if (SS_UNLIKELY(!known || ends)) {
+            why = !t.ip ? STOP_END : ends ? STOP_LIMIT : STOP_UNKNOWN;
+            break;
+        }
+        if (frames)
+            put_frame(&t, (const ss_frame_facts *)((uintptr_t)known + to_facts));
+        else
+            *t.address++ = t.ip;
+        if (SS_LIKELY(!(known->cfa & SS_RULE_KIND_MASK))) {
+            next = t.sp + known->cfa;
+        } else {
+            __asm__("" : "+r"(known)); /* keeps the compiler from carrying the rule here */
+            next = saved_cfa(known->cfa, t.sp, t.saved);
+            if (SS_UNLIKELY(!next)) {
+                why = ss_rule_kind_of(known->cfa) == SS_RULE_END ? STOP_END : STOP_SPECIAL;
+                break;
+            }
+        }
+        if (SS_UNLIKELY(next > t.high)) {
+            why = STOP_OFF_STACK;
+            break;
+        }
+        if (SS_RETURN_SAVED < 0 && known->fp_below != SS_BELOW_UNCHANGED)
+            t.saved = next - known->fp_below;
+        slot = SS_RETURN_SAVED < 0 ? (uint32_t)SS_RETURN_SLOT : known->slot;
+        t.sp = next;
+        t.ip = ss_arch_code(*(const uintptr_t *)(next - SS_WORD * slot));
+    }
+    *from = t;
+    return why;
+}
 
 /* ---- Marks ------------------------------------------------------------------------------------*/
 
@@ -38,7 +147,7 @@ static uint32_t ask(uintptr_t ip, uintptr_t function)
 }
 
 /* Take the next frame, whose code FOUND no description. */
-static SS_COLD void take_undescribed(ss_trail *t, ss_verdict found)
+static SS_COLD void take_undescribed(trail *t, ss_verdict found)
 {
     ss_frame_facts facts = {.flags = ask(t->ip, 0)};
 
@@ -48,11 +157,11 @@ static SS_COLD void take_undescribed(ss_trail *t, ss_verdict found)
         facts.flags |= SS_UNWIND_FORWARDER;
         t->walk->forwards = true;
     }
-    ss_put_frame(t, &facts);
+    put_frame(t, &facts);
 }
 
 /* Add the next frame's ip to the table; where nothing describes its code, take the frame. */
-static SS_COLD ss_verdict learn(ss_trail *t)
+static SS_COLD ss_verdict learn(trail *t)
 {
     uintptr_t pc = t->ip - 1;
     ss_rule rule;
@@ -70,7 +179,7 @@ static SS_COLD ss_verdict learn(ss_trail *t)
 }
 
 /* Whether the caller lies further out on the same stack, or on another known stack. */
-static bool accept_stack(ss_trail *t, const ss_caller *next)
+static bool accept_stack(trail *t, const ss_caller *next)
 {
     ss_unwind *walk = t->walk;
     ss_range other;
@@ -91,7 +200,7 @@ static bool accept_stack(ss_trail *t, const ss_caller *next)
 }
 
 /* Find the next frame by a step that the hot part cannot do. */
-static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
+static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
 {
     ss_unwind *walk = t->walk;
     ss_caller next;
@@ -113,25 +222,25 @@ static ss_verdict step_on(ss_trail *t, ss_verdict found, uint32_t *flags)
     return SS_STEP_ON;
 }
 
-static SS_NOINLINE SS_NO_SANITIZE ss_stop follow_frames(ss_trail *t)
+static SS_NOINLINE NO_SANITIZE stop follow_frames(trail *t)
 {
-    return ss_follow(t, true);
+    return follow(t, true);
 }
 
 /* Take the next frame and those that the hot part can follow; then step_on may help. */
-static ss_verdict take_frames(ss_trail *t)
+static ss_verdict take_frames(trail *t)
 {
     ss_verdict found = SS_STEP_ON;
 
     while (found == SS_STEP_ON) {
         switch (follow_frames(t)) {
-        case SS_STOP_END:
+        case STOP_END:
             return SS_STEP_END;
-        case SS_STOP_SPECIAL:
+        case STOP_SPECIAL:
             return SS_STEP_ON;
-        case SS_STOP_OFF_STACK:
+        case STOP_OFF_STACK:
             return SS_STEP_OFF_STACK;
-        case SS_STOP_LIMIT:
+        case STOP_LIMIT:
             t->walk->bytes_left = t->high - t->sp;
             return SS_STEP_LIMIT;
         default:
@@ -157,7 +266,7 @@ static const char *reason_of(ss_verdict found)
     }
 }
 
-static ss_verdict walk_on(ss_trail *t)
+static ss_verdict walk_on(trail *t)
 {
     ss_unwind *walk = t->walk;
     uint32_t flags = 0;
@@ -252,21 +361,21 @@ static void end_walk(ss_unwind *walk, uintptr_t above, const uint32_t *marked)
     walk->marked_count = kept;
 }
 
-static void begin_trail(ss_trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
+static void begin_trail(trail *t, ss_unwind *walk, const ss_entry_registers *entry, uint32_t max)
 {
     ss_table *table = walk->table;
 
     table->file_count = 0;
     memcpy(table->entry, entry->saved, sizeof entry->saved);
-    *t = (ss_trail){.walk = walk,
-                    .table = table,
-                    .ip = entry->ip,
-                    .sp = entry->sp,
-                    .saved = (uintptr_t)&table->entry[SS_SAVED_FP],
-                    .high = walk->stacks[0].high,
-                    .frame = walk->frames,
-                    .marked = walk->marked,
-                    .end = walk->frames + (max < table->room.frames ? max : table->room.frames)};
+    *t = (trail){.walk = walk,
+                 .table = table,
+                 .ip = entry->ip,
+                 .sp = entry->sp,
+                 .saved = (uintptr_t)&table->entry[SS_SAVED_FP],
+                 .high = walk->stacks[0].high,
+                 .frame = walk->frames,
+                 .marked = walk->marked,
+                 .end = walk->frames + (max < table->room.frames ? max : table->room.frames)};
 }
 
 /* Whether the walk, which began with EMPTY table and ended with FOUND, got the room it lacked. */
@@ -290,7 +399,7 @@ bool ss_walk_from(ss_unwind *walk, const ss_entry_registers *entry, const void *
 {
     ss_verdict found;
     bool empty;
-    ss_trail t;
+    trail t;
 
     if (SS_UNLIKELY(!walk->table) && !enlarge(walk, SS_TABLE_SMALL))
         return false;
@@ -325,4 +434,83 @@ void ss_unwind_trim(ss_unwind *walk, bool all)
     } else if (SS_UNLIKELY(walk->count > KEPT_FRAMES)) {
         ss_table_trim(walk->table, KEPT_FRAMES);
     }
+}
+
+/* ---- Addresses alone, where the table knows all of them ---------------------------------------*/
+
+#define MOST_SKIPPED 32
+
+static bool begin_addresses(trail *t, ss_table *table, const void *above)
+{
+    uintptr_t record = (uintptr_t)above;
+    ss_range stack;
+
+    if (!table || !table->has_record || ss_modules_generation(false) != table->generation ||
+        ss_unwind_epoch() != table->epoch || !ss_stack_find_cached(&table->stack, record, &stack))
+        return false;
+    t->table = table;
+    t->ip = *(const uintptr_t *)(record + SS_WORD);
+    t->sp = record + 2 * SS_WORD;
+    t->saved = record;
+    t->high = stack.high;
+    return true;
+}
+
+static SS_NOINLINE NO_SANITIZE stop follow_addresses(trail *t, uintptr_t *to, uint32_t max)
+{
+    t->address = to;
+    t->end = to + max;
+    return follow(t, false);
+}
+
+bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
+                         uintptr_t *addresses, uint32_t *count)
+{
+    uintptr_t skipped[MOST_SKIPPED];
+    stop why = STOP_LIMIT;
+    trail t;
+
+    *count = 0;
+    if (skip > MOST_SKIPPED || !begin_addresses(&t, walk->table, above))
+        return false;
+    if (SS_UNLIKELY(skip))
+        why = follow_addresses(&t, skipped, skip);
+    if (why == STOP_LIMIT) {
+        why = follow_addresses(&t, addresses, max);
+        *count = (uint32_t)(t.address - addresses);
+    }
+    return why == STOP_LIMIT || why == STOP_END;
+}
+
+/*
+ * ss_unwind_recurring starts right after the frame record of the function at ABOVE.  The walk has a
+ * frame there only if that function keeps a frame pointer.
+ */
+void ss_unwind_recurs(ss_unwind *walk, const void *above)
+{
+    const stacksplice_native_frame *caller = &walk->frames[walk->hidden];
+
+    walk->table->has_record =
+        SS_RECORD_IS_TOP && walk->hidden && walk->hidden < walk->count &&
+        caller->sp == (uintptr_t)above + 2 * SS_WORD &&
+        ss_rule_kind_of(walk->table->rules[caller[-1].rule].cfa) == SS_RULE_FRAME;
+}
+
+bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
+{
+    ss_entry_registers entry;
+    uint32_t frame = walk->count - 1;
+
+    if (!walk->bytes_left)
+        return false;
+    while (frame && walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL)
+        frame--;
+    if (!frame)
+        return false;
+    entry.ip = walk->frames[frame].ip;
+    entry.sp = walk->frames[frame].sp;
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (!ss_any_register(walk, frame, ss_saved_registers[i], &entry.saved[i]))
+            entry.saved[i] = 0; /* no frame is at 0, so a rule that needs it ends the walk */
+    return ss_walk_from(walk, &entry, NULL, max);
 }
