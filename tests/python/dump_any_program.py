@@ -3,11 +3,14 @@
 and a main thread that rests in frames with known variables.
 
 It prints one line of JSON: for each thread by its name and number what sys._getframe() says of its frames,
-and for each that handles exceptions what the traceback module says of them.  Then it waits for its standard
-input to end.
+and for each that handles exceptions what the traceback module says of them.  With the argument "capture",
+and with stacksplice, the stack that each thread captured is there, too.  Then it waits for the end of its
+standard input.
 """
 
+import asyncio
 import collections
+import ctypes
 import json
 import re
 import sys
@@ -123,9 +126,14 @@ def fail(error, depth):
 
 def threads():
     """Begin them; what they say of themselves."""
-    frames, exceptions = {}, {}
+    frames, exceptions, captured = {}, {}, {}
 
     def stop(name):
+        if sys.argv[1:] == ["capture"]:
+            import stacksplice
+
+            stack = [frame.to_dict() for frame in stacksplice.capture()]
+            captured[name] = {"thread_id": threading.get_native_id(), "stack": stack}
         found, frame = [], sys._getframe(1)
         while frame:
             found.append([frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno])
@@ -133,6 +141,7 @@ def threads():
         frames[name] = [threading.get_native_id(), found]
 
     def wait(name):
+        # One line, so that all frames outside of this one are equal.
         stop(name), ready.wait(), end.wait()
 
     def plain(name):
@@ -163,6 +172,37 @@ def threads():
             outer().send(None)
         except StopIteration:
             pass
+
+    def coroutines(name):
+        async def inner():
+            wait(name)
+
+        asyncio.run(inner())
+
+    def c_callback(name):
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        compare = kind(lambda left, right: wait(name) or 0)
+        ctypes.CDLL(None).qsort((ctypes.c_int * 2)(2, 1), 2, 4, compare)
+
+    class Klass:
+        def __init__(self, name):
+            self.name = name
+            self.property
+
+        @property
+        def property(self):
+            wait(self.name)
+
+        def __del__(self):
+            wait(self.name)
+
+    def initialised(name):
+        Klass(name)
+
+    def finalised(name):
+        thing = object.__new__(Klass)
+        thing.name = name
+        del thing
 
     def named(name):
         text = "class Größe:\n  def 日本(self, name):\n    wait(name)\nGröße().日本(name)"
@@ -232,13 +272,13 @@ def threads():
             pass
         handle(name)
 
-    all_of_them = [plain, mixed, generator, awaited, named]
+    all_of_them = [plain, mixed, generator, awaited, coroutines, c_callback, initialised, finalised, named]
     all_of_them += [in_context, with_cause, suppressed, in_a_generator, nothing]
     ready, end = threading.Barrier(len(all_of_them) + 1, timeout=60), threading.Event()
     for each in all_of_them:
         threading.Thread(target=each, args=(each.__name__,), daemon=True).start()
     ready.wait()
-    return {"frames": frames, "exceptions": exceptions}
+    return {"frames": frames, "exceptions": exceptions, "captured": captured}
 
 
 numbers(0, 1, 2, other=3)

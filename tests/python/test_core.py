@@ -134,8 +134,8 @@ def copy_of(process: int, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory) -> Iterator[tuple[Path, dict]]:
     """A core file of a process that rests, and the stacks that it captured itself."""
-    with start(HERE / "dump_program.py") as child:
-        yield copy_of(child.pid, tmp_path_factory.mktemp("core")), json.loads(child.line)
+    with start(HERE / "dump_any_program.py", "capture") as child:
+        yield copy_of(child.pid, tmp_path_factory.mktemp("core")), json.loads(child.line)["captured"]
 
 
 def test_stacks_are_those_that_the_threads_captured(copied):

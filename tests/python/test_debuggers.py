@@ -165,7 +165,7 @@ def by_thread(text: str) -> dict[str, list[str]]:
 
 @any_python
 def test_all_threads():
-    with start(HERE / "dump_program.py") as child:
+    with Resting(sys.executable, HERE / "dump_any_program.py") as child:
         told = command("dump", "--all-frames", str(child.pid)).stdout
         commands = ("stacksplice bt all -all-frames", "thread apply all bt")
         stacks, own = in_parts(("-p", str(child.pid)), *commands)

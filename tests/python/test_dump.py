@@ -26,6 +26,7 @@ from stacksplice._tools.dump.process import mark_start_up
 from validating import validator
 
 PROGRAM = PACKAGE / "stacksplice-inspect"
+WAIT = "threads.<locals>.wait"  # of dump_any_program.py
 PAGE = [["--html", "-"]] if importlib.util.find_spec("jinja2") else []
 # What stacks of another process are compared by: one line has one column for each call on it.
 FIELDS = ("kind", "language", "function", "file", "line", "module", "module_offset", "inlined", "interpreter")
@@ -52,8 +53,8 @@ if not may_trace():
 @pytest.fixture(scope="module")
 def resting() -> Iterator[tuple[int, dict]]:
     """A process whose threads rest, and the stacks that it has captured itself."""
-    with start(HERE / "dump_program.py") as child:
-        yield child.pid, json.loads(child.line)
+    with start(HERE / "dump_any_program.py", "capture") as child:
+        yield child.pid, json.loads(child.line)["captured"]
 
 
 @pytest.fixture
@@ -80,8 +81,8 @@ def rows_of(stack: list[dict]) -> list[tuple]:
 
 
 def outside(stack: list[dict]) -> list[tuple]:
-    """The frames outside of the innermost one called rest, and that one."""
-    first = next(at for at, frame in enumerate(stack) if frame.get("function") == "rest")
+    """The frames outside of the innermost one called wait, and that one."""
+    first = next(at for at, frame in enumerate(stack) if frame.get("function") == WAIT)
     return rows_of(stack[first:])
 
 
@@ -130,29 +131,28 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     text = command("dump", str(process)).stdout
     version = ".".join(map(str, sys.version_info[:3]))
     assert re.match(
-        rf"process {process}, /\S+, stopped for \d+\.\d ms\ncommand line: .*dump_program\.py\n"
+        rf"process {process}, /\S+, stopped for \d+\.\d ms\ncommand line: .*dump_any_program\.py capture\n"
         rf"Python {version}\S* \(/\S+\)\n\nthread {process} \(\S+, ",
         text,
     )
-    part = next(part for part in text.split("\n\n") if f"thread {seen['sort_key']['thread_id']} " in part)
+    part = next(part for part in text.split("\n\n") if f"thread {seen['mixed']['thread_id']} " in part)
     lines = [line for line in part.splitlines() if line.startswith("    (Python)")]
     functions = [line.rpartition(" in ")[2] for line in lines]
-    assert functions[-6:-2] == ["sort_key", "sort_key.<locals>.<lambda>", "rest", "Event.wait"] or (
-        functions.index("sort_key") < functions.index("rest")
-    )
+    assert functions.index("threads.<locals>.mixed") < functions.index(WAIT)
     assert re.search(r"\.\.\. \d+ glue frames hidden$", part)
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
 
 
-def test_text_takes_what_it_shows_and_no_more(resting):
+def test_text_takes_what_it_shows_and_no_more(resting, sleeping):
     """Frames inside of the interpreter need no names, and no command loads what another one needs."""
     process, seen = resting
-    told = command("dump", str(process), env=environment(PYTHONPROFILEIMPORTTIME="1"))
+    told = command("dump", str(process))
     for thread in dumped(process)["threads"]:
         part = next(part for part in told.stdout.split("\n\n") if f"thread {thread['thread_id']} " in part)
         shown = [frame for frame in thread["stack"] if not frame.get("glue")]
         for frame, line in zip(reversed(shown), re.findall(r"^    \(.*", part, re.M), strict=True):
             assert frame.get("function", os.path.basename(frame.get("module", ""))) in line
+    told = command("dump", str(sleeping.pid), env=environment(PYTHONPROFILEIMPORTTIME="1"))
     loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
     assert "json" in loaded and not loaded & {"textwrap", "traceback"}
 
@@ -231,13 +231,13 @@ def test_the_page_has_all_threads(resting):
     page = Page(command("dump", "--html", "-", str(process)).stdout)
     assert page.texts("h1")[0].startswith(f"process {process}, /")
     facts = [text for text in page.texts("p") if text.startswith(("command line: ", "Python 3."))]
-    assert len(facts) == 2 and facts[0].endswith("dump_program.py")
+    assert len(facts) == 2 and facts[0].endswith("dump_any_program.py capture")
     assert any(text.startswith(f"Thread {process} (") and '"MainThread"' in text for text in page.texts("h3"))
     numbers = [re.match(r"Thread (\d+) \(", text)[1] for text in page.texts("h3")]
     assert {str(own["thread_id"]) for own in seen.values()} < set(numbers)
     functions = page.texts("span", "function")
-    assert {"sort_key", "c_callback", "regular_expression"} < set(functions)
-    assert functions.count("rest") == len(seen)
+    assert {f"threads.<locals>.{name}" for name in ("mixed", "c_callback", "finalised")} < set(functions)
+    assert functions.count(WAIT) == len(seen)
 
 
 # ---- Processes without stacksplice -----------------------------------------------------------------
