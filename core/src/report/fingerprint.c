@@ -238,25 +238,25 @@ static void insert(hash *hashes, uint32_t *count, const hash *h)
 static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level);
 
 /* Hash the set of members: neither their order nor repetitions matter. */
-static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t members,
+static void add_members(const ss_report *r, hash *h, const ss_facts *group, uint32_t members,
                         bool is_loose, uint32_t level)
 {
     hash hashes[MEMBERS_MAX];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < members; i++) {
-        IRestrictedErrorInfo *member = NULL;
+        ss_subject member;
         ss_facts facts;
 
-        if (stacksplice_error_member(group, i, &member) != S_OK)
+        if (!ss_facts_member(group, i, &member))
             break;
-        if (ss_facts_get((IUnknown *)(void *)member, &facts)) {
+        if (ss_facts_of(member, &facts)) {
             hash member_hash = hash_error(r, &facts, is_loose, level + 1);
 
             insert(hashes, &count, &member_hash);
             ss_facts_release(&facts);
         }
-        member->lpVtbl->Release(member);
+        ss_subject_release(member);
     }
     for (uint32_t i = 0; i < count; i++)
         add_hash(h, &hashes[i]);
@@ -264,15 +264,14 @@ static void add_members(const ss_report *r, hash *h, IUnknown *group, uint32_t m
 
 static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level)
 {
-    uint32_t members = 0;
+    uint32_t members, left_out;
     hash h = offset_basis;
 
     add_number(&h, (uint32_t)facts->view.hresult);
     add_text(&h, facts->type);
     add_stack(r, &h, facts, is_loose);
-    if (level < LEVELS_MAX && ss_facts_has_chain(facts) &&
-        stacksplice_error_group(facts->error, &members, NULL) == S_OK)
-        add_members(r, &h, facts->error, members, is_loose, level);
+    if (level < LEVELS_MAX && ss_facts_group(facts, &members, &left_out))
+        add_members(r, &h, facts, members, is_loose, level);
     return h;
 }
 

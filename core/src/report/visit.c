@@ -344,13 +344,13 @@ static bool may_emit(const walk *w, const ss_facts *facts)
     return w->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&w->around, facts);
 }
 
-static bool emit_fields_of_member(walk *w, IUnknown *member)
+static bool emit_fields_of_member(walk *w, ss_subject member)
 {
     bool emitted = false;
     ss_facts facts;
 
     if (w->level > SS_REPORT_LEVELS_MAX || !ss_stack_suffices_for_error() ||
-        !ss_facts_get(member, &facts))
+        !ss_facts_of(member, &facts))
         return false;
     if (may_emit(w, &facts)) {
         emit_error(w, NULL, &facts, NULL);
@@ -361,20 +361,18 @@ static bool emit_fields_of_member(walk *w, IUnknown *member)
 }
 
 /* False when it is omitted. */
-static bool emit_member(walk *w, IUnknown *group, uint32_t index)
+static bool emit_member(walk *w, const ss_facts *group, uint32_t index)
 {
-    IRestrictedErrorInfo *found = NULL;
-    IUnknown *member;
+    ss_subject member;
     bool emitted = true;
 
-    if (stacksplice_error_member(group, index, &found) != S_OK)
+    if (!ss_facts_member(group, index, &member))
         return false;
-    member = (IUnknown *)(void *)found;
     if (w->e->visitor->error)
-        w->e->stopped = w->e->visitor->error(w->e->visitor, NULL, member);
+        w->e->stopped = w->e->visitor->error(w->e->visitor, NULL, member.error);
     else
         emitted = emit_fields_of_member(w, member);
-    found->lpVtbl->Release(found);
+    ss_subject_release(member);
     return emitted;
 }
 
@@ -388,7 +386,7 @@ static void emit_members(walk *w, const ss_facts *facts)
         ss_emit_begin(w->e, "exceptions", STACKSPLICE_ARRAY);
         w->level++;
         for (uint32_t i = 0; i < members && !w->e->stopped; i++) {
-            if (!emit_member(w, facts->error, i))
+            if (!emit_member(w, facts, i))
                 left_out++;
         }
         w->level--;
