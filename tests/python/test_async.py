@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
 import json
 import sys
 
 import pytest
 import stacksplice
-from gap_reasons import AWAITED, RETURNED
-from raising import caught, fail, in_file
+from gap_reasons import AWAITED, KEPT, RETURNED
+from raising import by_gather, caught, fail, in_file
 from test_awaiting import WAYS, by_wait
 
 
@@ -170,3 +173,229 @@ def test_tasks_that_have_names(leaf, monkeypatch):
         info = stacksplice.error_info(caught(asyncio.run, main(name)))
         seams = [frame.reason for frame in info.stack if frame.asynchronous]
         assert seams == [f"{AWAITED}: middle one", AWAITED + shown]
+
+
+# ---- From one task or thread to another ----------------------------------------------------------
+
+
+async def awaited_error(awaitable):
+    try:
+        await awaitable
+    except Exception as exc:
+        return exc
+    raise AssertionError("nothing was raised")
+
+
+def test_through_await_it_is_the_same_error(border, leaf):
+    seen = []
+
+    async def middle():
+        try:
+            await asyncio.create_task(leaf())
+        except ValueError as exc:
+            seen.append((exc, stacksplice.error_info(exc)))
+            raise
+
+    async def main():
+        try:
+            await asyncio.gather(middle())
+        except ValueError as exc:
+            seen.append((exc, stacksplice.error_info(exc)))
+            border.call(again, exc)
+
+    def again(exc):
+        raise exc
+
+    exc = caught(asyncio.run, main())
+    assert [item[0] for item in seen] == [exc, exc]
+    info = stacksplice.error_info(exc)
+    assert [item[1] for item in seen] == [info, info]
+    assert here(info.stack)[:2] == ["fail", "leaf"]
+    awaiting = ["fail", "leaf", AWAITED, "middle", AWAITED, "main"]
+    assert here(info.stack)[:-2] == [*awaiting, KEPT, "again", "main"]
+    # A border adds a node, an await does not.
+    assert [here(node.stack)[0] for node in info.propagation] == ["leaf", "main"]
+
+
+def test_queue_between_tasks(border):
+    async def produce(queue):
+        await queue.put(caught(border.call, fail))
+
+    async def main():
+        queue = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(produce(queue))
+            return await queue.get()
+
+    info = stacksplice.error_info(asyncio.run(main()))
+    assert here(info.stack)[-2:] == [AWAITED, "main"]
+
+
+# A traceback that goes on in another task, without a border in the first.  Frames of coroutines
+# that have ended remember who resumed them in these versions only.
+remembered = pytest.mark.skipif(
+    sys.version_info[:2] not in ((3, 12), (3, 13)), reason="coroutines forget who resumed them"
+)
+
+
+@remembered
+def test_a_traceback_of_two_tasks_has_a_seam():
+    async def leaf():
+        await asyncio.sleep(0)
+        fail()
+
+    async def main():
+        return stacksplice.originate(await awaited_error(asyncio.create_task(leaf())))
+
+    info = asyncio.run(main())
+    assert here(info.stack)[:4] == ["fail", "leaf", AWAITED, "awaited_error"]
+
+
+def test_coroutines_of_one_task_have_none():
+    async def inner():
+        await asyncio.sleep(0)
+        fail()
+
+    async def numbers():
+        await inner()
+        yield
+
+    async def main():
+        async for _ in numbers():
+            pass
+
+    async def whole():
+        return stacksplice.originate(await awaited_error(main()))
+
+    stack = asyncio.run(whole()).stack
+    assert here(stack)[:6] == ["fail", "inner", "numbers", "main", "awaited_error", "whole"]
+
+
+def test_a_plain_traceback_has_no_seam(border):
+    def generator():
+        fail()
+        yield
+
+    def delegating():
+        yield from generator()
+
+    @contextlib.contextmanager
+    def manager():
+        try:
+            yield
+        finally:
+            list(delegating())
+
+    class Thing:
+        def __getattr__(self, name):
+            with manager():
+                return sorted([1, 2], key=lambda _: 1)
+
+    def run():
+        return list(map(lambda name: getattr(Thing(), name), "a"))
+
+    info = stacksplice.error_info(caught(border.call, run))
+    assert not any(frame.asynchronous for frame in info.stack)
+    assert here(info.stack)[:3] == ["fail", "generator", "delegating"]
+
+
+def test_frames_that_were_cut_out_of_a_traceback_make_no_seam(border):
+    def outer():
+        try:
+            middle()
+        except ValueError as exc:
+            hidden = exc.__traceback__.tb_next
+            hidden.tb_next = hidden.tb_next.tb_next  # without inner()
+            raise
+
+    def middle():
+        inner()
+
+    def inner():
+        fail()
+
+    info = stacksplice.error_info(caught(border.call, outer))
+    assert here(info.stack)[:3] == ["fail", "middle", "outer"]
+
+
+def test_raised_again_where_it_was_kept(border):
+    kept = caught(fail)
+
+    def again():
+        raise kept
+
+    assert here(stacksplice.originate(caught(again)).stack)[:4] == ["fail", "caught", KEPT, "again"]
+
+
+def test_many_seams_are_bounded():
+    kept = caught(fail)
+
+    def again():
+        raise kept
+
+    for _ in range(300):
+        caught(again)
+    stack = stacksplice.originate(kept).stack
+    assert here(stack)[0] == "fail" and 100 < here(stack).count(KEPT) < 300
+    assert len(stack.addresses) == 512 and stack.frames_left_out > 300
+
+
+def test_to_thread(border):
+    variable = contextvars.ContextVar("variable")
+
+    def work():
+        border.call(fail, variable.get())
+
+    async def main():
+        variable.set("in the context")
+        return await awaited_error(asyncio.to_thread(work))
+
+    exc = asyncio.run(main())
+    info = stacksplice.error_info(exc)
+    assert info.message == "in the context"
+    assert here(info.stack) == ["fail", "work", KEPT, "awaited_error"]
+    assert info.thread_id != stacksplice.originate(ValueError()).thread_id
+    stacksplice.take_error()
+
+
+def test_run_in_executor_keeps_the_slots_apart(border):
+    async def main():
+        loop = asyncio.get_running_loop()
+        mine = stacksplice.originate(ValueError("mine"))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            assert await loop.run_in_executor(pool, stacksplice.peek_error) is None
+            theirs = await loop.run_in_executor(pool, stacksplice.originate, KeyError("theirs"))
+            assert stacksplice.peek_error() == mine
+            assert await loop.run_in_executor(pool, stacksplice.take_error) == theirs
+        assert stacksplice.take_error() == mine
+
+    asyncio.run(main())
+
+
+def test_call_soon_threadsafe(border):
+    async def main():
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def work():
+            loop.call_soon_threadsafe(future.set_exception, caught(border.call, fail))
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(work)
+            return await awaited_error(future)
+
+    info = stacksplice.error_info(asyncio.run(main()))
+    assert here(info.stack) == ["fail", "caught", "work", KEPT, "awaited_error"]
+
+
+def test_a_loop_in_each_of_two_threads(border, leaf):
+    """One thread's loop says nothing about the other's."""
+
+    def in_thread():
+        return stacksplice.error_info(caught(asyncio.run, by_gather(leaf)()))
+
+    async def main():
+        return await asyncio.gather(*(asyncio.to_thread(in_thread) for _ in range(4)))
+
+    for info in asyncio.run(main()):
+        assert here(info.stack)[-4:] == [AWAITED, "main", "caught", "in_thread"]
