@@ -24,6 +24,16 @@
 static const IID record_iid = {
     0x3ad6a0b8, 0x5ad1, 0x4be9, {0x97, 0x0e, 0x6c, 0x1d, 0x1f, 0x5e, 0x52, 0x05}};
 
+void *ss_query(void *object, REFIID iid)
+{
+    IUnknown *unknown = object;
+    void *out = NULL;
+
+    if (!unknown || FAILED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)))
+        return NULL;
+    return out;
+}
+
 ss_record *ss_record_from(IUnknown *object)
 {
     void *out = NULL;
@@ -447,7 +457,7 @@ static void held_end(ss_held *held)
  * cross, but they always balance.
  */
 
-static void wake(ss_error *error, ss_node *head)
+static void wake_held(ss_error *error, ss_node *head)
 {
     held_wake(&error->record.language);
     held_wake(&error->previous);
@@ -506,7 +516,7 @@ static ULONG add_first_ref(ss_error *error)
     head = atomic_load(&error->head);
     ss_registry_unlock();
     if (before == 0)
-        wake(error, head);
+        wake_held(error, head);
     return before + 1;
 }
 

@@ -108,15 +108,7 @@ extern const IScriptErrorInfoVtbl ss_error_script_methods;
 ss_record *ss_record_from(IUnknown *object);
 
 /* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
-static inline void *ss_query(void *object, REFIID iid)
-{
-    IUnknown *unknown = object;
-    void *out = NULL;
-
-    if (!unknown || FAILED(unknown->lpVtbl->QueryInterface(unknown, iid, &out)))
-        return NULL;
-    return out;
-}
+void *ss_query(void *object, REFIID iid);
 
 /* ---- Making errors ---------------------------------------------------------------------------*/
 

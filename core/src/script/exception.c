@@ -14,6 +14,11 @@ SS_LOCK(value_lock);
 
 /* The record of an interpreter: creation, counting, queries. */
 
+static ss_owner *inner(const stacksplice_owner *owner)
+{
+    return (ss_owner *)(uintptr_t)owner; /* its first member */
+}
+
 stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language, void *data)
 {
     ss_owner *self;
@@ -31,7 +36,7 @@ stacksplice_owner *stacksplice_owner_new(const stacksplice_language *language, v
 
 void stacksplice_owner_show(stacksplice_owner *owner, const void *state, const char *version)
 {
-    ss_owner *self = ss_owner_of(owner);
+    ss_owner *self = inner(owner);
 
     self->version = version;
     self->entry = ss_entry_add(STACKSPLICE_ENTRY_INTERPRETER, state, (uintptr_t)self);
@@ -39,29 +44,29 @@ void stacksplice_owner_show(stacksplice_owner *owner, const void *state, const c
 
 void stacksplice_owner_ref(stacksplice_owner *self)
 {
-    atomic_fetch_add(&ss_owner_of(self)->refs, 1);
+    atomic_fetch_add(&inner(self)->refs, 1);
 }
 
 void stacksplice_owner_unref(stacksplice_owner *self)
 {
-    if (self && atomic_fetch_sub(&ss_owner_of(self)->refs, 1) == 1)
+    if (self && atomic_fetch_sub(&inner(self)->refs, 1) == 1)
         ss_free(self);
 }
 
 void *stacksplice_owner_data(const stacksplice_owner *self)
 {
-    return atomic_load(&ss_owner_of(self)->data);
+    return atomic_load(&inner(self)->data);
 }
 
 static const char *language_of(const stacksplice_owner *self)
 {
-    return ss_owner_of(self)->language->name;
+    return inner(self)->language->name;
 }
 
 /* Whether the releasing thread may drop OWNER's values itself. */
 static bool any_thread(const stacksplice_owner *owner)
 {
-    return ss_owner_of(owner)->language->flags & STACKSPLICE_LANGUAGE_ANY_THREAD;
+    return inner(owner)->language->flags & STACKSPLICE_LANGUAGE_ANY_THREAD;
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------*/
@@ -124,9 +129,9 @@ static void unlink_kept(stacksplice_exception *x)
  */
 static bool can_keep(stacksplice_owner *self, stacksplice_exception *x)
 {
-    stacksplice_exception **list = &ss_owner_of(self)->keeping;
+    stacksplice_exception **list = &inner(self)->keeping;
 
-    if (atomic_load(&ss_owner_of(self)->closed))
+    if (atomic_load(&inner(self)->closed))
         return false;
     if (any_thread(self))
         return true;
@@ -140,7 +145,7 @@ static bool can_keep(stacksplice_owner *self, stacksplice_exception *x)
 
 void stacksplice_owner_drop_all(stacksplice_owner *self, void *context)
 {
-    ss_owner *own = ss_owner_of(self);
+    ss_owner *own = inner(self);
     stacksplice_exception *list = own->keeping;
     stacksplice_saved_error saved;
 
@@ -257,7 +262,7 @@ static void *take_value(stacksplice_exception *x)
 
 void stacksplice_owner_drain(stacksplice_owner *public, void *context)
 {
-    ss_owner *self = ss_owner_of(public);
+    ss_owner *self = inner(public);
     stacksplice_exception *x;
 
     atomic_store(&self->waking, false);
@@ -308,7 +313,7 @@ static void push_waiting(ss_owner *self, stacksplice_exception *x)
  */
 static void release(stacksplice_owner *public, stacksplice_exception *x)
 {
-    ss_owner *self = ss_owner_of(public);
+    ss_owner *self = inner(public);
 
     if (any_thread(public)) {
         drop_saving_slot(self, NULL, take_value(x));
@@ -333,7 +338,7 @@ static void release(stacksplice_owner *public, stacksplice_exception *x)
 
 void stacksplice_owner_close(stacksplice_owner *public)
 {
-    ss_owner *self = ss_owner_of(public);
+    ss_owner *self = inner(public);
     bool locked = ss_lock_take(&wake_lock);
 
     atomic_store(&self->closed, true);
@@ -369,7 +374,7 @@ void stacksplice_section_leave(stacksplice_section section, void *context)
     if (!current)
         stacksplice_owner_drain(self, context);
     else if (current != self) /* in a section of another language, which runs none of our scripts */
-        wake(ss_owner_of(self));
+        wake(inner(self));
 }
 
 /* ---- Counts ----------------------------------------------------------------------------------*/

@@ -75,11 +75,6 @@ typedef struct ss_owner {
     stacksplice_exception *keeping;       /* owner's thread: the list of exceptions with values */
 } ss_owner;
 
-static inline ss_owner *ss_owner_of(const stacksplice_owner *owner)
-{
-    return (ss_owner *)(uintptr_t)owner; /* its first member */
-}
-
 /* What an IScriptException of this library begins with. */
 extern const IScriptExceptionVtbl ss_exception_script_methods;
 

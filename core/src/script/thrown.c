@@ -49,7 +49,7 @@ static void count(void (*function)(void *reference), const stacksplice_cpp_libra
     function(functions->indirect ? (void *)&object : object);
 }
 
-static void drop(void *context, void *data, void *value)
+static void release_thrown(void *context, void *data, void *value)
 {
     const library *l = data;
 
@@ -58,8 +58,8 @@ static void drop(void *context, void *data, void *value)
         count(l->functions.release, &l->functions, value);
 }
 
-static const stacksplice_language cpp = {sizeof cpp, "c++", STACKSPLICE_LANGUAGE_ANY_THREAD, drop,
-                                         NULL};
+static const stacksplice_language cpp = {sizeof cpp, "c++", STACKSPLICE_LANGUAGE_ANY_THREAD,
+                                         release_thrown, NULL};
 
 static const library *find_library(const stacksplice_cpp_library *functions)
 {
