@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
 import json
 import sys
+import threading
 
 import pytest
 import stacksplice
@@ -399,3 +401,36 @@ def test_a_loop_in_each_of_two_threads(border, leaf):
 
     for info in asyncio.run(main()):
         assert here(info.stack)[-4:] == [AWAITED, "main", "caught", "in_thread"]
+
+
+def test_the_outermost_frame_of_a_thread_has_a_seam():
+    """It has no caller, as one that never ran; but it ran."""
+    kept = []
+
+    done = threading.Event()
+
+    def outermost():
+        try:
+            fail()
+        except ValueError as exc:
+            kept.append(exc)
+        done.set()
+
+    def again():
+        raise kept[0]
+
+    _thread.start_new_thread(outermost, ())
+    assert done.wait(60)
+    assert kept[0].__traceback__.tb_frame.f_back is None
+    assert here(stacksplice.originate(caught(again)).stack)[:4] == ["fail", "outermost", KEPT, "again"]
+
+
+def test_a_class_body_is_called_as_others_are():
+    def define():
+        class Broken:
+            fail()
+
+        return Broken
+
+    stack = stacksplice.originate(caught(define)).stack
+    assert here(stack)[:4] == ["fail", "Broken", "define", "caught"]

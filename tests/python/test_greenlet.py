@@ -77,30 +77,6 @@ def test_first_start_and_resumed_elsewhere(gcheck):
     assert gcheck.count == 5
 
 
-def test_nested_and_from_a_sort_key(gcheck, border):
-    def leaf():
-        gcheck()
-        pause()
-        border.call_plain(gcheck)
-
-    def middle():
-        made = greenlet.greenlet(leaf)
-        gcheck()
-        made.switch()
-        gcheck()
-        sorted([2, 1], key=lambda x: (gcheck(), x)[1])
-        pause()
-        made.switch()
-        gcheck()
-
-    outer = greenlet.greenlet(middle)
-    sorted([1], key=lambda x: outer.switch() or 0)
-    gcheck()
-    list(map(lambda x: outer.switch(), [1]))
-    gcheck()
-    assert gcheck.count == 9
-
-
 def test_exceptions_and_generators_in_greenlets(gcheck):
     def generator():
         yield gcheck()
