@@ -17,7 +17,6 @@ typedef struct ss_collection {
     stacksplice_walk walk;
     ss_scratch *scratch;
     ss_recording *recording; /* NULL: this capture is not recorded */
-    uintptr_t behind;        /* as the sink's */
     uint32_t first_splice;   /* first splice of the source that is collecting */
     uintptr_t end_token;     /* why a source ended the walk; 0: none did */
     bool may_end;            /* the source that is collecting may end the walk */
@@ -94,52 +93,6 @@ int stacksplice_walk_splice(stacksplice_walk *walk, uint32_t first, uint32_t cou
     return 1;
 }
 
-/*
- * Remove what no stack keeps of the splice opened last: tokens further in than `behind`, and the
- * middle of a long run.
- */
-static void shorten_splice(const ss_collection *c)
-{
-    ss_scratch *scratch = c->scratch;
-    ss_splice *splice = &scratch->splices[scratch->splice_count - 1];
-    uintptr_t *tokens = scratch->tokens + splice->token_first;
-    uint32_t count = splice->token_count, begin = 0;
-
-    if (c->recording)
-        ss_record_refuse(c->recording); /* a capture that keeps other parts could not repeat it */
-    while (c->behind && begin < count && tokens[begin] != c->behind)
-        begin++;
-    if (begin < count) {
-        count -= begin;
-        memmove(tokens, tokens + begin, count * sizeof *tokens);
-    }
-    if (count / 2 > c->walk.run_ends + 1)
-        count = stacksplice_copy_ends(tokens, count, 2 * c->walk.run_ends + 2, tokens);
-    scratch->token_count -= splice->token_count - count;
-    splice->token_count = count;
-}
-
-/* Shorten a run this long before it gets more memory. */
-static bool is_long(const ss_collection *c)
-{
-    const ss_scratch *scratch = c->scratch;
-
-    return scratch->splices[scratch->splice_count - 1].token_count / 8 > c->walk.run_ends;
-}
-
-/* Make room for COUNT more tokens in the splice opened last. */
-static SS_NOINLINE bool make_room(ss_collection *c, uint32_t count)
-{
-    ss_scratch *scratch = c->scratch;
-
-    if (is_long(c))
-        shorten_splice(c);
-    if (count > scratch->token_capacity - scratch->token_count &&
-        !ss_scratch_grow_tokens(scratch, count))
-        c->no_memory = true;
-    return !c->no_memory;
-}
-
 int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens, uint32_t count)
 {
     ss_scratch *scratch;
@@ -152,8 +105,11 @@ int stacksplice_walk_push_all(stacksplice_walk *walk, const uintptr_t *tokens, u
     scratch = c->scratch;
     if (scratch->splice_count == c->first_splice)
         return 0; /* no splice was opened */
-    if (count > scratch->token_capacity - scratch->token_count && !make_room(c, count))
+    if (count > scratch->token_capacity - scratch->token_count &&
+        !ss_scratch_grow_tokens(scratch, count)) {
+        c->no_memory = true;
         return 0;
+    }
     out = scratch->tokens + scratch->token_count;
     for (uint32_t i = 0; i < count; i++)
         out[i] = tokens[i];
@@ -502,7 +458,6 @@ static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *
     c->walk.truncated = unwind->end_reason || unwind->bytes_left;
     c->walk.run_ends = run_ends(sink);
     c->walk.recorded = c->recording != NULL;
-    c->behind = sink->behind;
     set_bounds(&c->walk, unwind, above);
     ss_collect(c);
     return !c->no_memory;

@@ -1,14 +1,13 @@
 #include "unwind/eh_frame.h"
 
-/* Pointer encodings of the exception-handling supplement: low half the form, high half the base. */
+/*
+ * Pointer encodings of the exception-handling supplement: low half the form, high half the base.  Those
+ * that assemblers and linkers write.
+ */
 enum {
     FORM_ABSPTR = 0x00,
-    FORM_ULEB128 = 0x01,
-    FORM_UDATA2 = 0x02,
     FORM_UDATA4 = 0x03,
     FORM_UDATA8 = 0x04,
-    FORM_SLEB128 = 0x09,
-    FORM_SDATA2 = 0x0a,
     FORM_SDATA4 = 0x0b,
     FORM_SDATA8 = 0x0c,
     FORM_MASK = 0x0f,
@@ -28,18 +27,10 @@ static uint64_t read_form(ss_cursor *c, uint8_t encoding)
     switch (encoding & FORM_MASK) {
     case FORM_ABSPTR:
         return ss_cursor_unsigned(c, sizeof(uintptr_t));
-    case FORM_ULEB128:
-        return ss_cursor_uleb(c);
-    case FORM_UDATA2:
-        return ss_cursor_unsigned(c, 2);
     case FORM_UDATA4:
         return ss_cursor_unsigned(c, 4);
     case FORM_UDATA8:
         return ss_cursor_unsigned(c, 8);
-    case FORM_SLEB128:
-        return (uint64_t)ss_cursor_sleb(c);
-    case FORM_SDATA2:
-        return (uint64_t)ss_cursor_signed(c, 2);
     case FORM_SDATA4:
         return (uint64_t)ss_cursor_signed(c, 4);
     case FORM_SDATA8:
