@@ -92,8 +92,10 @@ sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key);
 /* _lupa_detach(key), _lupa_attached(key) */
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
-/* _lupa_existing(kinds): the list of all instances of these types. */
-PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds);
+#if PY_VERSION_HEX >= 0x030C0000
+/* _lupa_existing(*kinds): the list of all instances of these types. */
+PyObject *sspy_lupa_existing(PyObject *module, PyObject *arguments);
+#endif
 
 /* ---- Errors (errors.c) -------------------------------------------------------------------------*/
 

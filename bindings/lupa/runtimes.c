@@ -244,79 +244,38 @@ PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key)
 
 /*
  * gc.get_objects() also refers to tuples that other threads are just making, which then fail.  So
- * the objects are visited here, and only runtimes get a reference.
+ * from 3.12 on the objects are visited here, and only runtimes get a reference.
  */
 
 #if PY_VERSION_HEX >= 0x030C0000
-
-enum { MOST = 4096 /* runtimes */ };
-
 typedef struct search {
     PyObject *kinds; /* a tuple of types */
-    PyObject *found[MOST];
-    Py_ssize_t count;
+    PyObject *found; /* a list */
+    bool failed;
 } search;
 
+/* A list that grows makes no object, which would not be allowed here. */
 static int look_at(PyObject *object, void *data)
 {
     search *s = data;
 
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->kinds); i++)
-        if (PyType_IsSubtype(Py_TYPE(object), (PyTypeObject *)PyTuple_GET_ITEM(s->kinds, i))) {
-            s->found[s->count++] = Py_NewRef(object);
+    for (Py_ssize_t i = 0; !s->failed && i < PyTuple_GET_SIZE(s->kinds); i++)
+        if (PyObject_TypeCheck(object, (PyTypeObject *)PyTuple_GET_ITEM(s->kinds, i))) {
+            s->failed = PyList_Append(s->found, object) != 0;
             break;
         }
-    return s->count < MOST;
+    return !s->failed;
 }
 
-static PyObject *existing(PyObject *kinds)
+PyObject *sspy_lupa_existing(PyObject *module, PyObject *arguments)
 {
-    search s = {.kinds = kinds};
-    PyObject *list;
+    search s = {.kinds = arguments, .found = PyList_New(0)};
 
-    PyUnstable_GC_VisitObjects(look_at, &s);
-    list = PyList_New(s.count);
-    for (Py_ssize_t i = 0; i < s.count; i++) {
-        if (list)
-            PyList_SET_ITEM(list, i, s.found[i]);
-        else
-            Py_DECREF(s.found[i]);
-    }
-    return list;
-}
-
-#else
-
-static PyObject *existing(PyObject *kinds)
-{
-    PyObject *gc = PyImport_ImportModule("gc");
-    PyObject *all = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
-    PyObject *list = all ? PyList_New(0) : NULL;
-    bool failed = !list;
-
-    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(all); i++)
-        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(kinds); j++)
-            if (PyType_IsSubtype(Py_TYPE(PyList_GET_ITEM(all, i)),
-                                 (PyTypeObject *)PyTuple_GET_ITEM(kinds, j)))
-                failed |= PyList_Append(list, PyList_GET_ITEM(all, i)) != 0;
-    if (failed)
-        Py_CLEAR(list);
-    Py_XDECREF(all);
-    Py_XDECREF(gc);
-    return list;
-}
-
-#endif
-
-PyObject *sspy_lupa_existing(PyObject *module, PyObject *kinds)
-{
     (void)module;
-    for (Py_ssize_t i = 0; PyTuple_Check(kinds) && i < PyTuple_GET_SIZE(kinds); i++)
-        if (!PyType_Check(PyTuple_GET_ITEM(kinds, i)))
-            kinds = Py_None;
-    if (!PyTuple_Check(kinds)) {
-        PyErr_SetString(PyExc_TypeError, "_lupa_existing() takes a tuple of types");
-        return NULL;
-    }
-    return existing(kinds);
+    if (s.found)
+        PyUnstable_GC_VisitObjects(look_at, &s);
+    if (s.failed)
+        Py_CLEAR(s.found);
+    return s.found;
 }
+#endif

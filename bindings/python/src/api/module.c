@@ -119,7 +119,9 @@ PyMethodDef sspy_functions[] = {
     {"_raised", (PyCFunction)(void (*)(void))sspy_raised, METH_FASTCALL, NULL},
     {"_ends_here", sspy_ends_here, METH_O, NULL},
     {"_lupa_attach", sspy_lupa_attach, METH_VARARGS, NULL},
-    {"_lupa_existing", sspy_lupa_existing, METH_O, NULL},
+#if PY_VERSION_HEX >= 0x030C0000
+    {"_lupa_existing", sspy_lupa_existing, METH_VARARGS, NULL},
+#endif
     {"_lupa_detach", sspy_lupa_detach, METH_O, NULL},
     {"_lupa_attached", sspy_lupa_is_attached, METH_O, NULL},
     {"_lupa_watch", sspy_lupa_watch, METH_VARARGS, NULL},

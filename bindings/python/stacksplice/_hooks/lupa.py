@@ -218,8 +218,14 @@ def _modules() -> Iterator[ModuleType]:
 
 def _runtimes() -> list[Any]:
     """All runtimes that exist."""
-    kinds = [module.LuaRuntime for module in _modules()]
-    return _stacksplice._lupa_existing((*kinds,)) if kinds else []
+    kinds = tuple(module.LuaRuntime for module in _modules())
+    if not kinds:
+        return []
+    if sys.version_info >= (3, 12):
+        return _stacksplice._lupa_existing(*kinds)
+    import gc
+
+    return [each for each in gc.get_objects() if issubclass(type(each), kinds)]
 
 
 class _Finder:
