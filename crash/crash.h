@@ -28,6 +28,12 @@ __attribute__((noreturn)) void ss_crash(const ss_facts *facts, const char *event
  */
 void ss_crash_again(void);
 
+/*
+ * Call F with DATA on a stack for reports: the thread's own may be nearly full, and alternate signal
+ * stacks are small.  There are two in turn: a fault in one leaves it in use.
+ */
+void ss_crash_on_own_stack(void (*f)(void *), void *data);
+
 /* What a report file has beside the error. */
 typedef struct ss_crash_more {
     const char *directory;          /* NULL: the usual one */

@@ -24,13 +24,18 @@ enum { MOMENT_MS = 2, LONGEST_FOR_NOW_MS = 15000 };
 
 static _Atomic uint64_t reporter; /* (ATOMIC) the thread that reports, 0: none */
 static atomic_bool is_for_now;    /* (ATOMIC) its report is no end */
-static int cancel_before;         /* (THREAD reporter) */
+
+/* (THREAD reporter) */
+static int cancel_before;
+static bool again;    /* a fault ended the first report: write the short one */
+static bool aborting; /* handlers of SIGABRT have run */
 
 /* The reporting thread does not exist in a child, which may fail, too. */
 static void forget_reporter(void)
 {
     atomic_store(&is_for_now, false);
     atomic_store(&reporter, 0);
+    again = aborting = false;
 }
 
 static ss_fork_hook forget_reporter_in_child = {forget_reporter, NULL};
@@ -245,26 +250,12 @@ static void stow(const ss_facts *facts)
 enum { OWN_FRAMES_MAX = 512, STACK_SIZE = 64 << 10 };
 
 /* (THREAD reporter) large, and this may be the end of a stack */
-static bool again;    /* a fault ended the first report: write the short one */
-static bool aborting; /* handlers of SIGABRT have run */
 static ss_binary scratch;
 static ss_writer stderr_writer;
 static ss_facts facts_made;
 static uintptr_t frames_taken[OWN_FRAMES_MAX];
-static _Alignas(16) char stacks[2][STACK_SIZE]; /* for the report and the short report */
-
-/* The reporting thread does not exist in a child, which may fail, too. */
-static void forget_report(void)
-{
-    again = aborting = false;
-}
-
-static ss_fork_hook forget_report_in_child = {forget_report, NULL};
-
-static __attribute__((constructor)) void begin_report(void)
-{
-    ss_fork_child(&forget_report_in_child);
-}
+static _Alignas(16) char stacks[2][STACK_SIZE];
+static unsigned turn; /* which of them is next */
 
 /* ---- The end ---------------------------------------------------------------------------------*/
 
@@ -295,10 +286,9 @@ __attribute__((noreturn)) static void end_process(void)
 
 /* ---- Reports ---------------------------------------------------------------------------------*/
 
-/* The thread's own stack may be nearly full, and alternate signal stacks are small. */
-static void on_own_stack(void (*f)(void *), void *data)
+void ss_crash_on_own_stack(void (*f)(void *), void *data)
 {
-    if (!ss_stack_call(stacks[again] + STACK_SIZE, f, data))
+    if (!ss_stack_call(stacks[turn++ % 2] + STACK_SIZE, f, data))
         f(data);
 }
 
@@ -343,7 +333,7 @@ void ss_crash_again(void)
     if (!again) {
         again = true;
         ss_reporter_set_signals();
-        on_own_stack(put_short_report, NULL);
+        ss_crash_on_own_stack(put_short_report, NULL);
     }
     end_process();
 }
@@ -364,7 +354,7 @@ __attribute__((noreturn)) static void report_and_end(const ss_facts *facts, cons
 {
     contents c = {facts, event};
 
-    on_own_stack(put_report, &c);
+    ss_crash_on_own_stack(put_report, &c);
     end_process();
 }
 
@@ -414,7 +404,7 @@ SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
     wanted w = {hr, false};
 
     begin(hr, event, SS_HERE());
-    on_own_stack(find_error, &w);
+    ss_crash_on_own_stack(find_error, &w);
     if (!w.found)
         make_facts(hr, SS_HERE());
     report_and_end(&facts_made, event);

@@ -1,7 +1,6 @@
 /* Crashes by signals: what happened in words, the report, and the handler. */
 #include "crash/crash.h"
 
-#include "base/stack_call.h"
 #include "base/thread.h"
 #include "crash/context.h"
 #include "report/visit.h"
@@ -231,7 +230,7 @@ static void put_message(const struck *fault, char message[FAULT_MESSAGE_MAX])
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { FRAMES_MAX = 512, STACK_SIZE = 64 << 10, SECONDS_PER_STEP = 10 };
+enum { FRAMES_MAX = 512, SECONDS_PER_STEP = 10 };
 
 /* (THREAD reporter) all of it: large, and needed when the stack is used up */
 static const struck *reported_fault;
@@ -422,11 +421,6 @@ enum { STEPS = SS_COUNT_OF(steps), LAST_RESORT = STEPS - 1 };
 
 static volatile bool is_running;
 static volatile unsigned next_step;
-static unsigned faults;
-
-/* A fault leaves a stack in use, if the thread has no alternate one: the next step takes the other.
- */
-static _Alignas(16) char stacks[2][STACK_SIZE];
 
 static void run_steps_until(unsigned end)
 {
@@ -446,8 +440,7 @@ static void run(void)
 {
     ss_scratch_abandon();
     run_steps_until(FIRST_OF_OUR_STACK);
-    if (!ss_stack_call(stacks[faults % 2] + STACK_SIZE, run_other_steps, NULL))
-        run_other_steps(NULL);
+    ss_crash_on_own_stack(run_other_steps, NULL);
     is_running = false;
 }
 
@@ -465,7 +458,6 @@ static void report_fault(const struck *what, const ss_crash_choice *chosen, cons
     text.crashed_at = what->place + 1;
     frame_count = 0;
     has_current = has_threads = is_short = false;
-    faults = 0;
     next_step = 0;
     is_running = true;
     begin_watchdog(what->kind->number);
@@ -488,7 +480,6 @@ static void forget_report(void)
 /* Then: go on behind the step that faulted, or (LATE) that the watchdog interrupted. */
 static void go_on_with_report(bool late)
 {
-    faults++;
     begin_text();
     ss_writer_text(&out, late ? "\nstacksplice: a part of the report took too long"
                               : "\nstacksplice: a fault interrupted the report");

@@ -1,5 +1,5 @@
 /*
- * The one allocator seam: all heap memory of the core comes from here.  Hosts can supply it, and
+ * The one allocator: all heap memory of the core comes from here.  Hosts can supply it, and
  * tests can count and fail it.
  */
 #ifndef SS_ALLOC_H
@@ -10,7 +10,7 @@
 /* Returns zeroed memory; NULL when out of memory or when COUNT * SIZE overflows. */
 void *ss_alloc(size_t count, size_t size);
 
-/* As realloc, for blocks of the seam; the new part is not cleared.  On NULL the old block stays. */
+/* As realloc, for its blocks; the new part is not cleared.  On NULL the old block stays. */
 void *ss_realloc(void *block, size_t count, size_t size);
 
 /* Not cleared: for large buffers that are mostly unused. */

@@ -17,7 +17,6 @@
 #define SS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define SS_NOINLINE __attribute__((noinline))
 #define SS_COLD __attribute__((noinline, cold))
-#define SS_PRINTF(format, first) __attribute__((format(printf, format, first)))
 #define SS_COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* The structure whose MEMBER is at POINTER: the one cast that COM objects need. */

@@ -36,8 +36,8 @@ bool ss_writer_finish(ss_writer *w)
 static void put_raw(ss_writer *w, const char *bytes, size_t length)
 {
     while (length && !w->failed) {
-        size_t room = sizeof w->buffer - w->used;
-        size_t part = length < room ? length : room;
+        size_t left = sizeof w->buffer - w->used;
+        size_t part = length < left ? length : left;
 
         memcpy(w->buffer + w->used, bytes, part);
         w->used += part;

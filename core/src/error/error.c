@@ -263,13 +263,13 @@ stacksplice_hresult stacksplice_set_max_frames(uint32_t limit)
     return S_OK;
 }
 
-/* Ask PROVIDER for frames; distrust one that claims more than there was room for. */
-static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t room, uintptr_t *frames)
+/* Ask PROVIDER for frames; distrust one that claims more than MOST. */
+static uint32_t ask(ILanguageExceptionStackBackTrace *provider, uint32_t most, uintptr_t *frames)
 {
     ULONG captured = 0;
-    HRESULT hr = provider->lpVtbl->GetStackBackTrace(provider, room, frames, &captured);
+    HRESULT hr = provider->lpVtbl->GetStackBackTrace(provider, most, frames, &captured);
 
-    return FAILED(hr) || captured > room ? 0 : captured;
+    return FAILED(hr) || captured > most ? 0 : captured;
 }
 
 /*

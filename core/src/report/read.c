@@ -57,7 +57,7 @@ typedef struct reader {
     char *text; /* strings are decoded in place */
     uint32_t length, at;
     value *values;
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint32_t nested;
     pending *waiting;
     const char *references[SS_REPORT_ERRORS_MAX];
@@ -107,16 +107,16 @@ static void *take(reader *r, size_t count, size_t size)
 
 static value *add_value(reader *r, value_type type)
 {
-    if (r->count == r->room) {
-        uint32_t room = r->room ? 2 * r->room : 64;
-        value *moved = ss_realloc(r->values, room, sizeof *moved);
+    if (r->count == r->capacity) {
+        uint32_t capacity = r->capacity ? 2 * r->capacity : 64;
+        value *moved = ss_realloc(r->values, capacity, sizeof *moved);
 
         if (!moved) {
             (void)lack_memory(r);
             return NULL;
         }
         r->values = moved;
-        r->room = room;
+        r->capacity = capacity;
     }
     r->values[r->count] = (value){type, r->at, 0, r->count + 1};
     return &r->values[r->count++];

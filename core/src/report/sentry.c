@@ -30,7 +30,7 @@ typedef struct ss_line {
 static int ss_line_keep(const char *text, size_t length, void *data)
 {
     ss_line *l = data;
-    size_t room = sizeof l->text - l->length, kept = length < room ? length : room;
+    size_t left = sizeof l->text - l->length, kept = length < left ? length : left;
 
     memcpy(l->text + l->length, text, kept);
     l->length += kept;

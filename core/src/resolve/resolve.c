@@ -809,14 +809,14 @@ static const stacksplice_hresult results[] = {
     [SS_FILE_NO_MEMORY] = E_OUTOFMEMORY,
 };
 
-/* Copy TEXT into ROOM of CAPACITY bytes; false when it does not fit. */
-static bool put_path(const char *text, char *room, size_t capacity)
+/* Copy TEXT to TO, of CAPACITY bytes; false when it does not fit. */
+static bool put_path(const char *text, char *to, size_t capacity)
 {
     size_t length = strlen(text);
 
     if (length >= capacity)
         return false;
-    memcpy(room, text, length + 1);
+    memcpy(to, text, length + 1);
     return true;
 }
 
