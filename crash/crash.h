@@ -79,6 +79,10 @@ int ss_crash_append(const char *bytes, size_t length, void *data);
  */
 void ss_first_words(HRESULT hr, const char *event, const void *above);
 
+/* Fill FACTS for HR without an error object, with the COUNT elements of FRAMES, which stay. */
+void ss_crash_facts(ss_facts *facts, HRESULT hr, uint64_t thread_id, const uintptr_t *frames,
+                    uint32_t count);
+
 /* Fill FACTS for an error known only by these words; returns the event. */
 const char *ss_first_words_facts(ss_facts *facts);
 

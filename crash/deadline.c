@@ -4,7 +4,6 @@
 #include "crash/crash.h"
 
 #include "base/thread.h"
-#include "com/messages.h"
 #include "report/visit.h"
 #include "splice/token.h"
 
@@ -100,35 +99,16 @@ static void prepare_report(void)
     left_out = 0; /* those of the process that forked this one are not ours */
 }
 
-static void set_stack(ss_error_view *view)
+static void make_facts(void)
 {
     const ss_other_thread *thread = ss_threads_find(missed->thread_id);
 
-    if (thread) {
-        view->frames = thread->frames;
-        view->frame_count = thread->count;
-    } else {
-        view->frames = no_stack;
-        view->frame_count = 1;
-    }
-    view->frames_left_out = stacksplice_frames_left_out(view->frames, view->frame_count);
-}
-
-static void make_facts(void)
-{
-    ss_error_view *view = &late.view;
-    uint32_t length;
-
-    memset(&late, 0, sizeof late);
+    ss_crash_facts(&late, ERROR_MISSED, missed->thread_id, thread ? thread->frames : no_stack,
+                   thread ? thread->count : 1);
     make_message();
-    view->hresult = ERROR_MISSED;
-    view->description = view->message = ss_message_text(ERROR_MISSED, &length);
-    view->thread_id = missed->thread_id;
-    set_stack(view);
     late.type = "DeadlineExceeded";
     late.message = message;
     late.message_length = strlen(message);
-    late.language = ss_stack_language(view->frames, view->frame_count, late.stack_language);
 }
 
 static void tell_left_out(void)

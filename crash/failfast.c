@@ -160,20 +160,27 @@ void ss_first_words(HRESULT hr, const char *event, const void *above)
     (void)ss_writer_finish(&first_writer);
 }
 
-const char *ss_first_words_facts(ss_facts *facts)
+void ss_crash_facts(ss_facts *facts, HRESULT hr, uint64_t thread_id, const uintptr_t *frames,
+                    uint32_t count)
 {
     ss_error_view *view = &facts->view;
     uint32_t length;
 
     memset(facts, 0, sizeof *facts);
-    view->hresult = first_hr;
-    view->description = view->message = ss_message_text(first_hr, &length);
-    view->thread_id = ss_thread_id();
-    view->frames = first_frames;
-    view->frame_count = first_count;
+    view->hresult = hr;
+    view->description = view->message = ss_message_text(hr, &length);
+    view->thread_id = thread_id;
+    view->frames = frames;
+    view->frame_count = count;
+    view->frames_left_out = stacksplice_frames_left_out(frames, count);
+    facts->language = ss_stack_language(frames, count, facts->stack_language);
+}
+
+const char *ss_first_words_facts(ss_facts *facts)
+{
+    ss_crash_facts(facts, first_hr, ss_thread_id(), first_frames, first_count);
     /* 0 frames: the fault came from a capture, or interrupted one. */
-    view->frames_left_out = first_count == 0 || first_count == FRAMES_MAX;
-    facts->language = "native";
+    facts->view.frames_left_out = first_count == 0 || first_count == FRAMES_MAX;
     return first_event;
 }
 
@@ -366,23 +373,6 @@ void ss_crash(const ss_facts *facts, const char *event, const void *above)
 
 /* ---- RoFailFastWithErrorContext --------------------------------------------------------------*/
 
-/* Fill the facts of an error for HR without an error object: needs no memory, see crash.h. */
-static void make_facts(HRESULT hr, const void *above)
-{
-    ss_error_view *view = &facts_made.view;
-    uint32_t count;
-
-    memset(&facts_made, 0, sizeof facts_made);
-    view->hresult = hr;
-    view->description = view->message = ss_message_text(hr, &count);
-    view->thread_id = ss_thread_id();
-    view->frames = frames_taken;
-    (void)ss_capture_ends(above, 0, OWN_FRAMES_MAX, frames_taken, &count);
-    view->frame_count = count;
-    view->frames_left_out = stacksplice_frames_left_out(frames_taken, count);
-    facts_made.language = ss_stack_language(frames_taken, count, facts_made.stack_language);
-}
-
 typedef struct wanted {
     HRESULT hr;
     bool found;
@@ -402,10 +392,13 @@ SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
 {
     static const char event[] = "RoFailFastWithErrorContext";
     wanted w = {hr, false};
+    uint32_t count = 0;
 
     begin(hr, event, SS_HERE());
     ss_crash_on_own_stack(find_error, &w);
-    if (!w.found)
-        make_facts(hr, SS_HERE());
+    if (!w.found) {
+        (void)ss_capture_ends(SS_HERE(), 0, OWN_FRAMES_MAX, frames_taken, &count);
+        ss_crash_facts(&facts_made, hr, ss_thread_id(), frames_taken, count);
+    }
     report_and_end(&facts_made, event);
 }

@@ -314,26 +314,24 @@ static void begin_text(void)
 /* Uses what was captured, or the native frames of the first words, or the one place known. */
 static void make_facts(void)
 {
-    ss_error_view *view = &crash_facts.view;
+    const uintptr_t *shown = frames;
 
-    (void)ss_first_words_facts(&crash_facts);
-    if (frame_count) {
-        view->frames = frames;
-        view->frame_count = frame_count;
-    } else if (!view->frame_count) {
-        frames[0] = reported_fault->pc + 1;
-        view->frames = frames;
-        view->frame_count = 1;
+    if (!frame_count) {
+        (void)ss_first_words_facts(&crash_facts);
+        shown = crash_facts.view.frames;
+        frame_count = crash_facts.view.frame_count;
     }
-    view->hresult = reported_fault->kind->hresult;
-    view->description = view->message = reported_fault->kind->description;
-    view->frames_left_out = stacksplice_frames_left_out(view->frames, view->frame_count);
+    if (!frame_count) {
+        frames[0] = reported_fault->pc + 1;
+        shown = frames;
+        frame_count = 1;
+    }
+    ss_crash_facts(&crash_facts, reported_fault->kind->hresult, ss_thread_id(), shown, frame_count);
+    crash_facts.view.description = crash_facts.view.message = reported_fault->kind->description;
     put_message(reported_fault, message);
     crash_facts.type = reported_fault->kind->name;
     crash_facts.message = message;
     crash_facts.message_length = strlen(message);
-    crash_facts.language =
-        ss_stack_language(view->frames, view->frame_count, crash_facts.stack_language);
 }
 
 static void tell_crash(void)
