@@ -21,7 +21,7 @@ set(next ${WORK}/source)
 file(REMOVE_RECURSE ${next})
 file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/cmake ${SOURCE}/core ${SOURCE}/crash ${SOURCE}/inspect
   DESTINATION ${next})
-foreach(part cpp lua python shared known_glue.c)
+foreach(part cpp lua lupa python shared known_glue.c)
   file(COPY ${SOURCE}/bindings/${part} DESTINATION ${next}/bindings)
 endforeach()
 
