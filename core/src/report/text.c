@@ -792,7 +792,7 @@ static void put_shell(const printer *p)
 }
 
 /* Say why something is missing; NULL: nothing is. */
-static void put_reason(const printer *p, const char *what, const char *reason)
+static void put_missing(const printer *p, const char *what, const char *reason)
 {
     if (!reason)
         return;
@@ -811,7 +811,7 @@ static void put_replaced(const printer *p)
         return;
     if (report)
         report->has_told_of_binaries = true;
-    put_reason(p, "... ",
+    put_missing(p, "... ",
                "no files and lines of C frames in binaries that were replaced on disk "
                "since they were loaded");
 }
@@ -824,7 +824,7 @@ static void put_refused(const printer *p)
 
     if (reason)
         source->has_told = true;
-    put_reason(p, "... ", reason);
+    put_missing(p, "... ", reason);
 }
 
 /* Whether it would write anything. */
@@ -867,7 +867,7 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
         put_line(&p, "... ", p.hidden,
                  p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
-        put_reason(&p, "... no files and lines of C frames: ", stacksplice_lines_missing());
+        put_missing(&p, "... no files and lines of C frames: ", stacksplice_lines_missing());
     if (p.replaced)
         put_replaced(&p);
     put_refused(&p);
