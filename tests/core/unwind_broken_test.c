@@ -232,9 +232,10 @@ TEST(test_unwind_survives_garbage_stacks)
         frames += walk.count;
         for (uint32_t i = 0; i < walk.count; i++)
             for (int r = 0; r < SS_SAVED_COUNT; r++) {
+                uint32_t number = ss_saved_registers[r];
                 uintptr_t value;
 
-                (void)ss_unwind_register(&walk, i, ss_saved_registers[r], &value);
+                (void)ss_unwind_registers(&walk, i, &number, 1, &value);
             }
     }
     printf("%lu frames\n", frames);

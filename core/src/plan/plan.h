@@ -126,8 +126,8 @@ typedef struct ss_recording ss_recording;
 /* Begin to record the capture of HERE; NULL without memory, or when its stack is unknown. */
 ss_recording *ss_plan_record(ss_plans *plans, ss_plan_case *here);
 
-/* The capture depends on the word at ADDRESS, which has VALUE. */
-void ss_record_word(ss_recording *recording, uintptr_t address, uintptr_t value);
+/* The capture of RECORDING depends on the word at ADDRESS, which has VALUE: an ss_word_report. */
+void ss_record_word(void *recording, uintptr_t address, uintptr_t value);
 
 /* It also depends on HOLDS being true of DATA (SS_PLAN_GUARD_DATA words). */
 void ss_record_guard(ss_recording *recording, int (*holds)(const uintptr_t *data),
@@ -135,10 +135,6 @@ void ss_record_guard(ss_recording *recording, int (*holds)(const uintptr_t *data
 
 /* It depends on something else, too: make no plan. */
 void ss_record_refuse(ss_recording *recording);
-
-/* Report what frames FIRST and outward of WALK depend on, at most LIMIT of them. */
-void ss_record_native(ss_recording *recording, const ss_unwind *walk, uint32_t first,
-                      uint32_t limit);
 
 /* Room for the elements, or NULL if the recording was refused. */
 uintptr_t *ss_record_elements(ss_recording *recording, uint32_t *max);

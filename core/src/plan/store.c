@@ -343,8 +343,9 @@ static bool is_known(ss_recording *recording, uintptr_t address, uintptr_t value
 
 _Static_assert(SS_PLAN_DISTINCT == 1 << 12, "an entry is found by twelve bits");
 
-void ss_record_word(ss_recording *recording, uintptr_t address, uintptr_t value)
+void ss_record_word(void *data, uintptr_t address, uintptr_t value)
 {
+    ss_recording *recording = data;
     const ss_plan_case *here = &recording->here;
 
     /* What lies further in on this stack is not the callers'. */
@@ -383,22 +384,6 @@ void ss_record_guard(ss_recording *recording, int (*holds)(const uintptr_t *data
     guard->at = recording->word_count;
     memcpy(guard->data, data, sizeof guard->data);
     recording->guard_count++;
-}
-
-static void record_word(void *recording, uintptr_t address, uintptr_t value)
-{
-    ss_record_word(recording, address, value);
-}
-
-void ss_record_native(ss_recording *recording, const ss_unwind *walk, uint32_t first,
-                      uint32_t limit)
-{
-    uint32_t count = walk->count - first;
-
-    if (count > limit)
-        count = limit;
-    if (!ss_unwind_words(walk, first, count, record_word, recording))
-        recording->refused = true;
 }
 
 uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max)

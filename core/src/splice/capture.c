@@ -33,17 +33,12 @@ static ss_collection *impl_from_walk(const stacksplice_walk *walk)
     return SS_CONTAINER(walk, ss_collection, walk);
 }
 
-static void record_word(void *recording, uintptr_t address, uintptr_t value)
-{
-    ss_record_word(recording, address, value);
-}
-
 /* The capture depends on those registers of FRAME, counted as the unwinder does. */
 static SS_NOINLINE void record_registers(const ss_collection *c, uint32_t frame,
                                          const uint32_t *dwarf_registers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (!ss_unwind_register_word(&c->scratch->unwind, frame, dwarf_registers[i], record_word,
+        if (!ss_unwind_register_word(&c->scratch->unwind, frame, dwarf_registers[i], ss_record_word,
                                      c->recording))
             ss_record_refuse(c->recording);
 }
@@ -328,14 +323,16 @@ static uint32_t caller_of(const ss_unwind *walk, uintptr_t entry)
     return 0;
 }
 
-/* Begin a recording with the frames outward of the entry, at most COUNT. */
+/* Begin a recording with the frames outward of the entry. */
 static ss_recording *begin_recording(ss_scratch *scratch, ss_plan_case *here)
 {
-    uint32_t first = caller_of(&scratch->unwind, here->entry);
+    const ss_unwind *walk = &scratch->unwind;
+    uint32_t first = caller_of(walk, here->entry), count = walk->count - first;
     ss_recording *recording = first ? ss_plan_record(&scratch->plans, here) : NULL;
 
-    if (recording)
-        ss_record_native(recording, &scratch->unwind, first, here->limit);
+    if (recording && !ss_unwind_words(walk, first, count < here->limit ? count : here->limit,
+                                      ss_record_word, recording))
+        ss_record_refuse(recording);
     return recording;
 }
 

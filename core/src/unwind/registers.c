@@ -121,18 +121,12 @@ bool ss_any_register(const ss_unwind *walk, uint32_t frame, uint64_t number, uin
     return changeable_register(walk, frame, number, value);
 }
 
-bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
-                        uintptr_t *value)
-{
-    return frame < walk->count && ss_saved_index(dwarf_register) >= 0 &&
-           ss_any_register(walk, frame, dwarf_register, value);
-}
-
 bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *dwarf_registers,
                          uint32_t count, uintptr_t *values)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (!ss_unwind_register(walk, frame, dwarf_registers[i], &values[i]))
+        if (frame >= walk->count || ss_saved_index(dwarf_registers[i]) < 0 ||
+            !ss_any_register(walk, frame, dwarf_registers[i], &values[i]))
             return false;
     return true;
 }

@@ -86,11 +86,10 @@ bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint
                          uintptr_t *addresses, uint32_t *count);
 void ss_unwind_recurs(ss_unwind *walk, const void *above);
 
-/* The value that callee-saved register DWARF_REGISTER had in frame FRAME at its call. */
-bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
-                        uintptr_t *value);
-
-/* The same for COUNT registers of one frame; false when any of them cannot be known. */
+/*
+ * The values that COUNT callee-saved registers had in frame FRAME at its call; false when any of
+ * them cannot be known.
+ */
 bool ss_unwind_registers(const ss_unwind *walk, uint32_t frame, const uint32_t *dwarf_registers,
                          uint32_t count, uintptr_t *values);
 
@@ -103,7 +102,7 @@ typedef void (*ss_word_report)(void *data, uintptr_t address, uintptr_t value);
 bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_word_report report,
                      void *data);
 
-/* The same for the value of a register of one frame, as ss_unwind_register finds it. */
+/* The same for the value of a register of one frame, as ss_unwind_registers finds it. */
 bool ss_unwind_register_word(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
                              ss_word_report report, void *data);
 

@@ -18,16 +18,6 @@ bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
     return false;
 }
 
-bool ss_unwind_register(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,
-                        uintptr_t *value)
-{
-    (void)walk;
-    (void)frame;
-    (void)dwarf_register;
-    (void)value;
-    return false;
-}
-
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count)
 {
