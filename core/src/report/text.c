@@ -812,8 +812,8 @@ static void put_replaced(const printer *p)
     if (report)
         report->has_told_of_binaries = true;
     put_missing(p, "... ",
-               "no files and lines of C frames in binaries that were replaced on disk "
-               "since they were loaded");
+                "no files and lines of C frames in binaries that were replaced on disk "
+                "since they were loaded");
 }
 
 /* Likewise, of lines of source. */
