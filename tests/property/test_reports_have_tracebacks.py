@@ -1,5 +1,5 @@
 """Whatever way an exception went, its report has each line of Python's own traceback, in order; so has a
-capture where it is raised."""
+capture where it is raised.  Each line of Lua on the way is in that traceback."""
 
 from __future__ import annotations
 
@@ -20,17 +20,31 @@ settings.register_profile(
 
 def check(leaf, chosen):
     names = [way.__name__ for way in (leaf, *chosen)]
-    faults = []
-    exc = ways.caught(ways.program(ways.wrong_at(leaf, faults), chosen))
-    assert not faults, f"{' < '.join(names)}: {faults}"
+    faults, logs = [], []
+    exc = ways.caught(ways.program(ways.wrong_at(leaf, faults, logs), chosen))
+    assert logs and not faults, f"{' < '.join(names)}: {faults}"
+    if leaf is ways.of_python and set(chosen) <= {*ways.CALLS, *ways.GREENLETS}:
+        assert ways.lua_lines(exc)[: len(logs[-1])] == logs[-1], names
     lost = ways.missing(exc)
     assert not lost, f"{' < '.join(names)}: {lost}\n{''.join(stacksplice.format_exception(exc))}"
 
 
-@given(leaf=st.sampled_from(ways.LEAVES), chosen=st.lists(st.sampled_from(ways.WAYS), max_size=6))
+def some(of, least=0):
+    return st.lists(st.sampled_from(of), min_size=least, max_size=6)
+
+
+@given(version=st.sampled_from(ways.VERSIONS), leaf=st.sampled_from(ways.LEAVES), chosen=some(ways.WAYS))
 @settings(settings.get_profile("ways"))
-def test_nothing_of_a_traceback_is_lost(leaf, chosen):
+def test_nothing_of_a_traceback_is_lost(version, leaf, chosen):
+    ways.use(version)
     check(leaf, chosen)
+
+
+@given(version=st.sampled_from(ways.VERSIONS), chosen=some([*ways.CALLS, *ways.GREENLETS], 1))
+@settings(settings.get_profile("ways"))
+def test_lines_of_lua_are_in_the_traceback(version, chosen):
+    ways.use(version)
+    check(ways.of_python, chosen)
 
 
 @pytest.mark.parametrize("inner", ways.WAYS, ids=lambda way: way.__name__)

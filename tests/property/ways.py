@@ -3,7 +3,8 @@ being kept and raised again.
 
 Each way takes a function and returns one that calls it.  What that raises leaves the new function, too, as
 the same exception, or as another that has it behind it.  LEAVES raise.  What a program of them raises is
-compared with Python's own traceback by `missing`, a capture at its leaf with the frames by `wrong_at`.
+compared with Python's own traceback by `missing`, a capture at its leaf with the frames by `wrong_at`, and
+the lines of Lua in that traceback with those that `wrong_at` noted.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import concurrent.futures
 import contextlib
 import contextvars
 import ctypes
+import importlib.util
 import re
 import sys
 import threading
 import traceback
 
 import greenlet
-import lupa.lua54
 import stacksplice
 from gap_reasons import OWN_STACK_ENDS
 
@@ -29,22 +30,26 @@ function plain(f) f() return nil end
 function kept(f) local ok, e = pcall(f) if not ok then error(e, 0) end end
 function wrapped(f) coroutine.wrap(function() f() end)() end
 function resumed(f)
-    local ok, e = coroutine.resume(coroutine.create(function() f() end))
-    if not ok then error(e, 0) end
+    local co = coroutine.create(function() coroutine.yield() f() end)
+    coroutine.resume(co) local ok, e = coroutine.resume(co) if not ok then error(e, 0) end
 end
 function sorted(f) table.sort({2, 1}, function() f() return false end) end
 function fails() error('leaf of Lua') end
 """
 _of_thread = threading.local()
+VERSIONS = [name for name in ("lua53", "lua54", "lua55") if importlib.util.find_spec(f"lupa.{name}")]
+_version = contextvars.ContextVar("version", default="lua54")
+use = _version.set
 
 
 def lua():
     """The globals of this thread's Lua: lupa has one lock for a runtime, also while Lua calls Python."""
-    if not hasattr(_of_thread, "globals"):
-        runtime = lupa.lua54.LuaRuntime()
+    known, name = vars(_of_thread).setdefault("runtimes", {}), _version.get()
+    if name not in known:
+        runtime = importlib.import_module(f"lupa.{name}").LuaRuntime()
         runtime.execute(_LUA, name="@ways.lua")
-        _of_thread.globals = runtime.globals()
-    return _of_thread.globals
+        known[name] = runtime
+    return known[name].globals()
 
 
 _compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -76,7 +81,7 @@ def with_a_cause():
 LEAVES = [of_python, of_a_built_in, of_lua, with_a_cause]
 
 
-def wrong_at(leaf, faults):
+def wrong_at(leaf, faults, logs):
     """LEAF, before which a capture is compared with Python's chain of frames and the log of Lua's."""
 
     def compare_and_raise():
@@ -91,6 +96,7 @@ def wrong_at(leaf, faults):
         lua_lines = [f.line for f in scripts if f.language == "lua" and f.file == "ways.lua"]
         if (given[1:], lua_lines) != (python[1:], list(_logged())):
             faults.append((given, python, lua_lines, _logged()))
+        logs.append(_logged())
         leaf()
 
     return compare_and_raise
@@ -108,7 +114,7 @@ def called(inner):
 
 # (thread, lines of Lua's frames, the innermost first); a new greenlet begins with none.
 _log: contextvars.ContextVar = contextvars.ContextVar("log", default=(0, ()))
-_LINES = {"plain": (2,), "kept": (3,), "wrapped": (4, 4), "resumed": (6, 6), "sorted": (9, 9)}
+_LINES = {"plain": (2,), "kept": (3,), "wrapped": (4, 4), "resumed": (6, 7), "sorted": (9, 9)}
 
 
 def _logged():
@@ -446,7 +452,8 @@ CALLS = [
 ]
 THREADS = [in_a_thread, in_a_pool, to_thread]
 TASKS = [by_coroutine, in_a_task, gathered, in_a_task_group, by_a_future]
-STACKS = [*THREADS, *TASKS, in_a_greenlet, in_a_greenlet_again, in_a_callback]
+GREENLETS = [in_a_greenlet, in_a_greenlet_again]
+STACKS = [*THREADS, *TASKS, *GREENLETS, in_a_callback]
 AGAIN = [returned, in_the_same_frame, in_the_handler, bare, looked_at, thrown, without_its_traceback]
 OTHERS = [as_a_cause, as_a_context, as_a_member]
 WAYS = [*CALLS, *STACKS, *AGAIN, *OTHERS]
@@ -493,6 +500,12 @@ def _frames_of(stack):
     fields = [frame if isinstance(frame, dict) else frame.to_dict() for frame in stack]
     scripts = [f for f in fields if f.get("language") == "python" and f["kind"] == "script"]
     return [(f["file"], f["line"], f["function"].rpartition(".")[2]) for f in reversed(scripts)]
+
+
+def lua_lines(exc) -> tuple[int, ...]:
+    """Lines of Lua in the traceback of EXC, the innermost first."""
+    entries = traceback.extract_tb(exc.__traceback__)
+    return tuple(f.lineno for f in reversed(entries) if f.filename in ("ways.lua", "<ways.lua>"))
 
 
 def _behind(exc):
