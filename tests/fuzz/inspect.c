@@ -8,7 +8,6 @@
 #include "input.h"
 
 #include "inspection.h"
-#include "lua/private.h"
 
 #include "inspect_texts.h"
 

@@ -25,11 +25,6 @@ typedef struct ssi_python_names {
     size_t count, room, at;
 } ssi_python_names;
 
-/* The name of the thread IDENT, or NULL.  Its number ID tells it from one that ended meanwhile; the
-   OLDEST thread of an interpreter has no such predecessor, and another number after a fork. */
-const char *ssi_python_name_of(ssi_python_names *names, uint64_t interpreter, uint64_t ident,
-                               uint64_t id, bool oldest);
-
 /*
  * The frames of every CPython 3.11 to 3.15 in a target, with or without stacksplice in it.
  */

@@ -1,10 +1,181 @@
-#include "native/private.h"
-
-#include "base/base.h"
 #include "native/native.h"
 
+#include "base/base.h"
+#include "target/binary.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * The parts of elfutils' libdw with which stacks are unwound.  The library is opened at run time,
+ * and the build needs none of its headers.
+ */
+
+typedef struct Elf Elf;
+typedef struct Dwfl Dwfl;
+typedef struct Dwfl_Module Dwfl_Module;
+typedef struct Dwfl_Thread Dwfl_Thread;
+typedef struct Dwfl_Frame Dwfl_Frame;
+typedef struct Dwarf_CFI_s Dwarf_CFI;
+typedef struct Dwarf_Frame_s Dwarf_Frame;
+typedef Elf64_Addr Dwarf_Addr;
+typedef Elf64_Xword Dwarf_Word;
+
+typedef struct {
+    int (*find_elf)(Dwfl_Module *, void **, const char *, Dwarf_Addr, char **, Elf **);
+    int (*find_debuginfo)(Dwfl_Module *, void **, const char *, Dwarf_Addr, const char *,
+                          const char *, Elf64_Word, char **);
+    int (*section_address)(void); /* not used */
+    char **debuginfo_path;
+} Dwfl_Callbacks;
+
+typedef struct {
+    pid_t (*next_thread)(Dwfl *, void *, void **);
+    bool (*get_thread)(Dwfl *, pid_t, void *, void **);
+    bool (*memory_read)(Dwfl *, Dwarf_Addr, Dwarf_Word *, void *);
+    bool (*set_initial_registers)(Dwfl_Thread *, void *);
+    void (*detach)(Dwfl *, void *);
+    void (*thread_detach)(Dwfl_Thread *, void *);
+} Dwfl_Thread_Callbacks;
+
+/* X(result, name, (parameters)) */
+#define LIBDW_FUNCTIONS(X)                                                                         \
+    X(int, dwarf_cfi_addrframe, (Dwarf_CFI *, Dwarf_Addr, Dwarf_Frame **))                         \
+    X(Dwfl_Module *, dwfl_addrmodule, (Dwfl *, Dwarf_Addr))                                        \
+    X(bool, dwfl_attach_state, (Dwfl *, Elf *, pid_t, const Dwfl_Thread_Callbacks *, void *))      \
+    X(Dwfl *, dwfl_begin, (const Dwfl_Callbacks *))                                                \
+    X(void, dwfl_end, (Dwfl *))                                                                    \
+    X(const char *, dwfl_errmsg, (int))                                                            \
+    X(bool, dwfl_frame_pc, (Dwfl_Frame *, Dwarf_Addr *, bool *))                                   \
+    X(int, dwfl_frame_reg, (Dwfl_Frame *, unsigned, Dwarf_Word *))                                 \
+    X(int, dwfl_getthread_frames, (Dwfl *, pid_t, int (*)(Dwfl_Frame *, void *), void *))          \
+    X(Dwarf_CFI *, dwfl_module_eh_cfi, (Dwfl_Module *, Dwarf_Addr *))                              \
+    X(const char *, dwfl_module_info,                                                              \
+      (Dwfl_Module *, void ***, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *,            \
+       const char **, const char **))                                                              \
+    X(void, dwfl_report_begin, (Dwfl *))                                                           \
+    X(Dwfl_Module *, dwfl_report_elf, (Dwfl *, const char *, const char *, int, Dwarf_Addr, bool)) \
+    X(int, dwfl_report_end,                                                                        \
+      (Dwfl *, int (*)(Dwfl_Module *, void *, const char *, Dwarf_Addr, void *), void *))          \
+    X(Dwfl_Module *, dwfl_report_module, (Dwfl *, const char *, Dwarf_Addr, Dwarf_Addr))           \
+    X(void, dwfl_thread_state_register_pc, (Dwfl_Thread *, Dwarf_Word))                            \
+    X(bool, dwfl_thread_state_registers, (Dwfl_Thread *, int, unsigned, const Dwarf_Word *))       \
+    X(Elf *, elf_memory, (char *, size_t))                                                         \
+    X(unsigned int, elf_version, (unsigned int))
+
+#define LIBDW_MEMBER(result, name, parameters) result(*name) parameters;
+typedef struct libdw {
+    LIBDW_FUNCTIONS(LIBDW_MEMBER)
+} libdw;
+
+#define NAME(result, name, parameters) #name,
+static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
+
+/* The functions, or NULL: *WHY then says what is missing and what to install. */
+static const libdw *load_libdw(const char **why)
+{
+    static libdw functions;
+    void *library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+    *why = "libdw.so.1 not found (Debian package: libdw1)";
+    if (!library)
+        return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *function = dlsym(library, names[i]);
+
+        *why = "libdw.so.1 is older than elfutils 0.188, which stacks need";
+        if (!function)
+            return NULL;
+        memcpy((char *)&functions + i * sizeof function, &function, sizeof function);
+    }
+    functions.elf_version(EV_CURRENT);
+    *why = NULL;
+    return &functions;
+}
+
+/* ---- Binaries ---------------------------------------------------------------------------------*/
+
+/* The binaries of a target, as libdw knows them. */
+typedef struct binary_module {
+    uint64_t start, end;
+    const char *path;
+    const char *build_id; /* NULL: none */
+} binary_module;
+
+typedef struct binary_modules {
+    binary_module *items; /* by address */
+    size_t count, room;
+    size_t missing; /* so many have no file that can be used */
+    const char *first_missing;
+} binary_modules;
+
+/* Sets the build-id of the binary at MAPPING, whose file is FD or, at -1, cannot be read.  False if
+   that is not the file that was mapped; without a build-id in memory nobody can say. */
+static bool find_build_id(const ssi_mapping *mapping, int fd, const char **build_id)
+{
+    char there[SSI_BUILD_ID_ROOM], here[SSI_BUILD_ID_ROOM];
+    bool said = ssi_build_id(-1, mapping->start, there);
+    bool found = fd >= 0 && ssi_build_id(fd, 0, here);
+
+    if (said || found)
+        *build_id = ssi_text(said ? there : here, strlen(said ? there : here));
+    return fd >= 0 && (!said || (found && !strcmp(there, here)));
+}
+
+static void report(const libdw *dw, Dwfl *dwfl, const ssi_target *target, size_t first,
+                   binary_modules *modules)
+{
+    const ssi_mapping *mapping = &target->mappings[first];
+    binary_module module = {mapping->start, ssi_target_binary_end(target, first),
+                            ssi_text(mapping->path, strlen(mapping->path)), NULL};
+    int fd = ssi_target_open(target, mapping);
+    Dwfl_Module *reported = NULL;
+    Elf64_Ehdr header;
+
+    /* Debuggers do not say what was executable: it may be no binary. */
+    if (!module.path || (fd >= 0 && !ssi_elf_header(fd, &header))) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    if (find_build_id(mapping, fd, &module.build_id))
+        /* A name, for libdw does not learn the machine from one that ends in " (deleted)". */
+        reported = dw->dwfl_report_elf(dwfl, "binary", module.path, fd, mapping->start, false);
+    if (!reported && fd >= 0)
+        close(fd); /* it is libdw's otherwise */
+    if (!reported && !modules->missing++)
+        modules->first_missing = module.path;
+    /* A file that cannot be read still has a name. */
+    (void)ssi_append(&modules->items, &modules->count, &modules->room, &module, sizeof module);
+}
+
+/* Report all binaries of TARGET to DWFL, and list them. */
+static void report_modules(const libdw *dw, Dwfl *dwfl, const ssi_target *target,
+                           binary_modules *modules)
+{
+    dw->dwfl_report_begin(dwfl);
+    for (size_t i = 0; i < target->mapping_count; i++) {
+        const ssi_mapping *m = &target->mappings[i];
+
+        if (ssi_target_binary_end(target, i))
+            report(dw, dwfl, target, i, modules);
+        else if (m->path && !strcmp(m->path, "[vdso]"))
+            (void)dw->dwfl_report_module(dwfl, "[vdso]", m->start, m->end);
+    }
+    (void)dw->dwfl_report_end(dwfl, NULL, NULL);
+}
+
+static const binary_module *find_module(const binary_modules *modules, uint64_t address)
+{
+    for (size_t i = 0; i < modules->count; i++)
+        if (modules->items[i].start <= address && address < modules->items[i].end)
+            return &modules->items[i];
+    return NULL;
+}
 
 /* The native frames of one thread: all, or both ends of a long stack. */
 
@@ -57,10 +228,10 @@ enum {
 };
 
 struct ssi_native {
-    const ssi_libdw *dw;
+    const libdw *dw;
     const ssi_target *target;
     Dwfl *dwfl;
-    ssi_modules modules;
+    binary_modules modules;
     char *vdso; /* its image */
     const ssi_thread *thread;
     uint64_t registers[SSI_MAX_REGISTERS]; /* from which the walk begins, or goes on */
@@ -341,7 +512,7 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
 
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)
 {
-    const ssi_module *module = ssi_modules_find(&native->modules, frame->address - 1);
+    const binary_module *module = find_module(&native->modules, frame->address - 1);
     ssi_frame described = {.kind = SSI_NATIVE,
                            .language = "native",
                            .inferred = frame->inferred,
@@ -372,7 +543,7 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why)
     static const Dwfl_Callbacks files = {find_elf, find_debuginfo, NULL, NULL};
     static const Dwfl_Thread_Callbacks threads = {next_thread,   get_thread, read_memory,
                                                   set_registers, NULL,       NULL};
-    const ssi_libdw *dw = ssi_libdw_load(why);
+    const libdw *dw = load_libdw(why);
     ssi_native *native = dw ? calloc(1, sizeof *native) : NULL;
 
     if (!dw)
@@ -385,7 +556,7 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why)
     native->target = target;
     native->dwfl = dw->dwfl_begin(&files);
     if (native->dwfl)
-        ssi_modules_report(dw, native->dwfl, target, &native->modules);
+        report_modules(dw, native->dwfl, target, &native->modules);
     if (native->dwfl &&
         dw->dwfl_attach_state(native->dwfl, NULL, target->process, &threads, native))
         return native;

@@ -1,0 +1,1424 @@
+#include "lua/lua.h"
+
+#include "base/base.h"
+#include "shared/value_text.h"
+#include "target/binary.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A call in a Lua state. */
+typedef struct lua_call {
+    uint64_t address, function, previous; /* FUNCTION: its place on Lua's stack */
+    uint64_t base, pc; /* of a Lua function: its variables, the next instruction */
+    bool is_c;
+    bool is_fresh; /* the interpreter's loop began with it */
+    bool is_tail;  /* it replaced its caller */
+    bool runs_hook, runs_finalizer;
+    uint8_t tag;
+} lua_call;
+
+/* A value with the tag that later versions give it. */
+typedef struct lua_value {
+    uint8_t tag;
+    uint64_t bits;
+} lua_value;
+
+/* ---- Words and strings ------------------------------------------------------------------------*/
+
+enum { MAX_TEXT = 1024 };
+
+/* 0 where nothing can be read. */
+static int32_t lua_number(uint64_t address)
+{
+    int32_t value = 0;
+
+    return ssi_read(address, &value, sizeof value) ? value : 0;
+}
+
+/* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */
+static int64_t bytes_of(const ssi_lua_layout *layout, uint64_t address, char *out, size_t size)
+{
+    uint8_t type = 0, length = 0;
+    uint64_t data = address + SSI_LUA_TEXT_DATA, whole;
+
+    if (!address || !ssi_read(address + SSI_LUA_TYPE, &type, 1) ||
+        !ssi_read(address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
+        return -1;
+    whole = length;
+    if (type != SSI_LUA_TAG_SHORT) {
+        whole = ssi_word(address + SSI_LUA_TEXT_LONG_LENGTH);
+        data = layout->long_text_pointer ? ssi_word(data) : data;
+    }
+    if (whole < size)
+        size = (size_t)whole;
+    return data && ssi_read(data, out, size) ? (int64_t)size : -1;
+}
+
+/* The string at ADDRESS, cut to a thousand bytes; NULL if it cannot be read. */
+static const char *lua_text(const ssi_lua_layout *layout, uint64_t address)
+{
+    char bytes[MAX_TEXT];
+    int64_t length = bytes_of(layout, address, bytes, sizeof bytes);
+
+    return length < 0 ? NULL : ssi_text(bytes, (size_t)length);
+}
+
+/* The value whose parts are at BITS and TAG. */
+static bool lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t tag,
+                           lua_value *out)
+{
+    if (!ssi_read(bits, &out->bits, sizeof out->bits) || !ssi_read(tag, &out->tag, 1))
+        return false;
+    if (layout->old_tags && (out->tag == SSI_LUA_TAG_INTEGER || out->tag == SSI_LUA_TAG_FLOAT))
+        out->tag ^= SSI_LUA_TAG_INTEGER ^ SSI_LUA_TAG_FLOAT;
+    if (layout->old_tags && out->tag == SSI_LUA_TAG_FALSE && (int32_t)out->bits)
+        out->tag = SSI_LUA_TAG_TRUE;
+    return true;
+}
+
+static bool read_status(const ssi_lua_layout *layout, lua_call *c)
+{
+    uint32_t status = 0;
+
+    if (!ssi_read(c->address + layout->call_status, &status, layout->status_size))
+        return false;
+    c->is_c = (status >> layout->status_c & 1) != layout->status_c_is_lua;
+    c->is_fresh = status >> layout->status_fresh & 1;
+    c->is_tail = status >> layout->status_tail & 1;
+    c->runs_hook = status >> layout->status_hook & 1;
+    c->runs_finalizer = status >> layout->status_finalizer & 1;
+    return true;
+}
+
+static bool read_base(const ssi_lua_layout *layout, lua_call *c)
+{
+    c->base = c->function + SSI_LUA_VALUE;
+    return !layout->call_base || ssi_read(c->address + layout->call_base, &c->base, sizeof c->base);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------*/
+
+/* False if it cannot be read. */
+static bool lua_read_call(const ssi_lua_layout *layout, uint64_t address, lua_call *call)
+{
+    *call = (lua_call){.address = address};
+    return ssi_read_word(address + SSI_LUA_CALL_FUNCTION, &call->function) &&
+           ssi_read(address + SSI_LUA_CALL_PREVIOUS, &call->previous, sizeof call->previous) &&
+           ssi_read(address + layout->call_pc, &call->pc, sizeof call->pc) &&
+           read_base(layout, call) && read_status(layout, call) &&
+           ssi_read(call->function + SSI_LUA_VALUE_TAG, &call->tag, 1);
+}
+
+/* ---- Tables -----------------------------------------------------------------------------------*/
+
+enum {
+    MAX_PLACES = 1 << 16, /* that are searched for pairs */
+    FLAGS = 10,
+    NODE_BITS = 11,
+    ARRAY_SIZE = 12,
+    ARRAY = 16,
+    NODES = 24,
+    SIZE_IS_HINT = 0x80, /* 5.4: the array has room up to the next power of two */
+    TAGS = 4             /* 5.5: behind the values, which grow downward */
+};
+
+/* The pairs of a Lua table of a target, in the order of `next`. */
+typedef struct lua_table {
+    const ssi_lua_layout *layout;
+    uint64_t array, nodes;
+    uint64_t at, array_size, node_count;
+    bool is_damaged;
+} lua_table;
+
+static uint64_t next_power(uint64_t size)
+{
+    uint64_t power = 1;
+
+    while (power < size)
+        power *= 2;
+    return power;
+}
+
+/* False if the table at ADDRESS cannot be read. */
+static bool table_begin(lua_table *table, const ssi_lua_layout *layout, uint64_t address)
+{
+    uint8_t flags, bits;
+    uint32_t size;
+
+    *table = (lua_table){.layout = layout};
+    if (!ssi_read(address + FLAGS, &flags, 1) || !ssi_read(address + NODE_BITS, &bits, 1) ||
+        bits > 31 || !ssi_read(address + ARRAY_SIZE, &size, sizeof size) ||
+        !ssi_read(address + ARRAY, &table->array, sizeof table->array) ||
+        !ssi_read_word(address + NODES, &table->nodes))
+        return false;
+    table->array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
+    table->node_count = (uint64_t)1 << bits;
+    return true;
+}
+
+static bool read_element(const lua_table *t, uint64_t at, lua_value *value)
+{
+    uint64_t place = t->array + at * SSI_LUA_VALUE;
+
+    if (t->layout->array_of_tags)
+        return lua_read_value(t->layout, t->array - (at + 1) * sizeof value->bits,
+                              t->array + TAGS + at, value);
+    return lua_read_value(t->layout, place, place + SSI_LUA_VALUE_TAG, value);
+}
+
+static bool read_node(const lua_table *t, uint64_t at, lua_value *key, lua_value *value)
+{
+    uint64_t node = t->nodes + at * t->layout->node;
+
+    return lua_read_value(t->layout, node, node + SSI_LUA_VALUE_TAG, value) &&
+           lua_read_value(t->layout, node + t->layout->node_key, node + t->layout->node_key_tag,
+                          key);
+}
+
+/* False after the last pair, and where no more can be read: then IS_DAMAGED. */
+static bool table_next(lua_table *table, lua_value *key, lua_value *value)
+{
+    while (table->at < table->array_size + table->node_count) {
+        uint64_t at = table->at++;
+        bool is_read;
+
+        if (at < table->array_size) {
+            *key = (lua_value){SSI_LUA_TAG_INTEGER, at + 1};
+            is_read = read_element(table, at, value);
+        } else {
+            is_read = read_node(table, at - table->array_size, key, value);
+        }
+        if (!is_read || at == MAX_PLACES) {
+            table->is_damaged = true;
+            return false;
+        }
+        if (value->tag & SSI_LUA_TYPE_BITS)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Values -----------------------------------------------------------------------------------*/
+
+typedef struct value_reader {
+    const ssi_lua_layout *layout;
+    ss_value_text *to;
+} value_reader;
+
+static void put_value(const value_reader *r, lua_value value);
+
+static bool is_string(lua_value value)
+{
+    int tag = value.tag & ~SSI_LUA_COLLECTED;
+
+    return tag == SSI_LUA_TAG_SHORT || tag == SSI_LUA_TAG_LONG;
+}
+
+static bool put_string(const value_reader *r, uint64_t address)
+{
+    static char bytes[SSI_SHOWN_CHARACTERS];
+    int64_t length = bytes_of(r->layout, address, bytes, sizeof bytes);
+
+    if (length >= 0)
+        ss_value_quoted(r->to, &ss_value_of_lua, bytes, (size_t)length, (uint64_t)length);
+    return length >= 0;
+}
+
+/* Write what is in front of the value of KEY; returns it if it is a string that can be read. */
+static const char *put_key(const value_reader *r, lua_value key)
+{
+    static char bytes[SSI_SHOWN_CHARACTERS + 1];
+    int64_t length = is_string(key) ? bytes_of(r->layout, key.bits, bytes, sizeof bytes - 1) : -1;
+
+    bytes[length < 0 ? 0 : length] = '\0';
+    if (length >= 0 && ss_value_is_lua_name(bytes, (size_t)length)) {
+        ss_value_put(r->to, bytes);
+    } else {
+        ss_value_put(r->to, "[");
+        put_value(r, key);
+        ss_value_put(r->to, "]");
+    }
+    ss_value_put(r->to, " = ");
+    return length < 0 ? NULL : bytes;
+}
+
+static void put_pairs(const value_reader *r, lua_table *table)
+{
+    lua_value key, value;
+    uint64_t in_sequence = 0;
+
+    while (table_next(table, &key, &value)) {
+        const char *name = NULL;
+
+        if (!ss_value_item(r->to))
+            return;
+        if (key.tag == SSI_LUA_TAG_INTEGER && key.bits == in_sequence + 1)
+            in_sequence++;
+        else
+            name = put_key(r, key);
+        if (!name || !ss_value_secret(r->to, name, "\""))
+            put_value(r, value);
+        if (!ss_value_fits(r->to))
+            return;
+    }
+    if (table->is_damaged)
+        ss_value_leave_out(r->to);
+}
+
+static bool put_table(const value_reader *r, uint64_t address)
+{
+    lua_table table;
+
+    if (!table_begin(&table, r->layout, address))
+        return false;
+    ss_value_begin(r->to, "{");
+    put_pairs(r, &table);
+    ss_value_end(r->to, "}");
+    return true;
+}
+
+/* False if nothing was written. */
+static bool put_plain(const value_reader *r, lua_value value)
+{
+    char number[32];
+    double real;
+
+    switch (value.tag & ~SSI_LUA_COLLECTED) {
+    case SSI_LUA_TAG_INTEGER:
+        snprintf(number, sizeof number, "%" PRId64, (int64_t)value.bits);
+        ss_value_put(r->to, number);
+        return true;
+    case SSI_LUA_TAG_FLOAT:
+        memcpy(&real, &value.bits, sizeof real);
+        ss_value_lua_float(r->to, real);
+        return true;
+    case SSI_LUA_TAG_FALSE:
+    case SSI_LUA_TAG_TRUE:
+        ss_value_put(r->to, value.tag == SSI_LUA_TAG_TRUE ? "true" : "false");
+        return true;
+    case SSI_LUA_TAG_SHORT:
+    case SSI_LUA_TAG_LONG:
+        return put_string(r, value.bits);
+    case SSI_LUA_TAG_TABLE:
+        return put_table(r, value.bits);
+    default:
+        if (value.tag & SSI_LUA_TYPE_BITS)
+            return false;
+        ss_value_put(r->to, "nil");
+        return true;
+    }
+}
+
+static void put_value(const value_reader *r, lua_value value)
+{
+    /* By the number of the type. */
+    static const char *const names[] = {"nil",   "boolean",  "userdata", "number", "string",
+                                        "table", "function", "userdata", "thread"};
+    size_t type = value.tag & SSI_LUA_TYPE_BITS;
+    char object[64];
+
+    if (put_plain(r, value))
+        return;
+    snprintf(object, sizeof object, "<%s: %#" PRIx64 ">",
+             type < sizeof names / sizeof *names ? names[type] : "unreadable", value.bits);
+    ss_value_put(r->to, object);
+}
+
+/* Write the text that reports have of VALUE, as JSON. */
+static void write_value(const ssi_lua_layout *layout, lua_value value, ssi_written *to)
+{
+    ss_value_text text;
+    const value_reader r = {layout, &text};
+
+    ss_value_text_init(&text, to->shows_secrets);
+    put_value(&r, value);
+    ssi_write_text(to, text.bytes, text.length);
+}
+
+/* ---- Which variables are in scope -------------------------------------------------------------*/
+
+enum { MAX_VARIABLES = 1 << 16 };
+
+typedef struct variable_row {
+    uint64_t name;
+    int32_t begin, end; /* instructions */
+} variable_row;
+
+/* The local variables of a function that are in scope at an instruction, in their order. */
+typedef struct lua_variables {
+    uint64_t rows;
+    int32_t at, count, pc;
+} lua_variables;
+
+static lua_variables lua_variables_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
+{
+    lua_variables found = {.rows = ssi_word(proto + layout->proto_variables),
+                           .count = lua_number(proto + SSI_LUA_PROTO_VARIABLE_COUNT),
+                           .pc = pc};
+
+    if (found.count > MAX_VARIABLES)
+        found.count = MAX_VARIABLES;
+    return found;
+}
+
+/* The address of the next one's name; 0 after the last. */
+static uint64_t lua_next_variable(lua_variables *variables)
+{
+    variable_row r;
+
+    while (variables->at < variables->count &&
+           ssi_read(variables->rows + (uint64_t)variables->at * sizeof r, &r, sizeof r) &&
+           r.begin <= variables->pc) {
+        variables->at++;
+        if (variables->pc < r.end)
+            return r.name;
+    }
+    return 0;
+}
+
+/* ---- Their values -----------------------------------------------------------------------------*/
+
+enum { MAX_REGISTERS = 255, INSTRUCTION = 4 /* bytes */ };
+
+/* A variable in scope: a later one of the same name hides it. */
+typedef struct variable {
+    const char *name;
+    int place;
+} variable;
+
+static void remember_variable(variable *found, int *count, const char *name, int place)
+{
+    int i = 0;
+
+    while (i < *count && strcmp(found[i].name, name) != 0)
+        i++;
+    if (i == SSI_SHOWN_VARIABLES)
+        return;
+    found[i] = (variable){name, place};
+    *count += i == *count;
+}
+
+/* Those in scope in CALL; returns how many. */
+static int find_variables(const ssi_lua_layout *layout, const lua_call *call, variable *found)
+{
+    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code), name;
+    int count = 0;
+    lua_variables all;
+
+    if (!code || call->pc <= code || (call->pc - code) / INSTRUCTION > INT32_MAX)
+        return 0;
+    all = lua_variables_at(layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
+    for (int place = 1; place <= MAX_REGISTERS && (name = lua_next_variable(&all)); place++) {
+        const char *text = lua_text(layout, name);
+
+        if (text && ss_value_is_lua_name(text, strlen(text))) /* Lua's own are in parentheses */
+            remember_variable(found, &count, text, place);
+    }
+    return count;
+}
+
+/* Write the variables of CALL, a call of a Lua function, as one JSON object. */
+static void lua_locals(const ssi_lua_layout *layout, const lua_call *call, ssi_written *to)
+{
+    variable found[SSI_SHOWN_VARIABLES];
+    int count = find_variables(layout, call, found), shown = 0;
+
+    ssi_write(to, "{");
+    for (int i = 0; i < count; i++) {
+        uint64_t place = call->base + (uint64_t)(found[i].place - 1) * SSI_LUA_VALUE;
+        lua_value value;
+
+        if (!lua_read_value(layout, place, place + SSI_LUA_VALUE_TAG, &value))
+            continue;
+        ssi_write(to, shown++ ? ",\"" : "\"");
+        ssi_write(to, found[i].name);
+        ssi_write(to, "\":");
+        write_value(layout, value, to);
+    }
+    ssi_write(to, "}");
+}
+
+/* How Lua's versions write their instructions, as far as these tell names. */
+
+enum { NONE = 255 };
+
+/* A row of instructions: from FIRST to LAST.  The first one's metamethod is EVENT, and the next
+   ones' are the same, or follow. */
+typedef struct range {
+    uint8_t first, last;
+} range;
+typedef struct method_range {
+    range of;
+    uint8_t event;
+    bool follow;
+} method_range;
+
+/* The instructions of a version, and where they have their parts. */
+typedef struct instruction_set {
+    uint8_t a, b, c, wide, jump; /* the first bit of each; A has 8 bits, WIDE all that follow */
+    unsigned b_mask, c_mask;
+    int32_t jump_zero;        /* what stands for no jump */
+    unsigned key_constant;    /* 5.3: this bit of a key's C says that it is a constant */
+    unsigned event_prefix;    /* characters of a metamethod's name that are not shown */
+    range setters[8];         /* those that change the register A */
+    method_range methods[14]; /* the rest is empty */
+    uint8_t move, load_constant, load_constant_next, load_nil, get_upvalue, get_in_upvalue;
+    uint8_t get, get_field, get_vararg, self, jmp, call, tail_call, iterate;
+    range failed; /* the operation before it did not happen; C is the event */
+} instruction_set;
+
+/* The names of metamethods, in the order of their numbers in instructions. */
+enum { EVENTS = 25 };
+
+static unsigned operation_of(const instruction_set *set, uint32_t i)
+{
+    return i & ((1u << set->a) - 1);
+}
+
+static unsigned a_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->a & 255;
+}
+
+static unsigned b_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->b & set->b_mask;
+}
+
+static unsigned c_of(const instruction_set *set, uint32_t i)
+{
+    return i >> set->c & set->c_mask;
+}
+
+static bool is_in(unsigned operation, range r)
+{
+    return operation >= r.first && operation <= r.last;
+}
+
+static const instruction_set instructions_3 = {
+    .a = 6,
+    .b = 23,
+    .c = 14,
+    .wide = 14,
+    .jump = 14,
+    .b_mask = 511,
+    .c_mask = 511,
+    .jump_zero = (1 << 17) - 1,
+    .key_constant = 256,
+    .setters = {{0, 7}, {11, 29}, {35, 37}, {39, 40}, {42, 42}, {44, 45}, {NONE, 0}, {NONE, 0}},
+    .methods = {{{6, 7}, 0, false},
+                {{12, 12}, 0, false},
+                {{8, 8}, 1, false},
+                {{10, 10}, 1, false},
+                {{13, 24}, 6, true},
+                {{25, 26}, 18, true},
+                {{28, 28}, 4, false},
+                {{29, 29}, 22, false},
+                {{31, 31}, 5, false},
+                {{32, 33}, 20, true},
+                {{NONE, 0}, 0, false}},
+    .move = 0,
+    .load_constant = 1,
+    .load_constant_next = 2,
+    .load_nil = 4,
+    .get_upvalue = 5,
+    .get_in_upvalue = 6,
+    .get = 7,
+    .get_field = NONE,
+    .get_vararg = NONE,
+    .self = 12,
+    .jmp = 30,
+    .call = 36,
+    .tail_call = 37,
+    .iterate = 41,
+    .failed = {NONE, 0}};
+
+/* 5.5 has another instruction 81, which 5.4 uses only where no function comes from. */
+static const instruction_set instructions_4 = {
+    .a = 7,
+    .b = 16,
+    .c = 24,
+    .wide = 15,
+    .jump = 7,
+    .b_mask = 255,
+    .c_mask = 255,
+    .jump_zero = (1 << 24) - 1,
+    .event_prefix = 2,
+    .setters = {{0, 9}, {11, 14}, {19, 45}, {49, 53}, {67, 69}, {73, 74}, {77, 77}, {79, 81}},
+    .methods = {{{11, 14}, 0, false},
+                {{20, 20}, 0, false},
+                {{15, 18}, 1, false},
+                {{49, 50}, 18, true},
+                {{52, 52}, 4, false},
+                {{53, 53}, 22, false},
+                {{54, 54}, 24, false},
+                {{70, 70}, 24, false},
+                {{57, 57}, 5, false},
+                {{58, 59}, 20, true},
+                {{62, 63}, 20, true},
+                {{64, 65}, 20, true},
+                {{NONE, 0}, 0, false}},
+    .move = 0,
+    .load_constant = 3,
+    .load_constant_next = 4,
+    .load_nil = 8,
+    .get_upvalue = 9,
+    .get_in_upvalue = 11,
+    .get = 12,
+    .get_field = 14,
+    .get_vararg = 81,
+    .self = 20,
+    .jmp = 56,
+    .call = 68,
+    .tail_call = 69,
+    .iterate = 76,
+    .failed = {46, 48}};
+
+static const char *const events[EVENTS] = {
+    "__index", "__newindex", "__gc",  "__mode", "__len",    "__eq",   "__add",  "__sub", "__mul",
+    "__mod",   "__pow",      "__div", "__idiv", "__band",   "__bor",  "__bxor", "__shl", "__shr",
+    "__unm",   "__bnot",     "__lt",  "__le",   "__concat", "__call", "__close"};
+
+static const instruction_set *instructions_of(const ssi_lua_layout *layout)
+{
+    return layout->minor == 3 ? &instructions_3 : &instructions_4;
+}
+
+/*
+ * A call's instruction says in which register the function is.  The last instruction that set this
+ * register says where it came from: a variable_name, an upvalue, a field.  An instruction that is no
+ * call ran a metamethod.
+ */
+
+enum {
+    MAX_CODE = 1 << 15, /* instructions that are searched */
+    MAX_MOVES = 256,
+    CODE_BLOCK = 64, /* instructions read instruction_at once */
+    UPVALUE_SIZE = 16
+};
+
+typedef struct lua_code {
+    const ssi_lua_layout *layout;
+    const instruction_set *set;
+    uint64_t proto, first; /* FIRST: of the instructions */
+    uint32_t block[CODE_BLOCK];
+    int32_t block_at; /* -1: none */
+} lua_code;
+
+/* The instruction instruction_at PC; one that does nothing if it cannot be read. */
+static uint32_t instruction_at(lua_code *c, int32_t pc)
+{
+    int32_t block = pc / CODE_BLOCK * CODE_BLOCK;
+    uint32_t alone = UINT32_MAX;
+
+    if (block != c->block_at &&
+        ssi_read(c->first + (uint64_t)block * sizeof *c->block, c->block, sizeof c->block))
+        c->block_at = block;
+    if (block == c->block_at)
+        return c->block[pc - block];
+    /* The end of the code may be that of what is readable. */
+    (void)ssi_read(c->first + (uint64_t)pc * sizeof alone, &alone, sizeof alone);
+    return alone;
+}
+
+/* ---- Where a register's value came from -------------------------------------------------------*/
+
+static bool sets(const lua_code *c, uint32_t i, unsigned reg)
+{
+    unsigned a = a_of(c->set, i), is = operation_of(c->set, i);
+
+    if (is == c->set->load_nil)
+        return a <= reg && reg <= a + b_of(c->set, i);
+    if (is == c->set->iterate)
+        return reg >= a + 2;
+    if (is == c->set->call || is == c->set->tail_call)
+        return reg >= a;
+    for (size_t n = 0; n < sizeof c->set->setters / sizeof *c->set->setters; n++)
+        if (is_in(is, c->set->setters[n]))
+            return a == reg;
+    return false;
+}
+
+/* The instruction before PC that set REG; -1 if there may be several. */
+static int32_t setter_of(lua_code *c, int32_t pc, unsigned reg)
+{
+    int32_t found = -1, joined = 0; /* before JOINED, code may have been jumped over */
+
+    if (is_in(operation_of(c->set, instruction_at(c, pc)), c->set->failed))
+        pc--;
+    for (int32_t n = 0; n < pc; n++) {
+        uint32_t i = instruction_at(c, n);
+
+        if (operation_of(c->set, i) == c->set->jmp) {
+            int32_t target = n + 1 + (int32_t)(i >> c->set->jump) - c->set->jump_zero;
+
+            if (target <= pc && target > joined)
+                joined = target;
+        } else if (sets(c, i, reg)) {
+            found = n < joined ? -1 : n;
+        }
+    }
+    return found;
+}
+
+/* ---- Names ------------------------------------------------------------------------------------*/
+
+static const char *text_in(const lua_code *c, uint64_t address)
+{
+    return lua_text(c->layout, address);
+}
+
+/* Constant NUMBER if it is a string, else NULL. */
+static const char *constant(const lua_code *c, unsigned number)
+{
+    uint64_t value =
+        ssi_word(c->proto + c->layout->proto_constants) + (uint64_t)number * SSI_LUA_VALUE;
+    uint8_t tag = 0;
+
+    return ssi_read(value + SSI_LUA_VALUE_TAG, &tag, 1) &&
+                   (tag & SSI_LUA_TYPE_BITS) == SSI_LUA_TAG_SHORT
+               ? text_in(c, ssi_word(value))
+               : NULL;
+}
+
+static const char *upvalue(const lua_code *c, unsigned number)
+{
+    uint64_t rows = ssi_word(c->proto + c->layout->proto_upvalues);
+
+    return text_in(c, ssi_word(rows + (uint64_t)number * UPVALUE_SIZE));
+}
+
+static const char *variable_name(const lua_code *c, int32_t pc, unsigned reg)
+{
+    lua_variables all = lua_variables_at(c->layout, c->proto, pc);
+    uint64_t name = lua_next_variable(&all);
+
+    for (; name && reg; reg--)
+        name = lua_next_variable(&all);
+    return name ? text_in(c, name) : NULL;
+}
+
+/* The name of what is in REG instruction_at *PC, if it is a variable_name, an upvalue or a constant.  *PC is then
+   the instruction that set the register, or -1. */
+static const char *simple_name(lua_code *c, int32_t *pc, unsigned reg, bool *is_constant)
+{
+    *is_constant = false;
+    for (int moves = 0; moves < MAX_MOVES; moves++) {
+        const char *name = variable_name(c, *pc, reg);
+        unsigned is;
+        uint32_t i;
+
+        if (name)
+            return name;
+        *pc = setter_of(c, *pc, reg);
+        if (*pc < 0)
+            return NULL;
+        i = instruction_at(c, *pc);
+        is = operation_of(c->set, i);
+        if (is == c->set->get_upvalue)
+            return upvalue(c, b_of(c->set, i));
+        *is_constant = is == c->set->load_constant || is == c->set->load_constant_next;
+        if (*is_constant)
+            return constant(c, is == c->set->load_constant
+                                   ? i >> c->set->wide
+                                   : instruction_at(c, *pc + 1) >> c->set->a);
+        if (is != c->set->move || b_of(c->set, i) >= a_of(c->set, i))
+            return NULL;
+        reg = b_of(c->set, i);
+    }
+    return NULL;
+}
+
+/* The name that the value of REG instruction_at PC is, if it is a constant. */
+static const char *name_in_register(lua_code *c, int32_t pc, unsigned reg)
+{
+    bool is_constant;
+    const char *name = simple_name(c, &pc, reg, &is_constant);
+
+    return is_constant ? name : NULL;
+}
+
+/* The key in C of the instruction I instruction_at PC, which is a constant if IS_CONSTANT. */
+static const char *key_name(lua_code *c, int32_t pc, uint32_t i, bool is_constant)
+{
+    unsigned key = c_of(c->set, i), bit = c->set->key_constant;
+
+    if (bit)
+        is_constant = key & bit;
+    return is_constant ? constant(c, key & ~bit) : name_in_register(c, pc, key);
+}
+
+static const char *function_name(lua_code *c, int32_t pc, unsigned reg)
+{
+    const instruction_set *set = c->set;
+    bool is_constant;
+    const char *name = simple_name(c, &pc, reg, &is_constant);
+    unsigned is;
+    uint32_t i;
+
+    if (name || pc < 0)
+        return name;
+    i = instruction_at(c, pc);
+    is = operation_of(c->set, i);
+    if (is == set->get_in_upvalue || is == set->get_field)
+        return key_name(c, pc, i, true);
+    if (is == set->get)
+        return key_name(c, pc, i, false);
+    if (is == set->self)
+        return key_name(c, pc, i, c->layout->minor >= 5 || i >> 15 & 1);
+    if (is == set->get_vararg && c->layout->minor >= 5)
+        return key_name(c, pc, i, false);
+    return NULL;
+}
+
+static const char *metamethod(const char *event)
+{
+    char name[40];
+
+    return ssi_text(name, (size_t)snprintf(name, sizeof name, "metamethod '%s'", event));
+}
+
+/* The metamethod that the operation IS calls. */
+static const char *metamethod_of(const lua_code *c, unsigned is)
+{
+    for (const method_range *m = c->set->methods; m->of.first != NONE; m++)
+        if (is_in(is, m->of))
+            return metamethod(events[m->event + (m->follow ? is - m->of.first : 0)] +
+                              c->set->event_prefix);
+    return NULL;
+}
+
+static const char *name_in_code(lua_code *c, int32_t pc)
+{
+    uint32_t i = instruction_at(c, pc);
+    unsigned is = operation_of(c->set, i);
+
+    if (is == c->set->call || is == c->set->tail_call)
+        return function_name(c, pc, a_of(c->set, i));
+    if (is == c->set->iterate)
+        return "for iterator";
+    if (is_in(is, c->set->failed))
+        return c_of(c->set, i) < EVENTS ? metamethod(events[c_of(c->set, i)] + c->set->event_prefix)
+                                        : NULL;
+    return metamethod_of(c, is);
+}
+
+/* The name in the code of CALLER, a Lua function. */
+static const char *name_at(const ssi_lua_layout *layout, const lua_call *caller)
+{
+    lua_code c = {.layout = layout, .block_at = -1};
+
+    c.set = instructions_of(layout);
+    c.proto = ssi_word(ssi_word(caller->function) + SSI_LUA_CLOSURE_PROTO);
+    c.first = ssi_word(c.proto + layout->proto_code);
+    if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
+        return NULL;
+    return name_in_code(&c, (int32_t)((caller->pc - c.first) / sizeof *c.block) - 1);
+}
+
+enum { NAMES = 256 };
+
+/* Recursion calls from one place again and again. */
+typedef struct lua_names {
+    struct {
+        uint64_t pc; /* of the caller */
+        const char *name;
+    } known[NAMES];
+} lua_names;
+
+/* The name that CALL's caller has for its function, as lua_getinfo tells it; NULL: it has none. */
+static const char *lua_call_name(const ssi_lua_layout *layout, lua_names *names,
+                                 const lua_call *call)
+{
+    lua_call caller;
+    size_t slot;
+
+    if (call->is_tail || !lua_read_call(layout, call->previous, &caller))
+        return NULL;
+    if (caller.runs_hook)
+        return NULL;
+    if (layout->finalizer_is_called ? call->runs_finalizer : caller.runs_finalizer)
+        return metamethod("__gc");
+    if (caller.is_c || caller.tag != SSI_LUA_TAG_LUA)
+        return NULL;
+    slot = caller.pc / sizeof(uint32_t) % NAMES;
+    if (names->known[slot].pc != caller.pc) {
+        names->known[slot].pc = caller.pc;
+        names->known[slot].name = name_at(layout, &caller);
+    }
+    return names->known[slot].name;
+}
+
+/* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not.
+ */
+
+static const char mark[] = "$LuaVersion: Lua 5.";
+
+/* The minor version of the Lua in SIZE bytes of a binary; -1 if it has none. */
+static int version_in(const char *bytes, size_t size)
+{
+    const char *found = bytes;
+
+    while (size >= sizeof mark && (found = memchr(bytes, *mark, size - sizeof mark + 1)) != NULL) {
+        if (!memcmp(found, mark, sizeof mark - 1))
+            return found[sizeof mark - 1] - '0';
+        size -= (size_t)(found + 1 - bytes);
+        bytes = found + 1;
+    }
+    return -1;
+}
+
+/* That in what of BINARY is mapped: symbols and debug information can be many times as much. */
+static int mapped_version(const ssi_binary *binary)
+{
+    Elf64_Phdr program;
+    int minor = -1;
+
+    for (unsigned i = 0; minor < 0 && ssi_binary_program(binary, i, &program); i++) {
+        const void *part = program.p_type == PT_LOAD
+                               ? ssi_binary_part(binary, program.p_offset, program.p_filesz)
+                               : NULL;
+
+        if (part)
+            minor = version_in(part, (size_t)program.p_filesz);
+    }
+    return minor;
+}
+
+bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
+                 ssi_scripts *scripts)
+{
+    int minor = mapped_version(binary);
+    const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
+
+    if (layout && luas->copy_count < SSI_MAX_LUAS) {
+        luas->copies[luas->copy_count++] = (ssi_lua){layout, mapping->start, end, *binary};
+        return true;
+    }
+    if (!layout && minor >= 0 && minor <= 9)
+        ssi_scripts_note(scripts,
+                         ssi_text_format("cannot read Lua frames of %.200s: Lua 5.%d is not known",
+                                         mapping->path, minor));
+    return false;
+}
+
+enum { MAX_LINES = 1 << 22, STORED_WHOLE = -128 };
+
+/* The name that Lua itself shows for a chunk: of a file, as its host named it, or its first line.
+ */
+static const char *shown_source(const char *source)
+{
+    if (!source)
+        return NULL;
+    if (*source == '@' || *source == '=')
+        return ssi_text(source + 1, strlen(source + 1));
+    return ssi_text_format("[string \"%.*s%s\"]", (int)strcspn(source, "\n"), source,
+                           strchr(source, '\n') ? "..." : "");
+}
+
+/* The last line that is stored whole for an instruction up to PC; *BASE is that instruction. */
+static int32_t known_line(const ssi_lua_layout *layout, uint64_t proto, int32_t pc, int32_t *base)
+{
+    int32_t line = lua_number(proto + layout->proto_line), row[2];
+    int32_t low = 0, high = lua_number(proto + SSI_LUA_PROTO_KNOWN_COUNT);
+    uint64_t rows = ssi_word(proto + SSI_LUA_PROTO_KNOWN);
+
+    *base = -1;
+    if (high > MAX_LINES)
+        return line;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+
+        if (!ssi_read(rows + (uint64_t)middle * sizeof row, row, sizeof row))
+            return line;
+        if (row[0] <= pc) {
+            *base = row[0];
+            line = row[1];
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return line;
+}
+
+/* The line of instruction PC: each has its line, or the difference to the one before. */
+static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
+{
+    uint64_t lines = ssi_word(proto + layout->proto_lines);
+    int32_t count = lua_number(proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
+
+    if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
+        return 0;
+    if (layout->whole_lines)
+        return (uint32_t)lua_number(lines + (uint64_t)pc * sizeof line);
+    line = known_line(layout, proto, pc, &at);
+    while (at++ < pc) {
+        int8_t difference;
+
+        if (!ssi_read(lines + (uint64_t)at, &difference, 1) || difference == STORED_WHOLE)
+            return 0;
+        line += difference;
+    }
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
+{
+    uint64_t function = ssi_word(call->function), pc = call->pc;
+    uint64_t proto = ssi_word(function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code);
+    int32_t defined = lua_number(proto + layout->proto_line);
+    const char *source = shown_source(lua_text(layout, ssi_word(proto + layout->proto_source)));
+    ssi_frame frame = {.kind = SSI_SCRIPT,
+                       .inferred = true,
+                       .language = "lua",
+                       .address = pc,
+                       .file = source,
+                       .function = name ? name : "main chunk"};
+
+    if (!name && defined)
+        frame.function = ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
+    if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
+        frame.line = line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
+    return frame;
+}
+
+/*
+ * The interpreter's loop keeps its place in a register, and writes it to memory only before what
+ * may call or fail.  Of the registers that calls keep, some point into the function's code: at the
+ * next instruction, at the one that runs, or where it jumps to.  Often the instruction itself is in
+ * a register, too, and says which.
+ */
+
+enum { OPERATIONS = 128 };
+
+/* Whether a register has the instruction at ADDRESS.  One without operands is any small number. */
+static bool is_held(const ssi_target *target, const ssi_thread *thread, uint64_t address)
+{
+    uint32_t instruction;
+
+    if (!ssi_read(address, &instruction, sizeof instruction) || instruction < OPERATIONS)
+        return false;
+    for (size_t i = 0; i < target->machine->registers; i++)
+        if ((uint32_t)thread->registers[i] == instruction)
+            return true;
+    return false;
+}
+
+static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
+                    const ssi_thread *thread, lua_call *call)
+{
+    const ssi_machine *machine = target->machine;
+    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t code = ssi_word(proto + layout->proto_code), last = 0;
+    uint64_t size = (uint32_t)lua_number(proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
+
+    for (size_t i = 0; i < machine->saved_count; i++) {
+        uint64_t value = thread->registers[machine->saved[i]];
+
+        if (!code || value < code || value - code > size || value % INSTRUCTION)
+            continue;
+        if (value > code && is_held(target, thread, value - INSTRUCTION)) {
+            call->pc = value;
+            return;
+        }
+        if (is_held(target, thread, value)) {
+            call->pc = value + INSTRUCTION;
+            return;
+        }
+        if (value > last)
+            last = value;
+    }
+    if (last > code)
+        call->pc = last;
+}
+
+/*
+ * A word on a stack is a lua_State only if it has the type of one, and its calls form one chain
+ * down to the first, each with a function of the right kind further down its stack.
+ */
+
+enum {
+    MAX_CALLS = 1 << 16,
+    MAX_SCAN = 8 << 20,      /* bytes of a stack in a core file, as long as most can be */
+    MAX_SCAN_LIVE = 1 << 20, /* of one that waits for us */
+    TRIED = 1 << 14,
+    EXTRA = 64 * 16 /* bytes that a stack has beyond its end */
+};
+
+typedef struct reader {
+    const ssi_target *target;
+    ssi_luas *luas;
+    ssi_scripts *scripts;
+    const ssi_lua_layout *layout;
+    const ssi_thread *thread; /* whose stack is searched */
+    bool has_more;            /* states than there is room for */
+    uint64_t tried[TRIED];    /* by their hash; a later one replaces an earlier one */
+    lua_names names;
+    int locals_left; /* so many frames of the thread may still show theirs */
+} reader;
+
+/* ---- Calls ------------------------------------------------------------------------------------*/
+
+/* Whether the calls from ADDRESS outward are those of STATE. */
+static bool is_chain(reader *r, uint64_t state, uint64_t address)
+{
+    uint64_t low = 0, high = 0, last = UINT64_MAX;
+    lua_call c;
+
+    if (!ssi_read_word(state + r->layout->state_stack, &low) ||
+        !ssi_read_word(state + r->layout->state_stack_last, &high) || low >= high)
+        return false;
+    for (int calls = 0; calls < MAX_CALLS; calls++) {
+        if (!lua_read_call(r->layout, address, &c) || c.function < low ||
+            c.function >= high + EXTRA || c.function >= last)
+            return false;
+        if (address == state + SSI_LUA_STATE_BASE_CALL)
+            return !c.previous;
+        if (c.is_c ? c.tag != SSI_LUA_TAG_LIGHT && c.tag != SSI_LUA_TAG_CLOSURE
+                   : c.tag != SSI_LUA_TAG_LUA)
+            return false;
+        last = c.function;
+        address = c.previous;
+    }
+    return false;
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------*/
+
+static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
+{
+    run->count = r->scripts->frames.count - run->first;
+    if (run->count) {
+        if (!ssi_append(&r->luas->runs, &r->luas->run_count, &r->luas->run_room, run, sizeof *run))
+            return false;
+        state->count++;
+    }
+    *run = (ssi_lua_run){.first = r->scripts->frames.count};
+    return true;
+}
+
+static const char *locals_of(reader *r, const lua_call *c)
+{
+    ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
+
+    if (!r->scripts->with_locals || !r->locals_left)
+        return NULL;
+    r->locals_left--;
+    lua_locals(r->layout, c, &written);
+    return ssi_scripts_keep_locals(r->scripts, &written);
+}
+
+static void add_state(reader *r, uint64_t address, uint64_t innermost)
+{
+    ssi_lua_state state = {.address = address, .first = r->luas->run_count};
+    ssi_lua_run run = {.first = r->scripts->frames.count};
+    lua_call c;
+
+    for (uint64_t at = innermost; at && lua_read_call(r->layout, at, &c); at = c.previous) {
+        ssi_frame frame;
+
+        if (c.is_c) {
+            if (!end_run(r, &state, &run))
+                return;
+            continue;
+        }
+        if (at == innermost && r->layout->pc_in_register) {
+            find_pc(r->target, r->layout, r->thread, &c);
+            run.is_running = true;
+        }
+        frame = frame_of(r->layout, &c, lua_call_name(r->layout, &r->names, &c));
+        frame.locals = locals_of(r, &c);
+        if (!run.call_info)
+            run.call_info = at;
+        if (!ssi_frames_add(&r->scripts->frames, &frame) ||
+            (c.is_fresh && !end_run(r, &state, &run)))
+            return;
+    }
+    if (end_run(r, &state, &run) && state.count)
+        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, &state,
+                         sizeof state);
+}
+
+/* ---- Where states are found -------------------------------------------------------------------*/
+
+/* Whether ADDRESS is to be tried.  Most words recur soon: they are not read again.  One that was
+   replaced is, so a state is known by its address, too. */
+static bool is_new(reader *r, uint64_t address)
+{
+    size_t at = (size_t)(address * 0x9E3779B97F4A7C15u >> 32) % TRIED;
+
+    if (r->tried[at] == address)
+        return false;
+    r->tried[at] = address;
+    for (size_t i = 0; i < r->luas->state_count; i++)
+        if (r->luas->states[i].address == address)
+            return false;
+    return true;
+}
+
+static void try_word(reader *r, uint64_t word)
+{
+    const ssi_mapping *mapping = word % 8 ? NULL : ssi_target_mapping(r->target, word);
+    uint64_t innermost;
+    uint8_t type;
+
+    if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word) ||
+        !ssi_read(word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD ||
+        !ssi_read_word(word + SSI_LUA_STATE_CALL, &innermost))
+        return;
+    for (size_t i = 0; i < r->luas->copy_count; i++) {
+        r->layout = r->luas->copies[i].layout;
+        if (!is_chain(r, word, innermost))
+            continue;
+        if (r->luas->state_count < SSI_MAX_LUA_STATES)
+            add_state(r, word, innermost);
+        else
+            r->has_more = true;
+        return;
+    }
+}
+
+static void scan(reader *r, const ssi_thread *thread)
+{
+    uint64_t sp = thread->registers[r->target->machine->sp], end, word;
+    uint64_t most = r->target->is_live ? MAX_SCAN_LIVE : MAX_SCAN;
+
+    r->thread = thread;
+    r->locals_left = SSI_SHOWN_FRAMES;
+    for (int i = 0; i < r->target->machine->registers; i++)
+        try_word(r, thread->registers[i]);
+    end = thread->stack_end > sp + most ? sp + most : thread->stack_end;
+    for (uint64_t at = sp & ~(uint64_t)7; at < end && !ssi_budget_is_spent(); at += sizeof word)
+        if (ssi_read_word(at, &word))
+            try_word(r, word);
+}
+
+void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts)
+{
+    reader *r = luas->copy_count ? calloc(1, sizeof *r) : NULL;
+
+    if (!r)
+        return;
+    r->target = target;
+    r->luas = luas;
+    r->scripts = scripts;
+    for (size_t i = 0; i < target->thread_count; i++)
+        if (target->threads[i].has_registers)
+            scan(r, &target->threads[i]);
+    if (r->has_more)
+        ssi_scripts_note(scripts, "not all Lua states are shown: more than 256 are on stacks");
+    free(r);
+}
+
+void ssi_lua_free(ssi_luas *luas)
+{
+    for (size_t i = 0; i < luas->copy_count; i++)
+        ssi_binary_close(&luas->copies[i].binary);
+    free(luas->states);
+    free(luas->runs);
+}
+
+/*
+ * Which native frames are the interpreter's loop, and what each of them runs.
+ *
+ * The loop keeps the CallInfo of the function that it runs in a register or on its stack.  So a
+ * frame of Lua's binary that holds the one of a state's next run is a frame of that run.  The loop
+ * is the largest function that does; those that it called may still hold what it had in a register.
+ * If two states could own a frame, or none, a gap stands there.
+ *
+ * If each run has its frame, and all these frames hold their CallInfo in one and the same register
+ * or place, that is no chance: then the frames are exact.
+ */
+
+typedef struct placing {
+    const ssi_target *target;
+    ssi_luas *luas;
+    const ssi_native_stack *stack;
+    uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
+    size_t running;  /* the script frame where Lua itself runs */
+} placing;
+
+/* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
+static uint64_t function_of(const placing *p, const ssi_native_frame *frame, uint64_t *size)
+{
+    uint64_t pc = frame->address - 1;
+
+    *size = 0;
+    for (size_t i = 0; i < p->luas->copy_count; i++)
+        if (pc >= p->luas->copies[i].start && pc < p->luas->copies[i].end)
+            return ssi_binary_function(&p->luas->copies[i].binary, pc, size);
+    return 0;
+}
+
+enum {
+    FAR = 63, /* the place in a set that stands for all words far from the end of their frame */
+    MAX_FRAME = 1 << 20 /* bytes of a frame that are searched: the loop's has some hundred */
+};
+
+/* Where native frame AT holds VALUE: registers, then words by their distance from its end. */
+static uint64_t places_of(const placing *p, size_t at, uint64_t value)
+{
+    const ssi_machine *machine = p->target->machine;
+    const ssi_native_frame *frame = &p->stack->frames[at];
+    uint64_t end = ssi_native_end(p->stack, at), word, found = 0, limit = end;
+
+    if (end > frame->sp && end - frame->sp > MAX_FRAME) /* another stack begins there */
+        limit = frame->sp + MAX_FRAME;
+    for (unsigned i = 0; i < machine->saved_count; i++)
+        if (frame->known & 1u << i && frame->saved[i] == value)
+            found |= (uint64_t)1 << i;
+    for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < limit;
+         place += sizeof word) {
+        uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
+
+        if (ssi_read_word(place, &word) && word == value)
+            found |= (uint64_t)1 << (bit < FAR ? bit : FAR);
+    }
+    return found;
+}
+
+/* The one state whose next run is that of native frame AT, which holds it in *PLACES; NULL if there
+   is none, or more. */
+static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
+{
+    ssi_lua_state *found = NULL;
+
+    for (size_t i = 0; i < p->luas->state_count; i++) {
+        ssi_lua_state *state = &p->luas->states[i];
+        uint64_t held = 0;
+
+        if (state->placed < state->count)
+            held = places_of(p, at, p->luas->runs[state->first + state->placed].call_info);
+        if (!held)
+            continue;
+        if (found)
+            return NULL;
+        found = state;
+        *places = held;
+    }
+    return found;
+}
+
+/* The start of the interpreter's loop; 0 if it is not on this stack. */
+static uint64_t find_loop(const placing *p)
+{
+    uint64_t loop = 0, largest = 0, size, places;
+
+    for (size_t i = 0; i < p->stack->count; i++) {
+        uint64_t function = function_of(p, &p->stack->frames[i], &size);
+
+        if (function && size > largest && owner_of(p, i, &places)) {
+            largest = size;
+            loop = function;
+        }
+    }
+    return loop;
+}
+
+/* The state whose placed runs lie furthest out. */
+static size_t outermost_state(const placing *p, const size_t *last)
+{
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        if (p->luas->states[i].placed && (found == SIZE_MAX || last[i] > last[found]))
+            found = i;
+    return found;
+}
+
+/*
+ * The runs that have no native frame.  A coroutine that has yielded left its frames behind: what ran
+ * in them stands outside of the runs that have some.  But where native frames are missing, those of
+ * the outermost state's runs are among them, behind the gap that says so.
+ */
+static bool place_others(const placing *p, int thread, ssi_scripts *scripts, const size_t *last)
+{
+    bool is_whole = !p->stack->truncated && !p->stack->left_out;
+    size_t outermost = outermost_state(p, last);
+
+    for (size_t i = 0; i < p->luas->state_count; i++) {
+        ssi_lua_state *state = &p->luas->states[i];
+
+        for (; state->placed && state->placed < state->count; state->placed++) {
+            const ssi_lua_run *run = &p->luas->runs[state->first + state->placed];
+            ssi_run behind = {.thread = thread,
+                              .marker = p->stack->truncated ? UINT64_MAX : p->stack->cut_sp,
+                              .first = run->first,
+                              .count = run->count};
+
+            if (is_whole || i != outermost)
+                scripts->runs[last[i]].count += run->count;
+            else if (!ssi_scripts_add_run(scripts, &behind))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
+{
+    uint64_t places = 0;
+    ssi_lua_state *state = owner_of(p, at, &places);
+    const ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
+    ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
+
+    p->places &= state ? places : 0;
+    if (run) {
+        if (run->is_running)
+            p->running = run->first;
+        placed.first = run->first;
+        placed.count = run->count;
+        last[state - p->luas->states] = scripts->run_count;
+        state->placed++;
+    } else {
+        placed.first = scripts->frames.count;
+        placed.count = 1;
+        if (!ssi_frames_add_gap(&scripts->frames, "Lua functions that ran here were not found"))
+            return false;
+    }
+    return ssi_scripts_add_run(scripts, &placed);
+}
+
+/* Whether each run of the states on this stack has its frame, beyond doubt. */
+static bool are_matched(const placing *p)
+{
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        if (p->luas->states[i].placed && p->luas->states[i].placed < p->luas->states[i].count)
+            return false;
+    return p->places & ~((uint64_t)1 << FAR) && !p->stack->truncated && !p->stack->left_out;
+}
+
+/* The script frames of the runs from FIRST on, but for that whose line was guessed. */
+static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
+{
+    for (; first < scripts->run_count; first++)
+        for (size_t i = 0; i < scripts->runs[first].count; i++) {
+            size_t at = scripts->runs[first].first + i;
+
+            scripts->frames.items[at].inferred = at == p->running;
+        }
+}
+
+void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
+                   int thread, ssi_scripts *scripts)
+{
+    placing p = {target, luas, stack, UINT64_MAX, SIZE_MAX};
+    uint64_t loop = find_loop(&p), size;
+    size_t last[SSI_MAX_LUA_STATES] = {0}, first = scripts->run_count;
+
+    if (!loop)
+        return;
+    for (size_t i = 0; i < stack->count; i++)
+        if (function_of(&p, &stack->frames[i], &size) == loop &&
+            !place_frame(&p, i, thread, scripts, last))
+            return;
+    if (are_matched(&p))
+        mark_exact(&p, scripts, first);
+    (void)place_others(&p, thread, scripts, last);
+}
