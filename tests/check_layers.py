@@ -92,7 +92,7 @@ PACKAGE = {
     "_tools/html": {"_base", "_errors", "_tools/saved", "_tools/dump"},
     "_tools/top": {"_base", "_tools/saved", "_tools/html"},
     "_tools/doctor": {"_base", "_hooks"},
-    "_tools/commands": {"_base", "_hooks", "_tools/saved", "_tools/dump", "_tools/top", "_tools/doctor"},
+    "_tools/command_line": {"_base", "_hooks", "_tools/saved", "_tools/dump", "_tools/top", "_tools/doctor"},
 }
 TREES = [
     ("core/src", CORE),
@@ -106,7 +106,7 @@ DOORS = {
     ("_tools/saved/show.py", "_tools/html"),
     ("_tools/dump/process.py", "_tools/html"),
     ("__init__.py", "_tools/doctor"),
-    ("__main__.py", "_tools/commands"),
+    ("__main__.py", "_tools/command_line"),
 }
 # The one header through which other layers see an error object.
 VIEW = "error/view.h"

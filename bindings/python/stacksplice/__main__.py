@@ -6,7 +6,7 @@ import sys
 
 from ._base.arguments import Parser
 from ._base.output import reader_may_leave
-from ._tools.commands import core, doctor, dump, run, show, symbolize, top, version
+from ._tools.command_line import COMMANDS, run_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 _PROGRAM = "python -m stacksplice"
-_COMMANDS = {
-    "run": run.add,
-    "show": show.add,
-    "core": core.add,
-    "dump": dump.add,
-    "symbolize": symbolize.add,
-    "top": top.add,
-    "doctor": doctor.add,
-    "version": version.add,
-}
 
 
 def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
@@ -32,16 +22,16 @@ def _parser(names: Iterable[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="the same as the command version")
     parser.commands = parser.add_subparsers(dest="command", metavar="command", prog=_PROGRAM)
     for name in names:
-        _COMMANDS[name](parser.commands)
+        COMMANDS[name](parser.commands)
     return parser
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     with reader_may_leave():  # that of --help
-        parser = _parser(arguments[:1] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS)
+        parser = _parser(arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS)
         options = parser.parse_args(arguments)
         if options.version:
-            options.command, options.run = "version", version.run
+            options.command, options.run = "version", run_version
         if options.command is None:
             parser.print_help(sys.stderr)
             parser.exit(2)
