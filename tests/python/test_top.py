@@ -15,7 +15,7 @@ from building import HERE, command
 from html_pages import Page
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
-from stacksplice._tools.top.groups import Groups
+from stacksplice._tools.top.command import Groups
 
 pytestmark = pytest.mark.any_python
 

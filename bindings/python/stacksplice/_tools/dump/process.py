@@ -12,16 +12,14 @@ from ..._base.output import fail, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..symbols.symbolizer import Symbolizer
-from .errors import text_of_failed, text_of_thread, with_stacks
-from .exceptions import text_of_exceptions, write_messages
+from .errors import text_of_exceptions, text_of_failed, text_of_thread, with_stacks, write_messages
 from .files import Files, files_of, written_at
-from .sources import add_sources
 from .text import facts, heading, lines_of, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
@@ -130,6 +128,22 @@ def _add_symbols(
         owner["stack"] = symbolizer.stack(owner["stack"])
         _mark_inside(owner["stack"], None)
         mark_start_up(owner["stack"])
+
+
+def _all_stacks(document: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    for owner in with_stacks(document):
+        yield owner["stack"]
+    for thread in document["threads"]:
+        for exception in thread.get("exceptions", ()):
+            yield exception["stack"]
+            yield from (cause["stack"] for cause in exception["transformed"])
+
+
+def add_sources(document: dict[str, Any], files: Files) -> None:
+    """Give the script frames of DOCUMENT their lines of source."""
+    for stack in _all_stacks(document):
+        for frame in stack:
+            files.add_source(frame)
 
 
 def _line_of(frame: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from ..dump.exceptions import HEADINGS
+from ..dump.errors import HEADINGS
 from ..dump.text import facts, heading
 from . import needs
 from .command import write_file

@@ -2,15 +2,147 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 
 from ... import _stacksplice
-from .files import SymbolFiles, is_build_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import ctypes
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeGuard
+
+_LIBRARY = "libdebuginfod.so.1"
+
+
+def _open() -> ctypes.CDLL:
+    import ctypes
+
+    library = ctypes.CDLL(_LIBRARY)
+    library.debuginfod_begin.restype = ctypes.c_void_p
+    library.debuginfod_end.argtypes = [ctypes.c_void_p]
+    library.debuginfod_end.restype = None
+    library.debuginfod_find_debuginfo.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_void_p),
+    ]
+    return library
+
+
+class Servers:
+    """Debug files of servers.  They are asked only where the environment names some."""
+
+    def __init__(self) -> None:
+        self._library: ctypes.CDLL | None = None
+        self._refused: dict[str, str] = {}
+
+    def why_not(self, build_id: str) -> str | None:
+        """Why there is no file with this build-id; None: it was not asked for, or is there."""
+        return self._refused.get(build_id)
+
+    def files(self, build_id: str) -> Iterator[str]:
+        """The debug file with this build-id, which the library keeps in its cache."""
+        if not os.environ.get("DEBUGINFOD_URLS"):
+            return
+        try:
+            self._library = self._library or _open()
+        except OSError:
+            self._refused[build_id] = f"{_LIBRARY} not found (Debian package: libdebuginfod1)"
+            return
+        found = self._fetch(self._library, build_id)
+        if isinstance(found, str):
+            yield found
+        elif found == errno.ENOENT:
+            self._refused[build_id] = "no server has it"
+        else:
+            self._refused[build_id] = os.strerror(found)
+
+    @staticmethod
+    def _fetch(library: ctypes.CDLL, build_id: str) -> str | int:
+        """The path of the file, or why there is none, as errno."""
+        import ctypes
+
+        client = library.debuginfod_begin()
+        if not client:
+            return errno.ENOMEM
+        path = ctypes.c_void_p()
+        try:
+            # A length of 0: the build-id is a text.
+            fd = library.debuginfod_find_debuginfo(client, build_id.encode(), 0, ctypes.byref(path))
+            if fd < 0:
+                return -int(fd)
+            os.close(fd)
+            return os.fsdecode(ctypes.string_at(path)) if path else errno.ENOMEM
+        finally:
+            library.debuginfod_end(client)
+            free = ctypes.CDLL(None).free
+            free.argtypes = [ctypes.c_void_p]
+            free(path)
+
+
+_SYSTEM = "/usr/lib/debug"
+_BUILD_ID = re.compile(r"[0-9a-f]{4,128}\Z")
+
+
+def is_build_id(text: object) -> bool:
+    """Whether TEXT, from a report, can be part of a path."""
+    return isinstance(text, str) and _BUILD_ID.match(text) is not None
+
+
+def _caches() -> Iterator[str]:
+    """Where debuginfod's programs keep what they fetched."""
+    path = os.environ.get("DEBUGINFOD_CACHE_PATH")
+    if path:
+        yield path
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    yield os.path.join(home, "debuginfod_client")
+
+
+class SymbolFiles:
+    """The files of the FOLDERS given by the user, and of the system.
+
+    By the name that HERE gives, a binary can be opened; without it, by its own.
+    """
+
+    def __init__(self, folders: Sequence[str], here: Callable[[str], str] | None = None) -> None:
+        self.servers = Servers()
+        self.here = here or (lambda module: module if os.path.isabs(module) else "")
+        self._folders = folders
+        self._by_name: dict[str, list[str]] | None = None
+
+    def _named(self, name: str) -> list[str]:
+        """All files of that name in the folders, which are listed once."""
+        if self._by_name is None:
+            self._by_name = {}
+            for folder in self._folders:
+                for root, _, files in os.walk(folder):
+                    for file in sorted(files):
+                        self._by_name.setdefault(file, []).append(os.path.join(root, file))
+        return self._by_name.get(name, [])
+
+    def candidates(self, module: str, build_id: str) -> Iterator[str]:
+        """Files that may describe the binary MODULE, the likeliest first; some do not exist."""
+        by_id = os.path.join(".build-id", build_id[:2], build_id[2:])
+        name = os.path.basename(module)
+        for folder in self._folders:
+            yield os.path.join(folder, by_id + ".debug")
+            yield os.path.join(folder, by_id)
+            yield os.path.join(folder, build_id, "debuginfo")
+        for end in (".debug", ".dbg", ""):
+            yield from self._named(name + end)
+        here = self.here(module)
+        if here:
+            yield here
+        yield os.path.join(_SYSTEM, by_id + ".debug")
+        for cache in _caches():
+            yield os.path.join(cache, build_id, "debuginfo")
+            yield os.path.join(cache, build_id, "executable")
+        yield from self.servers.files(build_id)
+
 
 _CACHED = 1 << 16  # places whose frames are kept
 

@@ -2,22 +2,311 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import os
+import re
+import stat
+import sys
+import tempfile
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ..._base.output import fail, write
 from ..._base.plain import plain
 from ..._base.progress import Progress
 from ..._base.redaction import clean_report
-from .files import Counter, File
+from ..saved.files import items_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
+    from collections.abc import Iterable, Iterator
+    from typing import IO, Any, TypeAlias
 
-    from .groups import Group, Place
+MOST = 50_000  # groups kept when there are too many; up to twice as many before that
+
+# file's number, line, offset of the line, number of the report in the line (-1: the file is one document)
+Place: TypeAlias = tuple[int, int, int, int]
+
+
+class Group:
+    """The reports of one fingerprint."""
+
+    __slots__ = ("count", "first", "first_time", "last", "last_time")
+
+    def __init__(self, place: Place) -> None:
+        self.count = 0
+        self.first = self.last = place
+        self.first_time: str | None = None
+        self.last_time: str | None = None
+
+    def seen(self, time: str) -> None:
+        """One of its reports was made at TIME."""
+        if self.first_time is None or time < self.first_time:
+            self.first_time = time
+        if self.last_time is None or time > self.last_time:
+            self.last_time = time
+
+
+class Groups:
+    """All groups; with too many, the frequent ones.
+
+    When there are twice MOST, the count of the one in the middle is taken from all, and those
+    without a rest are dropped (the counters of Misra and Gries, many at a time).  Each count is then
+    too small by at most ``missing``; a group with more reports than that is never lost.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.kept: dict[str, Group] = {}
+        self.missing = 0
+        self._most = most
+
+    def add(self, key: str, place: Place) -> Group:
+        """Count a report."""
+        group = self.kept.get(key)
+        if group is None:
+            if len(self.kept) >= 2 * self._most:
+                self._shrink()
+            group = self.kept[key] = Group(place)
+        group.count += 1
+        group.last = place
+        return group
+
+    def _shrink(self) -> None:
+        counts = sorted((group.count for group in self.kept.values()), reverse=True)
+        taken = counts[self._most]
+        self.missing += taken
+        self.kept = {key: group for key, group in self.kept.items() if group.count > taken}
+        for group in self.kept.values():
+            group.count -= taken
+
+    def most_frequent(self) -> list[tuple[str, Group]]:
+        """All that are kept, the most frequent first, of equal ones that seen first."""
+        return sorted(self.kept.items(), key=lambda pair: (-pair[1].count, pair[1].first))
+
+
+# A report as the core writes it begins and ends so, with or without spaces.  In JSON no text has a
+# quotation mark without a backslash, so these are its own members, not those of a cause or a member.
+_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_HEAD = (
+    r'\s*\{"schema": ?"stacksplice-error/1", ?"hresult": ?"0x[0-9a-f]{8}", ?"hresult_signed": ?-?\d+, ?'
+    rf'(?:"symbol": ?{_TEXT}, ?)?"description": ?{_TEXT}, ?"message": ?{_TEXT}, ?"type": ?(?:null|{_TEXT}), ?'
+    rf'"language": ?{_TEXT}, ?"notes": ?\[(?:{_TEXT}(?:, ?)?)*\], ?"thread_id": ?\d+, ?'
+    rf'"reference": ?(?:null|{_TEXT}), ?"fingerprint": ?"([0-9a-f]{{32}})"'
+)
+_ends = re.compile(rb'"transformed_above": ?(?:null|"cause"|"context")\}\s*\Z').search
+_STRICT = re.compile(_HEAD.encode()).match
+_LOOSE = re.compile((_HEAD + r', ?"loose_fingerprint": ?"([0-9a-f]{32})"').encode()).match
+_TAIL = 64  # bytes that hold the end
+_FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
+
+
+class Found:
+    """A report in a document: its fingerprint, when it was made if that is known, and itself."""
+
+    __slots__ = ("is_strict", "key", "report", "time")
+
+    def __init__(self, key: str, is_strict: bool, time: str | None, report: dict[str, Any]) -> None:
+        self.key, self.is_strict, self.time, self.report = key, is_strict, time, report
+
+
+def fast_key(line: bytes, is_loose: bool) -> tuple[str, bool] | None:
+    """The fingerprint of a line that is a report as the core writes it, read from its beginning, and
+    whether it is the strict one; None if the line is something else, or was cut off."""
+    head = (is_loose and _LOOSE(line)) or _STRICT(line)
+    if not head or _ends(line, max(0, len(line) - _TAIL)) is None:
+        return None
+    return head[head.lastindex or 0].decode("ascii"), head.lastindex == 1
+
+
+def _time_of(text: Any) -> str | None:
+    """A time in UTC, in a form whose order as text is that of time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    try:
+        return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return None
+
+
+def _is_log(item: dict[str, Any]) -> bool:
+    return "ecs.version" in item or "@timestamp" in item
+
+
+def _unwrap(item: Any) -> tuple[Any, str | None]:
+    """The report in ITEM, and when it was made: of a log line, of a failed process, or of any object
+    with data of its own."""
+    if not isinstance(item, dict):
+        return item, None
+    time = item.get("@timestamp") or item.get("time")
+    if isinstance(item.get("header"), dict):
+        time = item["header"].get("time")
+    if isinstance(item.get("stacksplice"), dict):
+        item = item["stacksplice"]
+    elif isinstance(item.get("error"), dict):
+        item = item["error"]
+    return item, _time_of(time)
+
+
+def reports_in(document: Any, is_loose: bool) -> Iterator[Found]:
+    """The reports of a JSON document: one, a list of them, or a list under "errors".
+
+    A log line without an error has none.  Raises ValueError for something else.
+    """
+    for item in items_of([document]):
+        report, time = _unwrap(item)
+        members = report if isinstance(report, dict) else {}
+        loose = members.get("loose_fingerprint") if is_loose else None
+        key = loose or members.get("fingerprint")
+        if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
+            yield Found(key, not loose, time, members)
+        elif not (report is item and _is_log(members)):
+            raise ValueError("there is no report")
+
+
+def reports_of(text: bytes, is_loose: bool) -> list[Found]:
+    """The reports of any JSON.  Raises ValueError or RecursionError."""
+    return list(reports_in(json.loads(text.decode("utf-8-sig")), is_loose))
+
+
+_DOCUMENT_MAX = 256 << 20  # bytes of a file that is one JSON document
+_BUFFER = 1 << 20
+
+
+class File:
+    """A file; of one that cannot be read again, such as a pipe, the first line of each group is kept."""
+
+    def __init__(self, number: int, path: str) -> None:
+        self.number = number
+        self.name = "standard input" if path == "-" else path
+        self.is_document = False
+        self._path = path
+        self._kept: IO[bytes] | None = None
+
+    def open(self) -> IO[bytes]:
+        """Its bytes.  Raises OSError."""
+        if self._path == "-":
+            file = open(sys.stdin.fileno(), "rb", buffering=_BUFFER, closefd=False)
+        else:
+            file = open(self._path, "rb", buffering=_BUFFER)
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file
+        self._kept = tempfile.TemporaryFile()
+        return file
+
+    def size(self) -> int:
+        """Bytes; 0 if unknown."""
+        try:
+            return 0 if self._path == "-" else os.path.getsize(self._path)
+        except OSError:
+            return 0
+
+    def keep(self, place: Place, text: bytes) -> Place:
+        """Where TEXT, which is at PLACE, can be read again."""
+        if self._kept is None:
+            return place
+        offset = self._kept.seek(0, os.SEEK_END)
+        if self.is_document and offset:  # it is there already
+            return place
+        self._kept.write(text)
+        return (place[0], place[1], offset, place[3])
+
+    def example(self, place: Place) -> dict[str, Any]:
+        """The report at PLACE.  Raises OSError, or ValueError or LookupError if the file has changed."""
+        file = self._kept or open(self._path, "rb")
+        try:
+            file.seek(place[2])
+            text = file.read() if self.is_document else file.readline()
+        finally:
+            if file is not self._kept:
+                file.close()
+        return reports_of(text, False)[place[3]].report
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _begin(file: IO[bytes]) -> tuple[Iterable[bytes], bytes | None]:
+    """The lines of FILE, or its text if it is one JSON document of many lines."""
+    head = [file.readline(), file.readline()]
+    if _is_json(head[0]) or not head[1] or _is_json(head[1]):
+        return itertools.chain(head, file), None
+    text = b"".join(head) + file.read(_DOCUMENT_MAX)
+    rest = file.readline()
+    if not rest and _is_json(text):
+        return (), text
+    return itertools.chain(io.BytesIO(text + rest), file), None
+
+
+class Counter:
+    """Counts the reports of files."""
+
+    def __init__(self, is_loose: bool, progress: Progress) -> None:
+        self.groups = Groups()
+        self.reports = 0
+        self.without_loose = 0
+        self.broken = 0
+        self.first_broken = ""
+        self._is_loose = is_loose
+        self._progress = progress
+        self._done = 0  # bytes of the files before
+
+    def read(self, source: File) -> None:
+        """Count those of SOURCE.  Raises OSError."""
+        with source.open() as file:
+            lines, document = _begin(file)
+            if document is not None:
+                source.is_document = True
+                self._add_slowly(source, document, (source.number, 1, 0, 0))
+                return
+            self._read_lines(source, lines)
+
+    def _read_lines(self, source: File, lines: Iterable[bytes]) -> None:
+        number, is_loose, offset, before = source.number, self._is_loose, 0, self._done
+        for at, line in enumerate(lines, 1):
+            place = (number, at, offset, 0)
+            offset += len(line)
+            found = fast_key(line, is_loose)
+            if found is not None:
+                self._count(source, found[0], found[1], place, line)
+            elif line.strip():
+                self._add_slowly(source, line, place)
+            if not at & 1023:
+                self._progress.show(before + offset, self.reports)
+        self._done += offset
+
+    def _count(self, source: File, key: str, is_strict: bool, place: Place, text: bytes) -> Group:
+        group = self.groups.add(key, place)
+        self.reports += 1
+        if is_strict and self._is_loose:
+            self.without_loose += 1
+        if group.count == 1:
+            group.first = source.keep(place, text)
+        return group
+
+    def _add_slowly(self, source: File, text: bytes, place: Place) -> None:
+        try:
+            reports: list[Found] = reports_of(text, self._is_loose)
+        except (ValueError, RecursionError):
+            self.broken += 1
+            self.first_broken = self.first_broken or f"{source.name}:{place[1]}"
+            return
+        for index, found in enumerate(reports):
+            group = self._count(source, found.key, found.is_strict, (*place[:3], index), text)
+            if found.time is not None:
+                group.seen(found.time)
+
 
 _TITLE_MAX = 120
 
