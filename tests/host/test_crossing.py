@@ -1,7 +1,12 @@
 """Errors that cross between Python and Lua in both directions: nothing about them is lost."""
 
 import asyncio
+import gc
+import io
+import json
 import signal
+import subprocess
+import sys
 import unittest
 
 import crossing
@@ -151,6 +156,324 @@ class ForeignBorderTest(CrossingTest):
             crossing.run_plain(CALL, raiser(ValueError("inner text")))
         self.assertIn("inner text", str(caught.exception))
         self.assertIsNone(stacksplice.error_info(caught.exception))
+
+
+# ---- What Lua sees of an exception ---------------------------------------------------------------
+
+
+class Mixin:
+    pass
+
+
+class Derived(ValueError, Mixin):
+    pass
+
+
+class Deeper(Derived):
+    pass
+
+
+class Named(Exception):
+    class Inner(KeyError):
+        pass
+
+
+class LuaViewTest(unittest.TestCase):
+    def tearDown(self):
+        self.assertFalse(crossing.slot(), "an error was left in the thread's slot")
+
+    def ask(self, expression, exc):
+        """The value of EXPRESSION, in which e is the error object of EXC in Lua."""
+        return crossing.run(f"local _, e = pcall(py, ...) return {expression}", raiser(exc))
+
+    def test_names_are_those_of_the_mro(self):
+        for exc in (
+            ValueError(),
+            KeyError(),
+            OSError(2, "x"),
+            FileNotFoundError(2, "x"),
+            UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+            Derived(),
+            Deeper(),
+            Named.Inner(),
+            io.UnsupportedOperation(),
+            json.JSONDecodeError("bad", "x", 0),
+            ExceptionGroup("two", [ValueError()]),
+            subprocess.TimeoutExpired("x", 1),
+        ):
+            expected = []
+            for base in type(exc).__mro__[:-1]:
+                plain = base.__module__ in ("builtins", "__main__")
+                expected.append(base.__qualname__ if plain else f"{base.__module__}.{base.__qualname__}")
+            self.assertEqual(self.ask("table.concat(e.type_names, ' ')", exc), " ".join(expected))
+            self.assertEqual(self.ask("e.type_name", exc), expected[0])
+
+    def test_isinstance_by_name(self):
+        self.assertTrue(self.ask("e:isinstance('LookupError')", KeyError("k")))
+        self.assertTrue(self.ask("e:isinstance('Exception')", Deeper()))
+        self.assertTrue(self.ask("e:isinstance('Mixin')", Deeper()))
+        self.assertTrue(self.ask("e:isinstance('JSONDecodeError')", json.JSONDecodeError("b", "x", 0)))
+        self.assertTrue(
+            self.ask("e:isinstance('json.decoder.JSONDecodeError')", json.JSONDecodeError("b", "x", 0))
+        )
+        self.assertFalse(self.ask("e:isinstance('DecodeError')", json.JSONDecodeError("b", "x", 0)))
+        self.assertFalse(self.ask("e:isinstance('object')", KeyError("k")))
+        self.assertFalse(self.ask("e:isinstance('')", KeyError("k")))
+
+    def test_names_are_whole_however_long(self):
+        name = "Name" * 100
+        exc = type(name, (Exception,), {"__module__": "m"})("text")
+        self.assertEqual(self.ask("e.type_name", exc), f"m.{name}")
+        self.assertEqual(self.ask("tostring(e)", exc), f"m.{name}: text")
+        self.assertTrue(self.ask(f"e:isinstance('{name}')", exc))
+
+    def test_fields(self):
+        self.assertEqual(self.ask("e.errno", FileNotFoundError(2, "none")), 2)
+        self.assertEqual(self.ask("e.language .. ' ' .. e", KeyError("k")), "python KeyError: 'k'")
+        self.assertEqual(self.ask("e.message", ValueError("text")), "text")
+        self.assertIsNone(self.ask("e.value", ValueError()))
+
+    def test_causes_and_contexts(self):
+        exc = ValueError("effect")
+        exc.__cause__ = KeyError("cause")
+        self.assertEqual(self.ask("e.relation .. ' ' .. tostring(e.cause)", exc), "cause KeyError: 'cause'")
+
+        def handling(*_):
+            try:
+                raise KeyError("handled")
+            except KeyError:
+                raise ValueError("meanwhile")  # noqa: B904
+
+        self.assertEqual(
+            crossing.run(
+                "local _, e = pcall(py, ...) return e.relation .. ' ' .. tostring(e.cause)", handling
+            ),
+            "context KeyError: 'handled'",
+        )
+
+    def test_members_and_notes(self):
+        group = ExceptionGroup("two", [ValueError("a"), ExceptionGroup("inner", [KeyError("b")])])
+        group.add_note("first")
+        group.add_note("größer")
+        self.assertEqual(self.ask("#e.errors .. ' ' .. tostring(e.errors[1])", group), "2 ValueError: a")
+        self.assertEqual(self.ask("tostring(e.errors[2].errors[1])", group), "KeyError: 'b'")
+        self.assertEqual(self.ask("table.concat(e.notes, ',')", group), "first,größer")
+        self.assertIsNone(self.ask("e.errors[1].errors", group))
+
+    def test_an_error_of_lua_may_have_a_cause_of_python(self):
+        chunk = """
+            local _, e = pcall(py, ...)
+            local _, _, err = stacksplice.pcall(stacksplice.error, "effect", e)
+            local _, _, other = stacksplice.pcall(error, {cause = e})
+            return tostring(rawequal(err.cause, e) and rawequal(other.cause, e)) .. err.cause.message
+        """
+        self.assertEqual(crossing.run(chunk, raiser(ValueError("cause"))), "truecause")
+
+    def test_the_cause_reaches_python(self):
+        with self.assertRaises(Exception) as caught:
+            crossing.run("local _, e = pcall(py, ...) error({cause = e})", raiser(ValueError("cause")))
+        import stacksplice
+
+        info = stacksplice.error_info(caught.exception)
+        self.assertEqual(info.transformed.message, "cause")
+
+
+class SignalTest(unittest.TestCase):
+    """A real SIGINT, while Python runs below loops of pcall in Lua."""
+
+    PROGRAM = """
+import crossing, signal, sys, time
+def wait(*_):
+    print("ready", flush=True)
+    for _ in range(6000):  # one long sleep misses a signal that arrives right before it
+        time.sleep(0.01)
+try:
+    crossing.run(sys.argv[1], wait)
+finally:
+    print("cleaned", flush=True)
+"""
+
+    def interrupted(self, chunk):
+        process = subprocess.Popen(
+            [sys.executable, "-c", self.PROGRAM, chunk],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(out, "cleaned\n")
+        self.assertTrue(err.rstrip().endswith("KeyboardInterrupt"), err)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_the_process_ends_as_python_does(self):
+        for chunk in (
+            "while true do pcall(py, ...) end",
+            "return pcall(py, ...)",
+            "local f = ... while true do coroutine.wrap(function() pcall(py, f) end)() end",
+            "local f = ... table.sort({1, 2, 3}, function() return pcall(py, f) end)",
+            "local f = ... for _ in function() return pcall(py, f) end do end",
+            "local f = ... while true do xpcall(py, function() return 1 end, f) end",
+        ):
+            with self.subTest(chunk):
+                self.interrupted(chunk)
+
+    def test_exit_has_its_status(self):
+        for chunk in ("while true do pcall(py, ...) end", "return pcall(py, ...)"):
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    f"import crossing, sys; crossing.run({chunk!r}, lambda *_: sys.exit(7))",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (7, "", ""))
+
+
+# ---- Clean-up that fails -------------------------------------------------------------------------
+
+
+def fail_across():
+    """An error of its own crosses a border here, and is handled or not."""
+    crossing.run("error('of clean-up')")
+
+
+class Failing:
+    """Its finalizer fails, across a border; what is in the slot then is noted."""
+
+    seen = []
+
+    def __del__(self):
+        Failing.seen.append(crossing.slot())
+        fail_across()
+
+
+class CleanupTest(unittest.TestCase):
+    def setUp(self):
+        Failing.seen = []
+        self.ignored = []
+        self.hook, sys.unraisablehook = sys.unraisablehook, self.note
+
+    def note(self, unraisable):
+        self.ignored.append(unraisable.exc_type)
+
+    def tearDown(self):
+        sys.unraisablehook = self.hook
+        crossing.close()
+        self.assertFalse(crossing.slot(), "an error was left in the thread's slot")
+
+    def test_del_run_by_lua_while_an_error_enters_lua(self):
+        """Lua's collector runs the finalizer of a Python object inside stacksplice_lua_raise."""
+
+        def fail():
+            # The next allocation of Lua makes a whole collection: that of the border's own.
+            crossing.run("collectgarbage('restart')")
+            self.assertEqual(Failing.seen, [])
+            raise exc
+
+        for _ in range(20):
+            exc = ValueError("in flight")  # for one that Lua knows the border allocates nothing
+            Failing.seen = []
+            crossing.run(
+                "collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')"
+            )
+            crossing.run("garbage = ...", Failing())
+            crossing.run("garbage = nil")
+            chunk = "local ok, e = pcall(py, ...) ; seen = e; error(e, 0)"
+            with self.assertRaises(ValueError) as caught:
+                crossing.run(chunk, fail)
+            self.assertIs(caught.exception, exc)
+            del caught
+            self.assertEqual(Failing.seen, [False])
+        self.assertEqual(len(self.ignored), 20)
+
+    def test_gc_run_by_lua_while_an_error_enters_lua(self):
+        """The same with a finalizer of Lua that fails across a border to Python."""
+        exc = ValueError("in flight")
+        finalized = []
+
+        def inner():
+            finalized.append(crossing.slot())
+            raise KeyError("of clean-up")
+
+        def fail():
+            crossing.run("collectgarbage('restart')")
+            raise exc
+
+        crossing.run("inner = ...", inner)
+        for _ in range(20):
+            crossing.run(
+                "collectgarbage() collectgarbage('incremental', 100, 1000, 24) collectgarbage('stop')"
+            )
+            crossing.run("do local x = setmetatable({}, {__gc = function() py(inner) end}) end")
+            with self.assertRaises(ValueError) as caught:
+                crossing.run(CALL, fail)
+            self.assertIs(caught.exception, exc)
+            del caught
+        self.assertEqual(finalized, [False] * 20)
+
+    def test_close_that_fails_while_an_error_passes(self):
+        """A __close that fails across a border, and handles it, leaves the error in flight alone."""
+        exc = ValueError("in flight")
+        chunk = """
+            local fail, clean = ...
+            local x <close> = setmetatable({}, {__close = function() pcall(py, clean) end})
+            py(fail)
+        """
+
+        def fail():
+            raise exc
+
+        with self.assertRaises(ValueError) as caught:
+            crossing.run(chunk, fail, fail_across)
+        self.assertIs(caught.exception, exc)
+
+    def test_a_close_that_raises_is_the_error(self):
+        """As in Lua: the error of __close replaces the other one."""
+        chunk = """
+            local fail = ...
+            local x <close> = setmetatable({}, {__close = function() error("of close", 0) end})
+            py(fail)
+        """
+
+        def fail():
+            raise ValueError("in flight")
+
+        with self.assertRaises(stacksplice.HResultError) as caught:
+            crossing.run(chunk, fail)
+        self.assertEqual(str(caught.exception), "of close")
+
+    def test_del_of_what_a_dying_error_held(self):
+        """The slot's former error was the last to hold an exception whose finalizer fails."""
+        exc = ValueError("in flight")
+
+        for _ in range(20):
+            Failing.seen = []
+            former = KeyError("former")
+            former.held = Failing()
+            stacksplice.originate(former)
+            del former
+            gc.collect()
+            self.assertEqual(Failing.seen, [])
+
+            def fail():
+                raise exc
+
+            # The new error displaces it on its way out of Python.
+            with self.assertRaises(ValueError) as caught:
+                crossing.run(CALL, fail)
+            self.assertIs(caught.exception, exc)
+            del caught
+            self.assertEqual(Failing.seen, [False])
 
 
 if __name__ == "__main__":
