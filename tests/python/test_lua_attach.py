@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import gc
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
 import sys
+import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import stacksplice
+from building import ROOT, Child
 from frame_oracle import chain
 from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
@@ -105,3 +115,237 @@ def test_all_versions_at_once() -> None:
         function = (lambda inner, outer: lambda: outer.globals().price(inner))(function, runtime)
     function()
     assert lua_lines(taken[0]) == [3, 7] * 3
+
+
+# ---- Copies of Lua -------------------------------------------------------------------------------
+
+
+def another_copy(folder: Path) -> types.ModuleType:
+    """lupa's Lua 5.4 again, in a file of its own."""
+    original = Path(module("lua54").__file__)
+    package = folder / "lupa_again"
+    package.mkdir()
+    for name in ("version.py", original.name):
+        shutil.copy2(original.parent / name, package / name)
+    (package / "__init__.py").touch()
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module("lupa_again.lua54")
+    finally:
+        sys.path.remove(str(folder))
+
+
+def attach_state(address: int, library: str) -> None:
+    """What attach() does, for a state at that address; the key stands for a runtime."""
+    _stacksplice._lupa_attach(address, address, None, library, {}, None)
+
+
+def test_two_copies_of_one_version(tmp_path: Path) -> None:
+    again = another_copy(tmp_path)
+    first, second = module("lua54").LuaRuntime(), again.LuaRuntime()
+    for runtime, file in ((first, module("lua54").__file__), (second, again.__file__)):
+        attach_state(int(runtime.eval("tostring(coroutine.running())").split()[-1], 16), file)
+        runtime.execute(NESTED)
+    taken: list = []
+
+    def rate() -> None:
+        taken.append(stacksplice.capture())
+
+    first.globals().price(lambda: second.globals().price(rate))
+    assert lua_lines(taken[0]) == [3, 7, 3, 7]
+    text = str(taken[0])
+    assert "proc/self/fd" not in text and "libstacksplice-lua" not in text, text
+
+
+def test_what_is_refused() -> None:
+    for version, name in (("lua51", "Lua 5.1"), ("lua52", "Lua 5.2"), ("luajit21", "LuaJIT")):
+        try:
+            other = importlib.import_module(f"lupa.{version}")
+        except ImportError:
+            continue
+        with pytest.raises(ValueError, match=rf"{name} in .*{version}.* is not supported"):
+            attach_state(1, other.__file__)
+    with pytest.raises(OSError, match="/nowhere is not loaded"):
+        attach_state(1, "/nowhere")
+    with pytest.raises(OSError, match="exports no functions of Lua"):
+        attach_state(1, _stacksplice.__file__)
+
+
+SHARED_LUA = """
+import ctypes, sys
+lua = ctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import stacksplice
+from stacksplice import _stacksplice
+for name, result in ("luaL_newstate", ctypes.c_void_p), ("lua_tolstring", ctypes.c_char_p):
+    getattr(lua, name).restype = result
+taken = []
+
+def capture(*_):
+    taken.append(stacksplice.capture())
+    return 0
+
+function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(capture)
+
+def run(L, source):
+    failed = lua.luaL_loadstring(L, source) or lua.lua_pcallk(L, 0, -1, 0, ctypes.c_void_p(), None)
+    assert not failed, lua.lua_tolstring(L, -1, None)
+
+def lines(stack):
+    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]
+
+def attach(address, library):
+    _stacksplice._lupa_attach(address, address, None, library, {}, None)
+
+def memory_copies():
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:stacksplice-lua" in line for line in maps)
+"""
+
+
+OWN_STATE = """
+L = ctypes.c_void_p(lua.luaL_newstate())
+lua.luaL_openlibs(L)
+lua.lua_pushcclosure(L, function, 0)
+lua.lua_setglobal(L, b"capture")
+attach(L.value, where)
+run(L, b"local function f()\\n\\ncapture()\\nend\\nf()")
+assert lines(taken.pop()) == [3, 5]
+"""
+
+
+CLOSED = """
+assert _stacksplice._lupa_attached(L.value)
+lua.lua_close(L)
+assert not _stacksplice._lupa_attached(L.value)
+"""
+
+
+# name: what is before the Lua of the program is loaded, what then is attached, and what follows
+PROGRAMS = {
+    "found by its file": ("", "where = sys.argv[1]", CLOSED),
+    # With a Lua in the global scope the loader binds lupa's calls to that one.
+    "a file that calls another Lua than its own": (
+        "",
+        "from lupa import lua54\nruntime, where = lua54.LuaRuntime(), lua54.__file__",
+        "_stacksplice._lupa_attach(1, L.value, None, sys.argv[1], {}, None)\nassert memory_copies() == 0",
+    ),
+    # Loaded after lupa has bound its calls, it is another copy.
+    "two mappings for two copies": (
+        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n",
+        "stacksplice.attach(runtime)\nassert memory_copies() == 0\nwhere = sys.argv[1]",
+        "assert memory_copies() > 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_lua_of_the_program(child: Child, name: str) -> None:
+    library = ctypes.util.find_library("lua5.4")
+    if not library:
+        pytest.skip("there is no shared library of Lua 5.4")
+    module("lua54")
+    before, attach, after = PROGRAMS[name]
+    child(before + SHARED_LUA + attach + OWN_STATE + after, library)
+
+
+def lua_source() -> Path:
+    folders = sorted((ROOT / "build" / "interpreters").glob("lua5.4-source/src"))
+    return folders[0] if folders else pytest.skip("there is no source of Lua 5.4")
+
+
+@pytest.mark.long
+@pytest.mark.any_python
+@pytest.mark.parametrize(
+    "name, value, reason",
+    [
+        ("LUAI_MAXSTACK", "1200000", "another LUAI_MAXSTACK"),
+        ("LUA_IDSIZE", "200", "another LUA_IDSIZE"),
+        ("LUA_32BITS", "1", "this version of Lua"),
+    ],
+)
+def test_a_lua_that_was_built_otherwise(
+    child: Child, tmp_path: Path, name: str, value: str, reason: str
+) -> None:
+    """Its structures are not those that we were compiled with: it is refused, every time."""
+    source = shutil.copytree(lua_source(), tmp_path / "lua")
+    luaconf = source / "luaconf.h"
+    text, count = re.subn(rf"(#define {name}\s+)\d+", rf"\g<1>{value}", luaconf.read_text())
+    luaconf.write_text(text)
+    assert count
+    files = [file for file in sorted(source.glob("*.c")) if file.name not in ("lua.c", "luac.c", "onelua.c")]
+    library = tmp_path / "liblua.so"
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-O0", "-shared", "-fPIC", "-DLUA_USE_POSIX"]
+    subprocess.run([*command, *map(str, files), "-o", str(library), "-lm"], check=True, capture_output=True)
+    refused = f"""
+for _ in range(2):
+    try:
+        attach(1, sys.argv[1])
+    except (OSError, ValueError) as error:
+        assert {reason!r} in str(error), error
+    else:
+        raise AssertionError("it was not refused")
+"""
+    child(SHARED_LUA + refused, str(library))
+
+
+def test_a_lua_without_all_functions(child: Child, tmp_path: Path) -> None:
+    """The first that is missing is named."""
+    c = tmp_path / "few.c"
+    names = ["lua_newstate", "lua_version", "lua_rotate"]
+    c.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
+    library = tmp_path / "libfew.so"
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", str(c), "-o", str(library)]
+    subprocess.run(command, check=True)
+    source = """
+import ctypes, sys
+keep = ctypes.CDLL(sys.argv[1])
+from stacksplice import _stacksplice
+try:
+    _stacksplice._lupa_attach(1, 1, None, sys.argv[1], {}, None)
+except OSError as error:
+    print(error)
+"""
+    assert "does not export the function luaL_argerror of Lua" in child(source, str(library)).stdout
+
+
+def test_the_objects_need_no_lua(child: Child) -> None:
+    """Everything of Lua is found by name later: nothing is left to the dynamic loader."""
+    files = [str(file) for file in Path(_stacksplice.__file__).parent.glob("libstacksplice-lua*.so.0")]
+    child("import ctypes, os, sys\nfor file in sys.argv[1:]: ctypes.CDLL(file, os.RTLD_NOW)", *files)
+
+
+def test_threads_that_attach_first(child: Child) -> None:
+    """Of all versions at the same time, and then a child process that was forked."""
+    source = """
+import os, sys, threading
+sys.path.insert(0, sys.argv[1])
+import stacksplice
+from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
+
+start = threading.Barrier(2 * len(VERSIONS))
+seen, keep = [], []
+
+def work(version):
+    lua = module(version).LuaRuntime()
+    keep.append(lua)
+    start.wait()
+    stacksplice.attach(lua)
+    lua.execute(NESTED)
+    for _ in range(50):
+        lua.globals().price(lambda: seen.append(lua_lines(stacksplice.capture())))
+
+threads = [threading.Thread(target=work, args=(version,)) for version in VERSIONS * 2]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert seen == [[3, 7]] * 50 * len(threads), seen[:10]
+forked = os.fork()
+seen.clear()
+for lua in keep:
+    lua.globals().price(lambda: seen.append(lua_lines(stacksplice.capture())))
+assert seen == [[3, 7]] * len(keep)
+if not forked: os._exit(0)
+assert os.waitpid(forked, 0)[1] == 0
+"""
+    for version in VERSIONS:
+        module(version)
+    child(source, str(Path(__file__).parent))
