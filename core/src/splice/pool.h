@@ -21,76 +21,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- Content ---------------------------------------------------------------------------------*/
-
-/*
- * A token's description as a row of words: equal infos give equal rows.
- *
- * Each string starts at a new word.  Strings are cut to the limits in contracts.md, so a row has a
- * bounded size.  Readers see "..." at the end of a cut string.
- */
-
 enum {
-    SS_CONTENT_STRINGS = 6,
-    SS_CONTENT_HEAD = 4, /* words before those of the strings */
     SS_LANGUAGE_BYTES = 63,
     SS_FILE_BYTES = 4095,
     SS_NAME_BYTES = 1023, /* of functions, interpreters and reasons */
 };
-
-#define SS_CUT_MARK "..."
-
-typedef struct ss_content {
-    uint64_t head[SS_CONTENT_HEAD];
-    const char *strings[SS_CONTENT_STRINGS]; /* borrowed from the info */
-    uint32_t lengths[SS_CONTENT_STRINGS];    /* bytes kept; also 0 for an absent string */
-    uint32_t words;                          /* including the head */
-    uint32_t hash;
-} ss_content;
-
-/* What the head stores about a string. */
-typedef struct ss_content_string {
-    bool present, cut;
-    uint32_t length; /* without the "..." */
-} ss_content_string;
-
-/* Encode INFO as a row; its strings must outlive CONTENT. */
-void ss_content_of(const stacksplice_token_info *info, ss_content *content);
-
-/* ---- The words one after the other -----------------------------------------------------------*/
-
-typedef struct ss_content_cursor {
-    const ss_content *content;
-    uint32_t head, string;
-    uint32_t left; /* bytes of the string */
-    const char *at;
-} ss_content_cursor;
-
-static inline void ss_content_begin(ss_content_cursor *c, const ss_content *content)
-{
-    *c = (ss_content_cursor){.content = content};
-}
-
-/* The next word; there are content->words. */
-static inline uint64_t ss_content_next(ss_content_cursor *c)
-{
-    uint64_t word = 0;
-    uint32_t bytes;
-
-    if (c->head < SS_CONTENT_HEAD)
-        return c->content->head[c->head++];
-    while (!c->left) {
-        c->at = c->content->strings[c->string];
-        c->left = c->content->lengths[c->string++];
-    }
-    bytes = c->left < sizeof word ? c->left : (uint32_t)sizeof word;
-    memcpy(&word, c->at, bytes);
-    c->at += bytes;
-    c->left -= bytes;
-    return word;
-}
-
-/* ---- Pool ------------------------------------------------------------------------------------*/
 
 #define SS_POOL_CELLS (UINT32_C(1) << 18)
 #define SS_CELL_WORDS 13
@@ -106,43 +41,6 @@ typedef struct ss_cell {
 
 /* SS_POOL_CELLS; tests set a smaller multiple of 1024 before the first token. */
 extern uint32_t ss_pool_limit;
-
-/* How often the epoch has changed; starts at 1. */
-extern _Atomic uint32_t ss_pool_epoch;
-
-/*
- * The id of a row that equals CONTENT, or 0.  Marks that row as seen in this epoch.  Signal safe.
- */
-uint64_t ss_pool_find(const ss_content *content);
-
-typedef enum ss_pool_verdict { SS_POOL_UNKNOWN, SS_POOL_DROPPED, SS_POOL_KNOWN } ss_pool_verdict;
-
-/*
- * Decode the row of ID, when it is known, into INFO.  BUFFER receives its strings; one that does
- * not fit is cut and marked, and one with no room left is NULL.  *NEEDED is the room for all of
- * them.  Signal safe.
- */
-ss_pool_verdict ss_pool_read(uint64_t id, stacksplice_token_info *info, char *buffer,
-                             size_t capacity, size_t *needed);
-
-/* Keep the row of ID, if there is one, through the next sweep.  Signal safe. */
-void ss_pool_hold(uint64_t id);
-
-/* ---- Under the lock of the tokens ------------------------------------------------------------*/
-
-/* Whether there is room for CONTENT; where the pool is full, a sweep makes some. */
-typedef enum ss_pool_state { SS_POOL_READY, SS_POOL_HAS_NO_MEMORY, SS_POOL_IS_FULL } ss_pool_state;
-ss_pool_state ss_pool_prepare(const ss_content *content);
-
-/* Add CONTENT; the pool must be ready for it.  Returns its id. */
-uint64_t ss_pool_add(const ss_content *content);
-
-/*
- * Drop rows until a quarter of the cells is free, and change the epoch.  First drop rows that are
- * not held and were not seen in this epoch or the one before.  If that frees too little, drop all
- * not seen in this epoch; then all.
- */
-void ss_pool_sweep(void);
 
 /* ---- Row -------------------------------------------------------------------------------------*/
 
