@@ -164,19 +164,3 @@ def test_one_false_value_is_found(proof_path, column):
     assert int(differences) >= 1
     expected = "the number of frames" if column == "count" else column
     assert expected in first
-
-
-def test_each_workload_calls_back_from_c(proof):
-    """Workloads of Python code alone would prove little: most stacks hold library code twice."""
-    deepest = {}
-    for work in workloads.IN_ANY_THREAD:
-        depths = []
-        sys.setprofile(lambda *_, depths=depths: depths.append(proof.compare()))
-        try:
-            work()
-        finally:
-            sys.setprofile(None)
-        deepest[work.__name__] = (min(depths), max(depths))
-    check(proof)
-    flat = [name for name, (least, most) in deepest.items() if most < least + 4]
-    assert not flat, f"no native frames between Python's in {flat}: {deepest}"
