@@ -388,22 +388,25 @@ enum { NOTES_FIRST = 8, NOTES_MOST = 128 };
 
 /* What EXC left when HEAD was its whole traceback. */
 typedef struct note {
-    const PyObject *exc; /* compared only, as HEAD is; NULL: free */
+    const PyObject *exc; /* compared only, as HEAD is */
     const void *head;
     uint64_t number; /* of notes in this thread */
     uint32_t count;
     uint32_t lost; /* native frames that EXC left before, whose notes had to go */
+    uint8_t next;  /* in its chain, or of the free ones, as a place in ALL from 1 on; 0: none */
     uintptr_t frames[SSPY_LEFT_FRAMES];
 } note;
 
-/* Of all exceptions on their way in this thread, and of some that were handled. */
+/* Of all exceptions on their way in this thread, and of some that were handled: so of each exception
+   only those in the chain of its address are looked at. */
 typedef struct notes {
     uint64_t made;
     uint32_t used, room;
+    uint8_t free, first[SSPY_LEFT_CHAINS];
     note all[];
 } notes;
 
-_Thread_local uint64_t sspy_left_bits;
+_Thread_local uint64_t sspy_left_chains;
 static _Thread_local notes *mine; /* NULL until the thread needs them */
 static pthread_key_t notes_key;   /* frees them at the thread's end */
 static pthread_once_t notes_key_made = PTHREAD_ONCE_INIT;
@@ -413,7 +416,7 @@ static void end_notes(void *all)
 {
     free(all);
     mine = NULL;
-    sspy_left_bits = 0;
+    sspy_left_chains = 0;
 }
 
 static void make_notes_key(void)
@@ -444,84 +447,105 @@ static bool more_notes(void)
     return true;
 }
 
-/* A free note, else the oldest one; NULL without memory. */
-static note *room_for_note(void)
+static note *note_at(uint8_t place)
 {
-    note *oldest = NULL;
-
-    for (uint32_t i = 0; mine && i < mine->used; i++) {
-        note *each = &mine->all[i];
-
-        if (!each->exc)
-            return each;
-        if (!oldest || each->number < oldest->number)
-            oldest = each;
-    }
-    if ((!mine || mine->used == mine->room) && !more_notes())
-        return oldest;
-    return &mine->all[mine->used++];
+    return place ? &mine->all[place - 1] : NULL;
 }
 
-/* The first that is left of those of EXC; NULL if there is none. */
-static note *first_note(const PyObject *exc)
+static note *chain_of(const PyObject *exc)
 {
-    note *first = NULL;
+    return mine ? note_at(mine->first[sspy_left_chain(exc)]) : NULL;
+}
 
-    for (uint32_t i = 0; i < mine->used; i++) {
-        note *each = &mine->all[i];
+/* Take those of EXC from its chain, or only the one that is not NULL. */
+static void unlink_notes(const PyObject *exc, const note *only)
+{
+    uint8_t *place = &mine->first[sspy_left_chain(exc)];
 
-        if (each->exc == exc && (!first || each->number < first->number))
-            first = each;
+    while (*place) {
+        note *each = note_at(*place);
+        uint8_t taken = *place;
+
+        if (each->exc != exc || (only && each != only)) {
+            place = &each->next;
+            continue;
+        }
+        *place = each->next;
+        each->next = mine->free;
+        mine->free = taken;
     }
-    return first;
+}
+
+/* Free the oldest of all notes: the first that is left of its exception tells of the loss. */
+static void lose_oldest(void)
+{
+    note *oldest = mine->all, *first = NULL;
+
+    for (uint32_t i = 1; i < mine->used; i++)
+        if (mine->all[i].number < oldest->number)
+            oldest = &mine->all[i];
+    unlink_notes(oldest->exc, oldest);
+    for (note *each = chain_of(oldest->exc); each; each = note_at(each->next))
+        if (each->exc == oldest->exc && (!first || each->number < first->number))
+            first = each;
+    if (first)
+        first->lost += oldest->lost + oldest->count;
+}
+
+/* The place of a free note; 0 without memory. */
+static uint8_t take_place(void)
+{
+    uint8_t place;
+
+    if ((!mine || (!mine->free && mine->used == mine->room)) && !more_notes()) {
+        if (!mine)
+            return 0;
+        lose_oldest();
+    }
+    place = mine->free;
+    if (!place)
+        return (uint8_t)++mine->used;
+    mine->free = note_at(place)->next;
+    return place;
 }
 
 void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
 {
-    note *here = room_for_note(), *first;
-    const PyObject *of = here ? here->exc : NULL;
-    uint32_t lost = of ? here->lost + here->count : 0;
+    uint8_t place = take_place(), *first;
+    note *here;
 
-    if (!here)
+    if (!place)
         return;
+    here = note_at(place);
+    first = &mine->first[sspy_left_chain(exc)];
     here->exc = exc;
     here->head = ((PyBaseExceptionObject *)exc)->traceback;
     here->number = mine->made++;
     here->count = count;
     here->lost = 0;
+    here->next = *first;
+    *first = place;
     memcpy(here->frames, frames, count * sizeof *frames);
-    sspy_left_bits |= sspy_left_bit(exc);
-    first = lost ? first_note(of) : NULL;
-    if (first)
-        first->lost += lost;
+    sspy_left_chains |= UINT64_C(1) << sspy_left_chain(exc);
 }
 
 uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
                       uint32_t *lost)
 {
-    for (uint32_t i = 0; mine && i < mine->used; i++) {
-        const note *each = &mine->all[i];
-
+    for (const note *each = chain_of(exc); each; each = note_at(each->next))
         if (each->head == head && each->exc == exc) {
             *frames = each->frames;
             *lost = each->lost;
             return each->count;
         }
-    }
     return 0;
 }
 
 void sspy_forget_left(const PyObject *exc)
 {
-    sspy_left_bits = 0;
-    for (uint32_t i = 0; i < mine->used; i++) {
-        note *each = &mine->all[i];
-
-        if (each->exc == exc)
-            each->exc = NULL;
-        else if (each->exc)
-            sspy_left_bits |= sspy_left_bit(each->exc);
-    }
+    unlink_notes(exc, NULL);
+    if (!chain_of(exc))
+        sspy_left_chains &= ~(UINT64_C(1) << sspy_left_chain(exc));
 }
 
 /* ---- The stack of an exception -----------------------------------------------------------------*/

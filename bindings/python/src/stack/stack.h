@@ -80,16 +80,17 @@ void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count);
    left before and that are not known any more. */
 uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
                       uint32_t *lost);
-/* Of each exception with notes in this thread, its bit. */
-extern _Thread_local uint64_t sspy_left_bits;
-static inline uint64_t sspy_left_bit(const PyObject *exc)
+/* The chain of notes that those of EXC are in, and a bit for each that has any in this thread. */
+enum { SSPY_LEFT_CHAINS = 64 };
+extern _Thread_local uint64_t sspy_left_chains;
+static inline unsigned sspy_left_chain(const PyObject *exc)
 {
-    return UINT64_C(1) << ((uintptr_t)exc >> 4) % 64;
+    return (uintptr_t)exc / 16 % SSPY_LEFT_CHAINS;
 }
 /* Whether there may be notes of EXC, and forget them. */
 static inline bool sspy_left_by(const PyObject *exc)
 {
-    return sspy_left_bits & sspy_left_bit(exc);
+    return sspy_left_chains >> sspy_left_chain(exc) & 1;
 }
 void sspy_forget_left(const PyObject *exc);
 
