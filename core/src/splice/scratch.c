@@ -16,10 +16,10 @@
 #define KEPT_SPLICES 2048
 #define KEPT_TOKENS 8192
 
-static _Thread_local ss_scratch *mine; /* (THREAD) */
-static _Thread_local bool busy;        /* (THREAD) */
+_Thread_local ss_scratch *ss_scratch_kept;
+_Thread_local bool ss_scratch_busy;
 
-static pthread_key_t key; /* (RO) set to `mine` so that its destructor reports the thread's end */
+static pthread_key_t key; /* (RO) set to it so that its destructor reports the thread's end */
 static bool have_key;     /* (RO) a signal handler can set that key */
 
 /* glibc allocates for the values of keys from this one on; other C libraries never do. */
@@ -185,7 +185,7 @@ static void thread_ends(void *value)
 
     /* A handler or later destructor that captures from here on gets another scratch. */
     atomic_store(&scratch->in_use, true);
-    mine = NULL;
+    ss_scratch_kept = NULL;
     ss_unwind_trim(&scratch->unwind, true);
     ss_plans_clear(&scratch->plans);
     trim(scratch, 0, 0);
@@ -200,10 +200,10 @@ static void thread_ends(void *value)
 static void free_others(void)
 {
     for (ss_scratch *scratch = atomic_load(&all); scratch; scratch = scratch->next)
-        if (scratch != mine && !atomic_load(&scratch->in_use))
+        if (scratch != ss_scratch_kept && !atomic_load(&scratch->in_use))
             atomic_store(&scratch->owner, 0);
-    if (mine)
-        atomic_store(&mine->owner, me());
+    if (ss_scratch_kept)
+        atomic_store(&ss_scratch_kept->owner, me());
 }
 
 static ss_fork_hook free_others_in_child = {free_others, NULL};
@@ -228,7 +228,7 @@ static ss_scratch *claim_left(void)
     return claim(true);
 }
 
-static SS_COLD ss_scratch *get_scratch(void)
+SS_COLD ss_scratch *ss_scratch_get(void)
 {
     int before = errno;
     ss_scratch *scratch = claim(false);
@@ -245,37 +245,13 @@ static SS_COLD ss_scratch *get_scratch(void)
     ss_plans_clear(&scratch->plans);
     if (have_key)
         (void)pthread_setspecific(key, scratch); /* else claim(true) finds it later */
-    mine = scratch;
+    ss_scratch_kept = scratch;
     return scratch;
-}
-
-ss_scratch *ss_scratch_mine(void)
-{
-    if (SS_UNLIKELY(!mine))
-        return get_scratch();
-    atomic_store_explicit(&mine->in_use, true, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* before any use of it */
-    return mine;
-}
-
-bool ss_scratch_enter(void)
-{
-    if (busy)
-        return false;
-    busy = true;
-    return true;
-}
-
-void ss_scratch_leave(void)
-{
-    if (mine)
-        atomic_store_explicit(&mine->in_use, false, memory_order_release);
-    busy = false;
 }
 
 void ss_scratch_abandon(void)
 {
-    if (busy)
-        mine = NULL; /* nobody claims it: it stays in use */
-    busy = false;
+    if (ss_scratch_busy)
+        ss_scratch_kept = NULL; /* nobody claims it: it stays in use */
+    ss_scratch_busy = false;
 }

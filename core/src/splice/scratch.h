@@ -40,9 +40,25 @@ typedef struct ss_scratch {
     ss_answers answers;      /* of any owner: they hold wherever the same words are found */
 } ss_scratch;
 
+/* This thread's scratch once it has one, and whether a capture runs. */
+extern _Thread_local ss_scratch *ss_scratch_kept; /* (THREAD) */
+extern _Thread_local bool ss_scratch_busy;        /* (THREAD) */
+
 /* False when a capture of this thread is already running: captures do not nest. */
-bool ss_scratch_enter(void);
-void ss_scratch_leave(void);
+static inline bool ss_scratch_enter(void)
+{
+    if (ss_scratch_busy)
+        return false;
+    ss_scratch_busy = true;
+    return true;
+}
+
+static inline void ss_scratch_leave(void)
+{
+    if (ss_scratch_kept)
+        atomic_store_explicit(&ss_scratch_kept->in_use, false, memory_order_release);
+    ss_scratch_busy = false;
+}
 
 /*
  * For a thread that crashed: if that was inside a capture, which will never end, the next one gets
@@ -50,12 +66,22 @@ void ss_scratch_leave(void);
  */
 void ss_scratch_abandon(void);
 
+/* For a thread that has none. */
+ss_scratch *ss_scratch_get(void);
+
 /*
  * This thread's scratch, valid between enter and leave; NULL when out of memory.  At the thread's
  * end its memory is freed and another thread can claim it.  Signal safe: no lock, memory only by
  * mmap.
  */
-ss_scratch *ss_scratch_mine(void);
+static inline ss_scratch *ss_scratch_mine(void)
+{
+    if (SS_UNLIKELY(!ss_scratch_kept))
+        return ss_scratch_get();
+    atomic_store_explicit(&ss_scratch_kept->in_use, true, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* before any use of it */
+    return ss_scratch_kept;
+}
 
 /* The memory that captures of this thread need for frames of scripts, before a handler needs it. */
 void ss_scratch_prepare(void);

@@ -458,7 +458,7 @@ static note *chain_of(const PyObject *exc)
 }
 
 /* Take those of EXC from its chain, or only the one that is not NULL. */
-static void unlink_notes(const PyObject *exc, const note *only)
+static inline void unlink_notes(const PyObject *exc, const note *only)
 {
     uint8_t *place = &mine->first[sspy_left_chain(exc)];
 
