@@ -52,6 +52,22 @@ typedef struct place {
     uint32_t count;
 } place;
 
+/* Whether both are one element, or script frames that differ only in the function that they call. */
+static bool is_same_place(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    uint64_t of_a = sspy_facts_of(state, a).place;
+
+    return a == b || (of_a && of_a == sspy_facts_of(state, b).place);
+}
+
+/* Whether both are script frames, at the same line of one file. */
+static bool is_same_line(sspy_state *state, uintptr_t a, uintptr_t b)
+{
+    uint64_t line = sspy_facts_of(state, a).file_line;
+
+    return line && line == sspy_facts_of(state, b).file_line;
+}
+
 /*
  * Leave of WHERE's frames those that lay at this border: outward of the last frame of Python that
  * has ended since, which had borders of its own inside.  None if the live stack is not their outer
@@ -70,12 +86,12 @@ static void keep_to_border(sspy_state *state, place *where)
         return;
     }
     count = sspy_capture(where->above, room.limit, room.frames);
-    while (same < count && same < where->count &&
-           sspy_same_place(state, room.frames[count - 1 - same],
-                           where->frames[where->count - 1 - same]))
+    while (
+        same < count && same < where->count &&
+        is_same_place(state, room.frames[count - 1 - same], where->frames[where->count - 1 - same]))
         same++;
     for (uint32_t i = 0; leads && i < count - same; i++)
-        leads = !sspy_is_in_file(state, room.frames[i]);
+        leads = !sspy_facts_of(state, room.frames[i]).is_in_file;
     sspy_room_end(&room);
     ended = where->count - same;
     while (ended && !sspy_is_frame_of(state, where->frames[ended - 1]))
@@ -100,7 +116,7 @@ static void take_names(sspy_state *state, sspy_ties *ties, const void *above)
     for (uint32_t i = 1; i <= count && i <= ties->raised_count; i++) {
         uintptr_t *then = &ties->raised[ties->raised_count - i], now = room.frames[count - i];
 
-        if (*then != now && !sspy_same_file_line(state, *then, now))
+        if (*then != now && !is_same_line(state, *then, now))
             break;
         *then = now;
     }
@@ -217,7 +233,7 @@ static bool has_returned(sspy_state *state, const void *above)
     uint32_t count = sspy_capture(above, NEAR, frames);
 
     for (uint32_t i = 0; i < count && !sspy_is_frame_of(state, frames[i]); i++)
-        if (sspy_is_in_file(state, frames[i]))
+        if (sspy_facts_of(state, frames[i]).is_in_file)
             return false;
     return true;
 }

@@ -4,7 +4,6 @@
 #include "api/api.h"
 #include "lupa/lupa.h"
 #include "stack/stack.h"
-#include "traceback/traceback.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -48,39 +47,30 @@ static PyObject *foreign_frames(PyObject *module, PyObject *arguments)
     return Py_NewRef(before);
 }
 
-static PyObject *frames_unavailable(PyObject *module, PyObject *unused)
+static PyObject *frames_unavailable(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return sspy_text_or_none(sspy_layout_reason());
 }
 
-static PyObject *core_version(PyObject *module, PyObject *unused)
+static PyObject *core_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyUnicode_FromString(stacksplice_version());
 }
 
-static PyObject *lines_missing(PyObject *module, PyObject *unused)
+static PyObject *lines_missing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return sspy_text_or_none(stacksplice_lines_missing());
 }
 
-static PyObject *build(PyObject *module, PyObject *unused)
+static PyObject *build(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyUnicode_FromString(stacksplice_build());
 }
 
-static PyObject *interpreter_id(PyObject *module, PyObject *unused)
+static PyObject *interpreter_id(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     sspy_state *state = PyModule_GetState(module);
 
-    (void)unused;
     return PyLong_FromLongLong(state->interp->id);
 }
 
@@ -168,13 +158,14 @@ static int add_types(PyObject *module, sspy_state *state)
     state->error_type = sspy_error_type(module, sspy_error_methods);
     state->foreign = PyDict_New();
     state->made_by_others = PyDict_New();
+    state->entry_frames = PyDict_New();
     state->hresult_key = PyUnicode_InternFromString("hresult");
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
     if (!state->ties_type || !state->carrying_dict_type || !state->error_type || !state->foreign ||
-        !state->made_by_others || !state->hresult_key || !state->notes_key || !state->asyncio_key ||
-        !state->running_loop_key)
+        !state->made_by_others || !state->entry_frames || !state->hresult_key ||
+        !state->notes_key || !state->asyncio_key || !state->running_loop_key)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }
@@ -214,24 +205,10 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     sspy_state *state = PyModule_GetState(module);
 
-    Py_VISIT(state->ties_type);
-    Py_VISIT(state->carrying_dict_type);
-    Py_VISIT(state->error_type);
-    Py_VISIT(state->hresult_error);
-    Py_VISIT(state->back_types);
-    Py_VISIT(state->foreign);
-    Py_VISIT(state->made_by_others);
-    Py_VISIT(state->hresult_key);
-    Py_VISIT(state->notes_key);
-    Py_VISIT(state->asyncio_key);
-    Py_VISIT(state->running_loop_key);
-    Py_VISIT(state->error_info);
-    Py_VISIT(state->error_info_members);
-    Py_VISIT(state->wrap_stack);
-    Py_VISIT(state->group_error);
-    Py_VISIT(state->redact_hook);
+#define VISIT(reference) Py_VISIT(state->reference);
+    SSPY_EACH_REFERENCE(VISIT)
     Py_VISIT(sspy_lupa_created(state));
-    return sspy_kept_frames_traverse(state, visit, arg);
+    return 0;
 }
 
 static int module_clear(PyObject *module)
@@ -242,24 +219,9 @@ static int module_clear(PyObject *module)
         state->interp->module_state = NULL;
         state->interp->ties_type = NULL;
     }
-    Py_CLEAR(state->ties_type);
-    Py_CLEAR(state->carrying_dict_type);
-    Py_CLEAR(state->error_type);
-    Py_CLEAR(state->hresult_error);
-    Py_CLEAR(state->back_types);
-    Py_CLEAR(state->foreign);
-    Py_CLEAR(state->made_by_others);
-    Py_CLEAR(state->hresult_key);
-    Py_CLEAR(state->notes_key);
-    Py_CLEAR(state->asyncio_key);
-    Py_CLEAR(state->running_loop_key);
-    Py_CLEAR(state->error_info);
-    Py_CLEAR(state->error_info_members);
-    Py_CLEAR(state->wrap_stack);
-    Py_CLEAR(state->group_error);
-    Py_CLEAR(state->redact_hook);
+#define CLEAR(reference) Py_CLEAR(state->reference);
+    SSPY_EACH_REFERENCE(CLEAR)
     sspy_lupa_end(state);
-    sspy_kept_frames_clear(state);
     return 0;
 }
 

@@ -41,12 +41,10 @@ void sspy_interp_unref(sspy_interp *interp)
 }
 
 /* Dropping may run any Python code; the pending exception stays. */
-static void drop(void *context, void *data, void *value)
+static void drop(void *Py_UNUSED(context), void *Py_UNUSED(data), void *value)
 {
     PyObject *pending = sspy_take_pending();
 
-    (void)context;
-    (void)data;
     Py_DECREF((PyObject *)value);
     sspy_set_pending(pending);
 }
@@ -143,12 +141,10 @@ void sspy_release(sspy_interp *interp, void *object)
 
 static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick lookup */
 
-static PyObject *let_go_at_exit(PyObject *self, PyObject *unused)
+static PyObject *let_go_at_exit(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(unused))
 {
     sspy_interp *interp = sspy_interp_current();
 
-    (void)self;
-    (void)unused;
     if (!interp)
         return NULL;
     stacksplice_owner_drop_all(interp->owner, NULL);

@@ -56,7 +56,7 @@ void sspy_watch_sections(void (*left)(void), void (*ended)(PyInterpreterState *i
 /* ---- The module's state ------------------------------------------------------------------------*/
 
 /* Who keeps a record of its own for each interpreter. */
-enum { SSPY_OF_ENTRIES, SSPY_OF_MATCH, SSPY_OF_LUPA, SSPY_RECORDS };
+enum { SSPY_OF_ELEMENTS, SSPY_OF_LUPA, SSPY_RECORDS };
 
 struct sspy_state {
     sspy_interp *interp; /* counted */
@@ -76,10 +76,18 @@ struct sspy_state {
     PyObject *wrap_stack;         /* callable: tuple of addresses -> Stack, or NULL */
     PyObject *group_error;        /* the class HResultErrorGroup, or NULL */
     PyObject *redact_hook;        /* (GIL) of stacksplice.redaction, or NULL */
+    PyObject *entry_frames;       /* dict: stack element -> its frame objects (traceback/show.c) */
+    uint64_t entry_unloads;       /* of code, when it was filled */
     bool shows_locals;            /* (GIL) reports have local variables */
     bool shows_foreign;           /* other languages' frames in __traceback__ */
     void *records[SSPY_RECORDS];  /* (GIL) malloc, NULL before the first use */
 };
+/* Its references, for the garbage collector. */
+#define SSPY_EACH_REFERENCE(each)                                                                  \
+    each(ties_type) each(carrying_dict_type) each(error_type) each(hresult_error) each(back_types) \
+        each(foreign) each(made_by_others) each(hresult_key) each(asyncio_key)                     \
+            each(running_loop_key) each(notes_key) each(error_info) each(error_info_members)       \
+                each(wrap_stack) each(group_error) each(redact_hook) each(entry_frames)
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
 /* The record of WHOSE, SIZE bytes of zeros at its first use; NULL without memory. */

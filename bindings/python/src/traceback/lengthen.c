@@ -9,7 +9,6 @@
 #include "traceback/traceback.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MOST_CELLS = 1 << 20, /* of the table by which two lists are aligned */
@@ -19,18 +18,12 @@ enum {
 
 /* ---- What is compared -------------------------------------------------------------------------*/
 
-/* One element, or one entry of a traceback. */
+/* An element of the stack, or an entry of the traceback. */
 typedef struct item {
-    uintptr_t element;
-    uint64_t function, place; /* of a script: equal for equal ones; else 0 */
+    sspy_facts facts;
     PyTracebackObject *entry; /* counted; NULL in the stack */
     sspy_entry_kind kind;     /* of an entry */
-    bool is_gap;
-    bool is_python;  /* a frame of Python code */
-    bool awaits;     /* a seam behind which the frames of a task that awaits end */
-    bool ends;       /* the gap outside of which a greenlet was called */
-    bool joins;      /* the gap outside of which another thread waited */
-    int32_t partner; /* of an entry: its place in the stack, or -1 */
+    int32_t partner;          /* of an entry: its place in the stack, or -1 */
 } item;
 
 /* The outermost first. */
@@ -39,62 +32,25 @@ typedef struct items {
     uint32_t count;
 } items;
 
-static uint64_t add_text(uint64_t hash, const char *text)
-{
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
-
-static int read_place(const stacksplice_frame *frame, void *data)
-{
-    item *to = data;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    to->is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
-    to->awaits = to->is_gap && frame->asynchronous && frame->reason &&
-                 !strncmp(frame->reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
-    to->ends = to->is_gap && frame->reason && !strcmp(frame->reason, SSPY_GREENLET_ENDS);
-    to->joins = to->is_gap && frame->reason && !strcmp(frame->reason, SSPY_OTHER_THREAD);
-    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
-        return 0;
-    to->is_python = !strcmp(frame->language, "python");
-    hash = add_text(hash, frame->language);
-    hash = add_text(hash, frame->function);
-    hash = add_text(hash, frame->file);
-    to->function = add_text(hash, frame->interpreter);
-    to->place = (to->function ^ frame->line) * UINT64_C(0x9E3779B97F4A7C15);
-    return 0;
-}
-
-static item new_item(uintptr_t element)
-{
-    item made = {.element = element, .partner = -1};
-
-    if (stacksplice_is_token(element))
-        (void)stacksplice_resolve(element, read_place, &made);
-    return made;
-}
-
 static bool is_same(const item *a, const item *b)
 {
-    return a->element == b->element || (a->place && a->place == b->place);
+    return a->facts.element == b->facts.element ||
+           (a->facts.line && a->facts.line == b->facts.line);
 }
 
-static items read_stack(sspy_elements stack)
+static items read_stack(sspy_state *state, sspy_elements stack)
 {
     items read = {malloc((stack.count + 1) * sizeof *read.all), 0};
 
     for (; read.all && read.count < stack.count; read.count++)
-        read.all[read.count] = new_item(stack.frames[stack.count - 1 - read.count]);
+        read.all[read.count] =
+            (item){.facts = sspy_facts_of(state, stack.frames[stack.count - 1 - read.count])};
     return read;
 }
 
-/* ---- The traceback ----------------------------------------------------------------------------*/
-
 /* Whether STACK has the frames of Python from HEAD on, in their order, and each that was called by the
    one before it next to that one: what stands further inward is another call of the same function. */
-static bool has_all(sspy_elements stack, const PyTracebackObject *head)
+static bool has_all(sspy_state *state, sspy_elements stack, const PyTracebackObject *head)
 {
     const PyTracebackObject *before = NULL;
     uint32_t left = stack.count;
@@ -111,7 +67,7 @@ static bool has_all(sspy_elements stack, const PyTracebackObject *head)
                 live = sspy_element_of(entry, STACKSPLICE_TRUST_EXACT);
             if (stack.frames[left - 1] == live)
                 break;
-            if (next_to && new_item(stack.frames[left - 1]).is_python)
+            if (next_to && sspy_facts_of(state, stack.frames[left - 1]).is_python)
                 return false;
             left--;
         }
@@ -121,199 +77,113 @@ static bool has_all(sspy_elements stack, const PyTracebackObject *head)
     return true;
 }
 
-/* Among frames of other languages the entries of a bridge say nothing that those do not.  Those
-   outside of Python's outermost frame are of a bridge that the exception is passing now: the frames
-   of the other language come next. */
-static void drop_bridges(items *read)
+static void drop(items *read, uint32_t from)
 {
-    uint32_t kept = 0, begin = 0;
-    bool others = true;
-
-    for (uint32_t i = 0; i <= read->count; i++) {
-        if (i < read->count && read->all[i].kind != SSPY_ENTRY_OF_PYTHON) {
-            others |= read->all[i].kind == SSPY_ENTRY_OF_OTHERS;
-            continue;
-        }
-        for (uint32_t at = begin; at < i; at++) {
-            if (others && read->all[at].kind == SSPY_ENTRY_MADE)
-                Py_DECREF(read->all[at].entry);
-            else
-                read->all[kept++] = read->all[at];
-        }
-        if (i < read->count)
-            read->all[kept++] = read->all[i];
-        begin = i + 1;
-        others = false;
-    }
-    read->count = kept;
+    while (read->count > from)
+        Py_XDECREF(read->all[--read->count].entry);
 }
 
-static void drop(items *read)
+/* Of the entries from BEGIN on, between two frames of Python, keep those of other languages: the entries
+   of a bridge say nothing that these do not. */
+static void drop_bridge(items *read, uint32_t begin)
 {
-    for (uint32_t i = 0; i < read->count; i++)
-        Py_XDECREF(read->all[i].entry);
-    free(read->all);
-    *read = (items){NULL, 0};
+    items kept = {read->all, begin};
+
+    for (uint32_t i = begin; i < read->count; i++)
+        if (read->all[i].kind == SSPY_ENTRY_MADE)
+            Py_DECREF(read->all[i].entry);
+        else
+            kept.all[kept.count++] = read->all[i];
+    read->count = kept.count;
 }
 
 /* Nothing without memory: a place that has no token is not known. */
-static items read_traceback(PyTracebackObject *head)
+static items read_traceback(sspy_state *state, PyTracebackObject *head)
 {
     items read = {NULL, 0};
-    size_t count = 1;
-    bool known = true;
+    size_t most = 1;
+    uint32_t begin = 0;
+    bool known = true,
+         others = true; /* outside of Python's frames is a bridge that EXC passes now */
 
     for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next)
-        count++;
-    read.all = count <= MOST_CELLS ? malloc(count * sizeof *read.all) : NULL;
+        most++;
+    read.all = most <= MOST_CELLS ? malloc(most * sizeof *read.all) : NULL;
     for (PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
         uintptr_t element = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
-        item *next = &read.all[read.count];
+        sspy_entry_kind kind = sspy_kind_of(entry);
 
         if (!element)
             continue; /* another entry has it */
-        *next = new_item(element);
-        next->kind = sspy_kind_of(entry);
-        next->entry = (PyTracebackObject *)Py_NewRef((PyObject *)entry);
-        known &= next->kind != SSPY_ENTRY_OF_PYTHON || next->place;
+        if (kind == SSPY_ENTRY_OF_PYTHON && others)
+            drop_bridge(&read, begin);
+        read.all[read.count] = (item){sspy_facts_of(state, element),
+                                      (PyTracebackObject *)Py_NewRef((PyObject *)entry), kind, -1};
+        others = kind != SSPY_ENTRY_OF_PYTHON && (others || kind == SSPY_ENTRY_OF_OTHERS);
+        known &= kind != SSPY_ENTRY_OF_PYTHON || read.all[read.count].facts.line;
         read.count++;
+        if (kind == SSPY_ENTRY_OF_PYTHON)
+            begin = read.count;
     }
+    if (others)
+        drop_bridge(&read, begin);
     if (!known)
-        drop(&read);
-    drop_bridges(&read);
+        drop(&read, 0);
     return read;
 }
 
 /* ---- Aligning ---------------------------------------------------------------------------------*/
 
-/* Whether the entry before AT called it. */
-static bool is_called(const items *entries, size_t at)
+/* How many of the outermost belong to a thread that waited for the others; 0: none, or not known. */
+static uint32_t count_waiting(const items *list)
 {
-    const item *all = entries->all;
+    uint32_t at = list->count;
 
-    return at && all[at - 1].kind == SSPY_ENTRY_OF_PYTHON &&
-           all[at - 1].entry->tb_next == all[at].entry && sspy_called_next(all[at - 1].entry);
-}
-
-/* The frame of Python outside of AT that called it, plus one; 0: none, or it is not known. */
-static size_t caller_of(const items *stack, size_t at)
-{
-    while (at && !stack->all[at - 1].is_python && !stack->all[at - 1].is_gap)
-        at--;
-    return at && stack->all[at - 1].is_python ? at : 0;
-}
-
-static bool has_joins(const items *list)
-{
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->all[i].joins)
-            return true;
-    return false;
-}
-
-/* How many of the outermost belong to a thread that waited for the others. */
-static size_t count_waiting(const items *list)
-{
-    size_t at = list->count;
-
-    while (at && !list->all[at - 1].joins)
+    while (at && !list->all[at - 1].facts.joins)
         at--;
     return at ? at - 1 : 0;
 }
 
-/* Set in MAY_BE, a table of WIDTH, whether an entry can be the call that the element of the stack is:
-   of the same thread and of the same function, and so are their callers.  Where Python's code passed a
-   line twice, the lines of a caller may differ. */
-static void compare_calls(const items *entries, const items *stack, size_t width, bool *may_be)
+/* How many of the outermost entries are of one stack of Python. */
+static uint32_t count_chained(const items *entries)
 {
-    size_t waiting = count_waiting(entries), stack_waiting = count_waiting(stack);
+    uint32_t at = 0;
 
-    for (size_t a = 1; a <= entries->count; a++) {
-        const item *entry = &entries->all[a - 1];
-        bool called = entry->kind == SSPY_ENTRY_OF_PYTHON && is_called(entries, a - 1);
-
-        for (size_t b = 1; b <= stack->count; b++) {
-            const item *element = &stack->all[b - 1];
-            size_t caller = called && element->is_python ? caller_of(stack, b - 1) : 0;
-
-            if (waiting && (a <= waiting) != (b <= stack_waiting))
-                continue;
-            may_be[a * width + b] = entry->kind != SSPY_ENTRY_OF_PYTHON ||
-                                    (entry->function == element->function &&
-                                     (!caller || may_be[(a - 1) * width + caller]));
-        }
-    }
-}
-
-/* The first frame of Python in LIST from AT on; its end if there is none. */
-static size_t find_python(const items *list, size_t at)
-{
-    while (at < list->count && !list->all[at].is_python)
+    while (at < entries->count && entries->all[at].kind == SSPY_ENTRY_OF_PYTHON &&
+           (!at || sspy_called_next(entries->all[at - 1].entry) ||
+            entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame))
         at++;
     return at;
 }
 
-/* Whether the outermost frames of Python in STACK are those of ENTRIES from BEGIN to END. */
-static bool begins_with(const items *stack, const items *entries, size_t begin, size_t end)
-{
-    size_t at = find_python(stack, 0);
-
-    while (begin < end && at < stack->count && is_same(&entries->all[begin], &stack->all[at])) {
-        begin++;
-        at = find_python(stack, at + 1);
-    }
-    return begin == end;
-}
-
-/* Whether the entry before AT is of the frame that called it, or of its own. */
-static bool continues(const items *entries, size_t at)
-{
-    return is_called(entries, at) ||
-           (at && entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame);
-}
-
-/* In a stack of another thread, the frames of Python that wait are there only if they were put there
-   before, as its outermost: MAY_BE is that for them. */
-static void match_newest(const items *entries, const items *stack, size_t width, bool *may_be)
-{
-    size_t begin = 0, end = 0, at = find_python(stack, 0);
-
-    while (end < entries->count && entries->all[end].kind == SSPY_ENTRY_OF_PYTHON &&
-           (!end || continues(entries, end)))
-        end++;
-    memset(may_be + width, false, end * width * sizeof *may_be);
-    while (begin < end && !begins_with(stack, entries, begin, end))
-        begin++;
-    for (; begin < end; begin++, at = find_python(stack, at + 1))
-        may_be[(begin + 1) * width + at + 1] = true;
-}
-
 /* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
-   alike.  False without memory, or if there are too many. */
+   alike.  Of the frames of two threads, those of each are compared.  False without memory, or if there are
+   too many. */
 static bool align(const items *entries, const items *stack, bool other_thread)
 {
     size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
     /* How many are shared by so many outer ones of both. */
     uint16_t *shared = cells <= MOST_CELLS ? calloc(cells, sizeof *shared) : NULL;
     bool *alike = shared ? calloc(cells, sizeof *alike) : NULL;
-    uint32_t i = entries->count, j = stack->count;
+    uint32_t waiting = count_waiting(entries), i = entries->count, j = stack->count;
+    uint32_t stack_waiting = count_waiting(stack);
 
     if (!alike) {
         free(shared);
         return false;
     }
-    compare_calls(entries, stack, width, alike);
     if (other_thread)
-        match_newest(entries, stack, width, alike);
+        waiting = count_chained(entries);
     for (size_t a = 1; a <= entries->count; a++) {
         for (size_t b = 1; b <= stack->count; b++) {
             uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
+            bool same = is_same(&entries->all[a - 1], &stack->all[b - 1]) &&
+                        (!waiting || (a <= waiting) == (b <= stack_waiting));
 
-            alike[a * width + b] &= is_same(&entries->all[a - 1], &stack->all[b - 1]);
-            shared[a * width + b] = alike[a * width + b]
-                                        ? (uint16_t)(shared[(a - 1) * width + b - 1] + 1)
-                                    : outer > without ? outer
-                                                      : without;
+            alike[a * width + b] = same;
+            if (same)
+                outer = without = (uint16_t)(shared[(a - 1) * width + b - 1] + 1);
+            shared[a * width + b] = outer > without ? outer : without;
         }
     }
     while (i && j) {
@@ -339,9 +209,9 @@ typedef struct run {
 } run;
 
 typedef struct merge {
+    sspy_state *state;
     const items *entries, *stack;
     bool other_thread; /* the outermost entry is live in another thread than that of the error */
-    bool joined;       /* the stack tells so already */
     uintptr_t *out;    /* malloc */
     uint32_t count;
     uint32_t copied; /* elements of the stack */
@@ -355,10 +225,16 @@ static const item *entry_at(const merge *m, uint32_t at)
     return &m->entries->all[at];
 }
 
+static void put(merge *m, uintptr_t element)
+{
+    m->out[m->count++] = element;
+}
+
 /* Whether AT is a frame of Python, or one of another language that a border put there. */
 static bool is_frame(const item *at)
 {
-    return at->kind == SSPY_ENTRY_OF_PYTHON || (at->kind == SSPY_ENTRY_OF_OTHERS && !at->is_gap);
+    return at->kind == SSPY_ENTRY_OF_PYTHON ||
+           (at->kind == SSPY_ENTRY_OF_OTHERS && !at->facts.is_gap);
 }
 
 /* The seam between ENTRY and the next one in the traceback; 0: none is known. */
@@ -377,96 +253,65 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
 /* What stands between the last frame of R and the next entry; 0: the one has called the other. */
 static uintptr_t seam_of(const merge *m, const run *r)
 {
-    const PyTracebackObject *entry = entry_at(m, r->last - 1)->entry;
-    bool joins = !r->begin && m->other_thread && !m->joined;
+    const item *last = entry_at(m, r->last - 1);
+    bool joins = !r->begin && m->other_thread && !count_waiting(m->stack);
+    bool is_next = r->last == r->end;
     uintptr_t seam;
 
     for (uint32_t i = r->last; i < r->end; i++)
-        if (entry_at(m, i)->is_gap && (!joins || entry_at(m, i)->awaits))
-            return entry_at(m, i)->element;
+        if (entry_at(m, i)->facts.is_gap && (!joins || entry_at(m, i)->facts.awaits))
+            return entry_at(m, i)->facts.element;
     if (joins)
         return sspy_seam_gap(SSPY_OTHER_THREAD);
-    if (r->last == r->end && r->end < m->entries->count &&
-        (entry_at(m, r->last - 1)->kind == SSPY_ENTRY_OF_OTHERS ||
-         entry_at(m, r->end)->kind == SSPY_ENTRY_OF_OTHERS))
-        return 0; /* Python called the other language at this place, or was called by it */
-    if (r->last == r->end && sspy_called_next(entry))
+    /* Python called the other language at this place, or was called by it. */
+    if (is_next && r->end < m->entries->count &&
+        (last->kind == SSPY_ENTRY_OF_OTHERS || entry_at(m, r->end)->kind == SSPY_ENTRY_OF_OTHERS))
         return 0;
-    seam = seam_inside(entry);
+    if (is_next && sspy_called_next(last->entry))
+        return 0;
+    seam = seam_inside(last->entry);
     return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
 }
 
-static uint64_t function_of(PyFrameObject *frame)
+/* The function of FRAME, which runs or ran, as elements have it. */
+static uint64_t function_of(const merge *m, PyFrameObject *frame)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
     uintptr_t token = sspy_token_known(code, PyFrame_GetLasti(frame), PyFrame_GetLineNumber(frame),
                                        STACKSPLICE_TRUST_TRACEBACK);
 
     Py_DECREF(code);
-    return token ? new_item(token).function : 0;
+    return sspy_facts_of(m->state, token).function;
 }
 
-/* Set *AT to inside of the innermost call of FUNCTION where R may stand, or to the end of that if the
-   frame there is of FUNCTION. */
-static bool find_call(const merge *m, const run *r, uint64_t function, uint32_t *at)
+/* Where R goes if there is a seam inside of it: inside of the innermost call of the function that called
+   it, or of that one's caller if the stack does not have it; else outside of another call of its outermost
+   function, or of the end of a greenlet, or as far outward as can be. */
+static uint32_t place_for(const merge *m, const run *r)
 {
-    const item *all = m->stack->all;
+    PyFrameObject *caller = r->begin ? NULL : PyFrame_GetBack(entry_at(m, 0)->entry->tb_frame);
+    uint64_t function = entry_at(m, r->begin)->facts.function;
+    uint32_t at = r->from;
 
-    if (!function)
-        return false;
-    *at = r->until;
-    if (r->until < m->stack->count && all[r->until].function == function)
-        return true;
-    while (*at > r->from && all[*at - 1].function != function)
-        --*at;
-    return *at > r->from;
-}
-
-/* Likewise for the function that called R's outermost frame, or the innermost one known outside of it. */
-static bool find_caller(const merge *m, const run *r, uint32_t *at)
-{
-    PyFrameObject *caller = PyFrame_GetBack(entry_at(m, 0)->entry->tb_frame);
-    bool found = false;
-
-    for (uint32_t steps = 0; caller && !found && steps < MOST_CALLERS; steps++) {
+    for (uint32_t steps = 0; caller && at == r->from && steps < MOST_CALLERS; steps++) {
         PyFrameObject *next = PyFrame_GetBack(caller);
+        uint64_t calls = function_of(m, caller);
 
-        found = find_call(m, r, function_of(caller), at);
+        at = r->until;
+        while (at > r->from && (!calls || m->stack->all[at - 1].facts.function != calls))
+            at--;
         Py_DECREF(caller);
         caller = next;
     }
     Py_XDECREF(caller);
-    return found;
-}
-
-/* Whether a frame of Python, or the end of a greenlet, is where R may stand. */
-static bool has_python(const merge *m, const run *r)
-{
-    for (uint32_t i = r->from; i < r->until; i++)
-        if (m->stack->all[i].is_python || m->stack->all[i].ends)
-            return true;
-    return false;
-}
-
-/* Where R goes if there is a seam inside of it: inside of its caller; outside of an earlier call of its
-   first frame, or of that frame itself, or of the end of a greenlet; beside the frame that comes next, if
-   only other languages are between that and the last one; else as far outward as can be. */
-static uint32_t place_for(const merge *m, const run *r)
-{
-    uint32_t first = r->begin, at;
-
-    if (!r->begin && find_caller(m, r, &at))
+    if (at > r->from)
         return at;
-    at = r->from;
-    while (!is_frame(entry_at(m, first)))
-        first++;
-    while (at < r->until && m->stack->all[at].function != entry_at(m, first)->function)
+    while (at < m->stack->count && (!function || m->stack->all[at].facts.function != function))
         at++;
-    if (at < r->until ||
-        (at < m->stack->count && m->stack->all[at].function == entry_at(m, first)->function) ||
-        (at < m->stack->count && !has_python(m, r)))
+    if (at <= r->until && at < m->stack->count)
         return at;
-    while (at > r->from && !m->stack->all[at - 1].ends)
+    at = r->until;
+    while (at > r->from && !m->stack->all[at - 1].facts.ends)
         at--;
     return at > r->from ? at - 1 : r->from;
 }
@@ -474,7 +319,7 @@ static uint32_t place_for(const merge *m, const run *r)
 static void copy_stack(merge *m, uint32_t end)
 {
     while (m->copied < end)
-        m->out[m->count++] = m->stack->all[m->copied++].element;
+        put(m, m->stack->all[m->copied++].facts.element);
 }
 
 static void put_entries(merge *m, uint32_t begin, uint32_t end)
@@ -482,27 +327,18 @@ static void put_entries(merge *m, uint32_t begin, uint32_t end)
     for (uint32_t i = begin; i < end; i++) {
         uintptr_t seam = i + 1 < end ? seam_inside(entry_at(m, i)->entry) : 0;
 
-        m->out[m->count++] = entry_at(m, i)->element;
-        if (seam && !entry_at(m, i + 1)->is_gap)
-            m->out[m->count++] = seam;
+        put(m, entry_at(m, i)->facts.element);
+        if (seam && !entry_at(m, i + 1)->facts.is_gap)
+            put(m, seam);
     }
     m->longer |= end > begin;
-}
-
-/* Whether the frames where R may stand are all there. */
-static bool is_whole(const merge *m, const run *r)
-{
-    for (uint32_t i = r->from; i < r->until; i++)
-        if (stacksplice_frames_left_out(&m->stack->all[i].element, 1))
-            return false;
-    return true;
 }
 
 /* Whether a native frame is the last of the stack where R may stand. */
 static bool has_native_at(const merge *m, const run *r)
 {
     return r->end < m->entries->count && r->until > r->from && !(m->other_thread && !r->begin) &&
-           !stacksplice_is_token(m->stack->all[r->until - 1].element);
+           !stacksplice_is_token(m->stack->all[r->until - 1].facts.element);
 }
 
 /* The entries from BEGIN to END as a run; false if they are none that the stack lacks. */
@@ -514,19 +350,31 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
     if (end < m->entries->count)
         r->until = (uint32_t)entry_at(m, end)->partner;
     /* Native frames beside those that the stack has there are the same, at another place of theirs. */
-    while (r->last > begin &&
-           (!is_frame(entry_at(m, r->last - 1)) ||
-            (has_native_at(m, r) && !stacksplice_is_token(entry_at(m, r->last - 1)->element))))
+    while (r->last > begin && (!is_frame(entry_at(m, r->last - 1)) ||
+                               (has_native_at(m, r) &&
+                                !stacksplice_is_token(entry_at(m, r->last - 1)->facts.element))))
         r->last--;
-    return r->last > begin && is_whole(m, r);
+    return r->last > begin;
 }
 
-/* The first entry of R from AT on that is of the function of ELEMENT; else its end. */
-static uint32_t find_function(const merge *m, const run *r, uint32_t at, const item *element)
+/* ---- Tasks that await -------------------------------------------------------------------------*/
+
+/* The first entry of R from AT on that is of the function of the stack's element TASK; else its end. */
+static uint32_t find_task(const merge *m, const run *r, uint32_t at, uint32_t task)
 {
-    while (at < r->last && (!element->function || entry_at(m, at)->function != element->function))
+    uint64_t function = m->stack->all[task].facts.function;
+
+    while (at < r->last && (!function || entry_at(m, at)->facts.function != function))
         at++;
     return at;
+}
+
+static bool has_tasks(const merge *m, const run *r)
+{
+    for (uint32_t i = 0; i < m->tasks; i++)
+        if (find_task(m, r, r->begin, i) < r->last)
+            return true;
+    return false;
 }
 
 /* Put R with the tasks that await: their frames have gone on to where R has them. */
@@ -535,28 +383,35 @@ static void put_tasks(merge *m, const run *r)
     uint32_t at = r->begin;
 
     for (uint32_t i = 0; i < m->tasks; i++) {
-        const item *element = &m->stack->all[i];
-        uint32_t found = find_function(m, r, at, element);
+        uint32_t found = find_task(m, r, at, i);
+        bool is_last = i + 1 == m->tasks; /* the seam to the awaited task, which R is outside of */
 
-        if (i + 1 == m->tasks) {
-            put_entries(m, at, r->last); /* inside of it is the seam to the awaited task */
-        } else if (found < r->last) {
-            put_entries(m, at, found + 1);
-            at = found + 1;
-            continue;
+        if (is_last || found < r->last) {
+            uint32_t end = is_last ? r->last : found + 1;
+
+            put_entries(m, at, end);
+            at = end;
         }
-        m->out[m->count++] = element->element;
+        if (is_last || found == r->last)
+            put(m, m->stack->all[i].facts.element);
     }
     m->tasks = 0;
 }
 
-static bool has_tasks(const merge *m, const run *r)
+/* An exception that has left the tasks that await shows them where it passed them. */
+static void find_tasks(merge *m)
 {
-    for (uint32_t i = 0; i < m->tasks; i++)
-        if (find_function(m, r, r->begin, &m->stack->all[i]) < r->last)
-            return true;
-    return false;
+    uint32_t end = m->stack->count;
+
+    for (uint32_t i = m->entries->count; i > 0; i--)
+        if (entry_at(m, i - 1)->partner >= 0)
+            end = (uint32_t)entry_at(m, i - 1)->partner;
+    while (end && !m->stack->all[end - 1].facts.awaits)
+        end--;
+    m->tasks = end;
 }
+
+/* ---- All together -----------------------------------------------------------------------------*/
 
 static void put_run(merge *m, const run *r)
 {
@@ -577,11 +432,11 @@ static void put_run(merge *m, const run *r)
     }
     put_entries(m, r->begin, r->last);
     if (seam)
-        m->out[m->count++] = seam;
+        put(m, seam);
 }
 
 /* Call PUT for each run. */
-static void each_run(merge *m, void (*put)(merge *m, const run *r))
+static void each_run(merge *m, void (*put_one)(merge *m, const run *r))
 {
     uint32_t begin = 0;
     run r;
@@ -590,22 +445,9 @@ static void each_run(merge *m, void (*put)(merge *m, const run *r))
         if (i < m->entries->count && entry_at(m, i)->partner < 0)
             continue;
         if (run_of(m, begin, i, &r))
-            put(m, &r);
+            put_one(m, &r);
         begin = i + 1;
     }
-}
-
-/* An exception that has left the tasks that await shows them where it passed them. */
-static void find_tasks(merge *m)
-{
-    uint32_t end = m->stack->count;
-
-    for (uint32_t i = m->entries->count; i > 0; i--)
-        if (entry_at(m, i - 1)->partner >= 0)
-            end = (uint32_t)entry_at(m, i - 1)->partner;
-    while (end && !m->stack->all[end - 1].awaits)
-        end--;
-    m->tasks = end;
 }
 
 static void take_tasks(merge *m, const run *r)
@@ -641,16 +483,16 @@ static bool is_other_thread(IScriptErrorInfo *error, const PyTracebackObject *he
            (passes || sspy_frame_live(head->tb_frame, sspy_chain_has_owned()));
 }
 
-static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackObject *head,
-                     bool other_thread)
+static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements taken,
+                     PyTracebackObject *head, bool other_thread)
 {
-    items stack = read_stack(taken), entries = read_traceback(head);
+    items stack = read_stack(state, taken), entries = read_traceback(state, head);
     uint32_t limit = stacksplice_max_frames();
-    merge m = {.entries = &entries,
+    merge m = {.state = state,
+               .entries = &entries,
                .stack = &stack,
                .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
-               .other_thread = other_thread,
-               .joined = has_joins(&stack)};
+               .other_thread = other_thread};
 
     if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
@@ -662,11 +504,12 @@ static void lengthen(IScriptErrorInfo *error, sspy_elements taken, PyTracebackOb
         }
         free(m.out);
     }
-    drop(&entries);
-    drop(&stack);
+    drop(&entries, 0);
+    free(entries.all);
+    free(stack.all);
 }
 
-static void lengthen_one(PyObject *exc, IScriptErrorInfo *error, bool passes)
+static void lengthen_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
     PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
     bool other_thread;
@@ -677,8 +520,8 @@ static void lengthen_one(PyObject *exc, IScriptErrorInfo *error, bool passes)
         return;
     other_thread = is_other_thread(error, head, passes);
     stack = sspy_shown(error, &copy);
-    if (stack.count && (other_thread || !has_all(stack, head)))
-        lengthen(error, stack, head, other_thread);
+    if (stack.count && (other_thread || !has_all(state, stack, head)))
+        lengthen(state, error, stack, head, other_thread);
     free(copy.far);
     Py_DECREF(head);
 }
@@ -695,7 +538,7 @@ static void lengthen_related(sspy_state *state, PyObject *exc, uint32_t depth, u
     --*left;
     ties = sspy_ties_of(state->interp, exc);
     if (ties && ties->core.error)
-        lengthen_one(exc, ties->core.error, false);
+        lengthen_one(state, exc, ties->core.error, false);
     lengthen_behind(state, exc, depth + 1, left);
 }
 
@@ -719,7 +562,7 @@ void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, ss
     uint32_t left = MOST_RELATED;
     PyObject *pending = sspy_take_pending();
 
-    lengthen_one(exc, error, why == SSPY_PASSING);
+    lengthen_one(state, exc, error, why == SSPY_PASSING);
     if (why == SSPY_READ_ALL)
         lengthen_behind(state, exc, 0, &left);
     PyErr_Clear(); /* without memory the stack stays as it is */

@@ -16,148 +16,94 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The frames that an exception passed on its way to the receiving border and that its __traceback__ does
-   not show yet. */
-typedef struct passage {
-    const uintptr_t *frames; /* innermost first; in COPY */
-    uint32_t count;
-    uintptr_t outermost; /* a gap that replaces the outermost of them; 0: that one stays */
-    const char *seam;    /* why frames may be missing outside of them; NULL: none are */
-    bool arrives;        /* they are all that there is: nothing was shown before */
-    sspy_stack_copy copy;
-} passage;
+/* ---- Elements of stacks ------------------------------------------------------------------------*/
 
-/* ---- Comparing two stacks ----------------------------------------------------------------------*/
+enum { KNOWN = 128 /* a power of two */ };
 
-static const char unknown_seam[] = "unknown frames in between";
-
-/* ---- Script frames ----------------------------------------------------------------------------*/
-
-/* Facts about one element, or about two. */
-enum {
-    IS_SCRIPT = 1,
-    IS_HERE = 2,
-    IS_SAME = 4,
-    IS_SAME_LINE = 8,
-    IS_SAME_PLACE = 16,
-    IS_IN_FILE = 32,
-    IS_SAME_FILE_LINE = 64 /* the names of the functions may differ */
-};
-
-typedef struct place {
-    const stacksplice_frame *other; /* to compare with, or NULL */
-    int64_t interpreter;
-    unsigned facts;
-} place;
-
-static bool same_text(const char *a, const char *b)
+static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return a == b || (a && b && !strcmp(a, b));
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
-/* Whether FRAME is a Python frame of the interpreter with that id. */
+static uint64_t add_number(uint64_t hash, uint64_t number)
+{
+    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 32;
+}
+
+/* Whether FRAME, one of Python, is of the interpreter with that id. */
 static bool is_of(const stacksplice_frame *frame, int64_t id)
 {
     char name[40];
 
-    if (strcmp(frame->language, "python"))
-        return false;
-    if (id <= 0)
-        return !frame->interpreter;
+    if (id <= 0 || !frame->interpreter)
+        return id <= 0 && !frame->interpreter;
     PyOS_snprintf(name, sizeof name, "interpreter %lld", (long long)id);
-    return same_text(frame->interpreter, name);
+    return !strcmp(frame->interpreter, name);
 }
 
-static bool is_same(const stacksplice_frame *a, const stacksplice_frame *b)
-{
-    return same_text(a->language, b->language) && same_text(a->function, b->function) &&
-           same_text(a->file, b->file) && same_text(a->interpreter, b->interpreter);
-}
+/* The interpreter, and what is found out in it about an element. */
+typedef struct question {
+    int64_t id;
+    sspy_facts facts;
+} question;
 
-/* Facts about two frames of one function. */
-static unsigned compare_places(const stacksplice_frame *a, const stacksplice_frame *b)
+static void look_at_gap(sspy_facts *facts, const stacksplice_frame *gap)
 {
-    if (a->line != b->line)
-        return IS_SAME;
-    if (a->column != b->column || a->end_line != b->end_line || a->end_column != b->end_column ||
-        a->trust != b->trust)
-        return IS_SAME | IS_SAME_LINE;
-    return IS_SAME | IS_SAME_LINE | IS_SAME_PLACE;
+    const char *reason = gap->reason ? gap->reason : "";
+
+    facts->is_gap = true;
+    facts->awaits = gap->asynchronous && !strncmp(reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
+    facts->ends = !strcmp(reason, SSPY_GREENLET_ENDS);
+    facts->joins = !strcmp(reason, SSPY_OTHER_THREAD);
 }
 
 static int look(const stacksplice_frame *frame, void *data)
 {
-    place *p = data;
+    question *asked = data;
+    sspy_facts *facts = &asked->facts;
+    uint64_t file = add_text(add_text(UINT64_C(0xcbf29ce484222325), frame->language), frame->file);
 
-    p->facts = 0;
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        look_at_gap(facts, frame);
     if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
         return 0;
-    p->facts = IS_SCRIPT;
-    if (is_of(frame, p->interpreter))
-        p->facts |= IS_HERE;
-    if (frame->file && strcmp(frame->file, "[C]") != 0)
-        p->facts |= IS_IN_FILE;
-    if (p->other && is_same(frame, p->other))
-        p->facts |= compare_places(frame, p->other);
-    if (p->other && p->other->kind == frame->kind && frame->file && frame->line == p->other->line &&
-        same_text(frame->language, p->other->language) && same_text(frame->file, p->other->file))
-        p->facts |= IS_SAME_FILE_LINE;
+    facts->is_python = !strcmp(frame->language, "python");
+    facts->is_here = facts->is_python && is_of(frame, asked->id);
+    facts->is_in_file = frame->file && strcmp(frame->file, "[C]") != 0;
+    facts->file_line = frame->file ? add_number(file, frame->line) | 1 : 0;
+    facts->function = add_text(add_text(file, frame->function), frame->interpreter) | 1;
+    facts->line = add_number(facts->function, frame->line) | 1;
+    facts->place = add_number(add_number(facts->line, frame->column), frame->end_line);
+    facts->place = add_number(add_number(facts->place, frame->end_column), frame->trust) | 1;
     return 0;
 }
 
-/* Compares another element with FRAME, whose strings live as long as the callback. */
-typedef struct comparison {
-    uintptr_t element;
-    place place;
-    HRESULT result;
-} comparison;
-
-static int compare(const stacksplice_frame *frame, void *data)
+/* A token never changes its meaning, so the answers are kept: reading names takes long. */
+sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element)
 {
-    comparison *c = data;
+    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
+    sspy_facts *all = sspy_record(state, SSPY_OF_ELEMENTS, KNOWN * sizeof *all);
+    sspy_facts *known = all ? &all[hash >> 32 & (KNOWN - 1)] : NULL;
+    question asked = {state->interp->id, {.element = element}};
 
-    c->place.other = frame;
-    c->result = stacksplice_resolve(c->element, look, &c->place);
-    return 0;
+    if (!stacksplice_is_token(element))
+        return asked.facts;
+    if (known && known->element == element)
+        return *known;
+    if (SUCCEEDED(stacksplice_resolve(element, look, &asked)) && known)
+        *known = asked.facts;
+    return asked.facts;
 }
 
-static HRESULT find_out(comparison *c, uintptr_t other)
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
 {
-    HRESULT result;
-
-    if (!other)
-        return stacksplice_resolve(c->element, look, &c->place);
-    result = stacksplice_resolve(other, compare, c);
-    return FAILED(result) ? result : c->result;
+    return sspy_facts_of(state, element).is_here;
 }
 
-/* What is known of a token, or of two. */
-typedef struct known_place {
-    uintptr_t element, other; /* 0: none */
-    unsigned facts;
-} known_place;
-
-enum { KNOWN_PLACES = 64 }; /* a power of two */
-
-/* The facts about ELEMENT, and about it and OTHER if that is not 0.  A token never changes its
-   meaning, so they are found out once: reading names takes long. */
-static unsigned facts_of(sspy_state *state, uintptr_t element, uintptr_t other)
-{
-    uint64_t hash = (element ^ other << 20) * UINT64_C(0x9E3779B97F4A7C15);
-    known_place *all = sspy_record(state, SSPY_OF_MATCH, KNOWN_PLACES * sizeof *all);
-    known_place *known = all ? &all[hash >> 32 & (KNOWN_PLACES - 1)] : NULL;
-    comparison c = {.element = element, .place = {.interpreter = state->interp->id}};
-
-    if (!stacksplice_is_token(element) || (other && !stacksplice_is_token(other)))
-        return 0;
-    if (known && known->element == element && known->other == other)
-        return known->facts;
-    if (SUCCEEDED(find_out(&c, other)) && known)
-        *known = (known_place){element, other, c.place.facts};
-    return c.place.facts;
-}
-
-/* ---- Of an error ------------------------------------------------------------------------------*/
+/* ---- Stacks of errors --------------------------------------------------------------------------*/
 
 typedef stacksplice_hresult read_stack(IUnknown *error, uint32_t max, uintptr_t *frames,
                                        uint32_t *count);
@@ -176,8 +122,7 @@ static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *cop
     return (sspy_elements){frames, count};
 }
 
-/* The stack with which ERROR, or a node, was made, and the one that reports show; COPY->far is
-   released by the caller.  Empty without memory. */
+/* The stack with which ERROR, or a node, was made. */
 static sspy_elements captured(void *error, sspy_stack_copy *copy)
 {
     return copy_of(error, stacksplice_error_captured, copy);
@@ -188,7 +133,27 @@ sspy_elements sspy_shown(void *error, sspy_stack_copy *copy)
     return copy_of(error, stacksplice_error_stack, copy);
 }
 
-/* ---- The two stacks ---------------------------------------------------------------------------*/
+/* ---- What an exception passed ------------------------------------------------------------------*/
+
+/*
+ * The frames between the border that receives an exception and those that its __traceback__ shows.
+ *
+ * Two stacks are compared: the one captured when the exception left (at its origin, or by the first
+ * language that received it since), and the current one.  Their outer ends are equal; what only the
+ * first has is what has ended since.  Of that, the Python frames and everything inside of them are
+ * in __traceback__. Where the two stacks do not match, a seam says so.
+ */
+
+static const char unknown_seam[] = "unknown frames in between";
+
+typedef struct passage {
+    const uintptr_t *frames; /* innermost first; in COPY */
+    uint32_t count;
+    uintptr_t outermost; /* a gap that replaces the outermost of them; 0: that one stays */
+    const char *seam;    /* why frames may be missing outside of them; NULL: none are */
+    bool arrives;        /* they are all that there is: nothing was shown before */
+    sspy_stack_copy copy;
+} passage;
 
 /* A stack read from its outer end. */
 typedef struct outer_end {
@@ -196,14 +161,9 @@ typedef struct outer_end {
     uint32_t hidden;    /* frames that its outermost element replaces, if it is such a gap */
 } outer_end;
 
-static uint32_t hidden_at(sspy_elements rest)
-{
-    return rest.count ? stacksplice_frames_left_out(rest.frames + rest.count - 1, 1) : 0;
-}
-
 static outer_end outer_end_of(sspy_elements s)
 {
-    return (outer_end){s, hidden_at(s)};
+    return (outer_end){s, s.count ? stacksplice_frames_left_out(s.frames + s.count - 1, 1) : 0};
 }
 
 static uintptr_t outermost(const outer_end *end)
@@ -213,12 +173,10 @@ static uintptr_t outermost(const outer_end *end)
 
 static void pass(outer_end *end, uint32_t frames)
 {
-    if (end->hidden > frames) {
+    if (end->hidden > frames)
         end->hidden -= frames;
-        return;
-    }
-    end->rest.count--;
-    end->hidden = hidden_at(end->rest);
+    else
+        *end = outer_end_of((sspy_elements){end->rest.frames, end->rest.count - 1});
 }
 
 /* How many outer elements are the same in both. */
@@ -260,19 +218,21 @@ static bool is_border(sspy_state *state, sspy_elements here, uintptr_t element, 
     if (stacksplice_frames_left_out(here.frames, here.count))
         return false;
     for (uint32_t i = 0; i < here.count; i++) {
-        if (!(facts_of(state, here.frames[i], 0) & IS_SCRIPT))
+        uint64_t function = sspy_facts_of(state, here.frames[i]).function;
+
+        if (!function)
             continue;
-        if (i + 1 < here.count || !(facts_of(state, here.frames[i], element) & IS_SAME))
+        if (i + 1 < here.count || function != sspy_facts_of(state, element).function)
             return false;
         *went_on = true;
     }
     return true;
 }
 
-/* How many elements of TAKEN are inside of the border whose stack is HERE.  BETWEEN receives the
+/* How many elements of TAKEN are inside of the border whose stack is HERE.  PASSED receives the
    reason if some are left out, and a seam where the two do not match. */
 static uint32_t count_inside(sspy_state *state, sspy_elements taken, sspy_elements here,
-                             passage *between)
+                             passage *passed)
 {
     uint32_t equal = count_equal(taken, here);
     outer_end inside = outer_end_of((sspy_elements){taken.frames, taken.count - equal});
@@ -280,102 +240,23 @@ static uint32_t count_inside(sspy_state *state, sspy_elements taken, sspy_elemen
     bool same = pass_same(&inside, &border) || equal, went_on;
 
     if (inside.hidden)
-        between->outermost = stacksplice_left_out(inside.hidden);
+        passed->outermost = stacksplice_left_out(inside.hidden);
     if (is_border(state, border.rest, outermost(&inside), &went_on) && (same || went_on))
         return inside.rest.count - went_on;
-    between->seam = unknown_seam;
+    passed->seam = unknown_seam;
     return inside.rest.count;
 }
-
-/* Whether both are script frames, of one function and with the same line. */
-static bool same_line(sspy_state *state, uintptr_t a, uintptr_t b)
-{
-    return b && facts_of(state, a, b) & IS_SAME_LINE;
-}
-
-bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b)
-{
-    return a == b || (b && facts_of(state, a, b) & IS_SAME_PLACE);
-}
-
-bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b)
-{
-    return b && facts_of(state, a, b) & IS_SAME_FILE_LINE;
-}
-
-bool sspy_is_in_file(sspy_state *state, uintptr_t element)
-{
-    return facts_of(state, element, 0) & IS_IN_FILE;
-}
-
-bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
-{
-    return facts_of(state, element, 0) & IS_HERE;
-}
-
-/* ---- What was passed ---------------------------------------------------------------------------*/
-
-/*
- * The frames between the border that receives an exception and those that its __traceback__ shows.
- *
- * Two stacks are compared: the one captured when the exception left (at its origin, or by the first
- * language that received it since), and the current one.  Their outer ends are equal; what only the
- * first has is what has ended since.  Of that, the Python frames and everything inside of them are
- * in __traceback__. Where the two stacks do not match, a seam says so.
- */
-
-/* The number of nodes of ERROR.  *FOUND becomes the node with NUMBER, counted from the newest as 0,
-   with a reference, if there is one. */
-static uint32_t find_node(IScriptErrorInfo *error, uint32_t from_newest,
-                          ILanguageExceptionErrorInfo2 **found)
-{
-    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
-    ILanguageExceptionErrorInfo2 *node = NULL, *older;
-    uint32_t count = 0;
-
-    if (info)
-        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
-    sspy_unknown_release(info);
-    for (; node; count++) {
-        older = NULL;
-        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
-        if (count == from_newest)
-            *found = node;
-        else
-            sspy_unknown_release(node);
-        node = older;
-    }
-    return count;
-}
-
-/* ---- What the traceback already shows ---------------------------------------------------------*/
 
 /* Whether one of the adjacent entries of HEAD's frame is the place of ELEMENT. */
 static bool is_at(sspy_state *state, const PyTracebackObject *head, uintptr_t element)
 {
+    uint64_t line = sspy_facts_of(state, element).line;
+
     for (const PyTracebackObject *entry = head; entry && entry->tb_frame == head->tb_frame;
          entry = entry->tb_next)
-        if (same_line(state, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK), element))
+        if (sspy_facts_of(state, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK)).line == line)
             return true;
     return false;
-}
-
-/* The index after the outermost of the FRAMES that is ELEMENT; END when there is none. */
-static uint32_t behind_element(sspy_elements frames, uintptr_t element)
-{
-    for (uint32_t i = frames.count; i > 0; i--)
-        if (frames.frames[i - 1] == element)
-            return i;
-    return frames.count;
-}
-
-/* The index after the outermost Python frame of this interpreter. */
-static uint32_t behind_python(sspy_state *state, sspy_elements frames)
-{
-    for (uint32_t i = frames.count; i > 0; i--)
-        if (sspy_is_frame_of(state, frames.frames[i - 1]))
-            return i;
-    return 0;
 }
 
 /* How many of FRAMES, which end at the border, are inside of HEAD or are HEAD; HEAD may be NULL. */
@@ -383,11 +264,14 @@ static uint32_t shown(sspy_state *state, const PyTracebackObject *head, sspy_ele
                       const char **seam)
 {
     uintptr_t element;
-    uint32_t begin;
+    bool is_foreign = head && sspy_foreign_frame(head->tb_frame, &element);
+    uint32_t begin = frames.count;
 
-    if (head && sspy_foreign_frame(head->tb_frame, &element))
-        return behind_element(frames, element);
-    begin = behind_python(state, frames);
+    while (begin && (is_foreign ? frames.frames[begin - 1] != element
+                                : !sspy_is_frame_of(state, frames.frames[begin - 1])))
+        begin--;
+    if (is_foreign)
+        return begin ? begin : frames.count;
     if (!begin || !head || is_at(state, head, frames.frames[begin - 1]))
         return begin;
     *seam = unknown_seam; /* raised again elsewhere: this stack does not match */
@@ -401,8 +285,6 @@ static bool is_caught_here(const PyTracebackObject *head)
            sspy_frame_live(head->tb_frame, sspy_chain_has_owned());
 }
 
-/* ---- All together -----------------------------------------------------------------------------*/
-
 static bool is_other_thread(void *taken, void *here)
 {
     uint64_t a = 0, b = 0;
@@ -411,136 +293,151 @@ static bool is_other_thread(void *taken, void *here)
            SUCCEEDED(stacksplice_error_thread(here, &b)) && a != b;
 }
 
-/* The stack that was captured when EXC left Python, and its owner.  If another language has received
-   EXC *SINCE it was last raised here, a node owns it, with a reference; else the origin, or if that is
-   of another thread than NEWEST, the node of when Python received EXC last. */
-static sspy_elements stack_at_exit(sspy_ties *ties, IScriptErrorInfo *error, uint32_t nodes,
-                                   void *newest, passage *between,
-                                   ILanguageExceptionErrorInfo2 **node, bool *since)
-{
-    uint32_t received = ties ? ties->received : 0;
-
-    *since = received && received + 1 < nodes;
-    if (*since || (received && is_other_thread(error, newest)))
-        (void)find_node(error, nodes - received - *since, node);
-    if (*node)
-        return captured(*node, &between->copy);
-    return captured(error, &between->copy);
-}
-
 /* Choose the frames of TAKEN, the stack of EXIT, that neither __traceback__ shows nor HERE has, the
    stack of NEWEST. */
 static void choose(sspy_state *state, const PyTracebackObject *head, sspy_elements taken,
-                   void *exit, sspy_elements here, void *newest, bool whole, passage *between)
+                   void *exit, sspy_elements here, void *newest, bool whole, passage *passed)
 {
-    uint32_t begin = 0, end = count_inside(state, taken, here, between);
+    uint32_t begin = 0, end = count_inside(state, taken, here, passed);
 
     if (is_other_thread(exit, newest)) {
-        between->seam = NULL; /* the two stacks need not match */
+        passed->seam = NULL; /* the two stacks need not match */
         if (!whole)
-            (void)shown(state, head, taken, &between->seam);
-        if (!between->seam)
-            between->seam = SSPY_OTHER_THREAD;
-        between->outermost = 0;
+            (void)shown(state, head, taken, &passed->seam);
+        if (!passed->seam)
+            passed->seam = SSPY_OTHER_THREAD;
+        passed->outermost = 0;
         end = taken.count;
         begin = whole ? 0 : end;
     } else if (!whole) {
-        begin = shown(state, head, (sspy_elements){taken.frames, end}, &between->seam);
+        begin = shown(state, head, (sspy_elements){taken.frames, end}, &passed->seam);
     }
-    between->frames = taken.frames + begin;
-    between->count = end - begin;
+    passed->frames = taken.frames + begin;
+    passed->count = end - begin;
+}
+
+/* ---- Nodes, the newest first -------------------------------------------------------------------*/
+
+typedef ILanguageExceptionErrorInfo2 node;
+
+static node *newest_node(IScriptErrorInfo *error)
+{
+    node *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2), *newest = NULL;
+
+    if (info)
+        (void)info->lpVtbl->GetPropagationContextHead(info, &newest);
+    sspy_unknown_release(info);
+    return newest;
+}
+
+/* The next older one; RELEASED is released. */
+static node *older_node(node *released)
+{
+    node *older = NULL;
+
+    (void)released->lpVtbl->GetPreviousLanguageExceptionErrorInfo(released, &older);
+    sspy_unknown_release(released);
+    return older;
+}
+
+static uint32_t count_nodes(IScriptErrorInfo *error)
+{
+    uint32_t count = 0;
+
+    for (node *each = newest_node(error); each; each = older_node(each))
+        count++;
+    return count;
+}
+
+/* The stack that was captured when EXC left Python, and in *EXIT what has it: the node by which another
+   language received EXC *SINCE it was last raised here, else ERROR, or if that is of another thread than
+   NEWEST, the node of when Python received EXC last. */
+static sspy_elements stack_at_exit(IScriptErrorInfo *error, uint32_t received, uint32_t nodes,
+                                   node *newest, passage *passed, void **exit, bool *since)
+{
+    node *found = NULL;
+    uint32_t older = nodes - received;
+
+    *since = received && received + 1 < nodes;
+    if (*since || (received && is_other_thread(error, newest)))
+        for (found = newest_node(error); found && older > *since; older--)
+            found = older_node(found);
+    *exit = found ? (void *)found : error;
+    return captured(*exit, &passed->copy);
 }
 
 static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
-                 IScriptErrorInfo *border, const PyTracebackObject *head, passage *between)
+                 IScriptErrorInfo *border, const PyTracebackObject *head, passage *passed)
 {
-    ILanguageExceptionErrorInfo2 *newest = NULL, *node = NULL;
-    uint32_t nodes = find_node(border, 0, &newest);
-    bool is_new = ties && ties->core.foreign && !ties->received && !head;
+    uint32_t nodes = count_nodes(border), received = ties ? ties->received : 0;
+    node *newest = newest_node(border);
+    bool is_new = ties && ties->core.foreign && !received && !head, since;
     sspy_stack_copy copy;
+    void *exit = NULL;
 
     copy.far = NULL;
     /* Otherwise the error has no more room for nodes. */
-    if (newest && (!ties || nodes > ties->received) && !is_caught_here(head)) {
+    if (newest && (!ties || nodes > received) && !is_caught_here(head)) {
         sspy_elements here = captured(newest, &copy);
-        bool since;
-        sspy_elements taken = stack_at_exit(ties, error, nodes, newest, between, &node, &since);
+        sspy_elements taken = stack_at_exit(error, received, nodes, newest, passed, &exit, &since);
 
-        between->arrives = is_new;
-        choose(state, head, taken, node ? (void *)node : error, here, newest, is_new || since,
-               between);
+        passed->arrives = is_new;
+        choose(state, head, taken, exit, here, newest, is_new || since, passed);
     }
     free(copy.far);
     if (ties && border == error)
         ties->received = nodes;
-    sspy_unknown_release(node);
+    if (exit != error)
+        sspy_unknown_release(exit);
     sspy_unknown_release(newest);
 }
 
-/* Fill BETWEEN for EXC, the exception that stands for ERROR at the border.  The newest node of
+/* Fill PASSED for EXC, the exception that stands for ERROR at the border.  The newest node of
    BORDER was captured there; BORDER is ERROR, or the error of which it is a cause or a member.
    Allocates nothing in the interpreter and leaves no exception set. */
-static void between_find(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                         IScriptErrorInfo *border, passage *between)
+static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+                        IScriptErrorInfo *border, passage *passed)
 {
     PyObject *traceback = sspy_traceback_of(exc);
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
     stacksplice_section section = sspy_enter(state->interp);
 
-    between->frames = between->copy.near;
-    between->copy.far = NULL;
-    between->outermost = 0;
-    between->count = 0;
-    between->seam = NULL;
-    between->arrives = false;
-    find(state, sspy_ties_of(state->interp, exc), error, border, head, between);
-    if (!between->count && head && sspy_foreign_frame(head->tb_frame, NULL))
-        between->seam = NULL; /* that seam was shown before, or nothing was passed since */
+    passed->frames = passed->copy.near;
+    passed->copy.far = NULL;
+    passed->outermost = 0;
+    passed->count = 0;
+    passed->seam = NULL;
+    passed->arrives = false;
+    find(state, sspy_ties_of(state->interp, exc), error, border, head, passed);
+    if (!passed->count && head && sspy_foreign_frame(head->tb_frame, NULL))
+        passed->seam = NULL; /* that seam was shown before, or nothing was passed since */
     sspy_leave(section);
     Py_XDECREF(traceback);
 }
 
-/* The oldest node of ERROR that was captured in the thread of NEWEST, with a reference; NULL: NEWEST
-   itself is, or nothing is known. */
-static ILanguageExceptionErrorInfo2 *arrival(IScriptErrorInfo *error, void *newest)
-{
-    ILanguageExceptionErrorInfo2 *info = sspy_query(error, &IID_ILanguageExceptionErrorInfo2);
-    ILanguageExceptionErrorInfo2 *node = NULL, *older, *found = NULL;
-
-    if (info)
-        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
-    sspy_unknown_release(info);
-    while (node) {
-        older = NULL;
-        (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
-        if ((void *)node == newest || is_other_thread(node, newest)) {
-            sspy_unknown_release(node);
-        } else {
-            sspy_unknown_release(found);
-            found = node;
-        }
-        node = older;
-    }
-    return found;
-}
-
-/* Likewise for ERROR of another thread: what it passed in the border's thread. */
-static void between_arrival(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
-                            passage *between)
+/* Likewise for ERROR of another thread: what it passed in the border's thread, since the oldest node that
+   was captured there. */
+static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
+                             passage *passed)
 {
     stacksplice_section section = sspy_enter(state->interp);
-    ILanguageExceptionErrorInfo2 *newest = NULL, *first = NULL;
+    node *newest = newest_node(border), *first = NULL;
     sspy_stack_copy copy;
 
-    *between = (passage){.frames = between->copy.near};
-    if (find_node(border, 0, &newest))
-        first = arrival(error, newest);
+    *passed = (passage){.frames = passed->copy.near};
+    for (node *each = newest ? newest_node(error) : NULL; each; each = older_node(each)) {
+        if (each == newest || is_other_thread(each, newest))
+            continue;
+        sspy_unknown_release(first);
+        each->lpVtbl->AddRef(each);
+        first = each;
+    }
     if (first) {
         sspy_elements here = captured(newest, &copy);
-        sspy_elements taken = captured(first, &between->copy);
+        sspy_elements taken = captured(first, &passed->copy);
 
-        between->frames = taken.frames;
-        between->count = count_inside(state, taken, here, between);
+        passed->frames = taken.frames;
+        passed->count = count_inside(state, taken, here, passed);
         free(copy.far);
     }
     sspy_unknown_release(first);
@@ -548,30 +445,13 @@ static void between_arrival(sspy_state *state, IScriptErrorInfo *error, IScriptE
     sspy_leave(section);
 }
 
-static void between_end(passage *between)
-{
-    free(between->copy.far);
-}
-
 /* ---- Entries -----------------------------------------------------------------------------------*/
 
 enum {
     SHOWN_MAX = 100,  /* elements at once; half of them at each end */
-    SETS = 128,       /* of elements in each interpreter's table */
-    WAYS = 4,         /* those of a stack do not evict each other */
+    KEPT_MAX = 512,   /* elements whose frame objects are kept */
     FILE_BYTES = 4096 /* of a file's name with what is put around it */
 };
-
-typedef struct kept {
-    uintptr_t element; /* 0: none */
-    PyObject *frames;  /* a tuple of frame objects, innermost first */
-} kept;
-
-/* The table of results. */
-typedef struct kept_frames {
-    uint64_t unloads;      /* of code: after one, native elements may have another meaning */
-    kept kept[SETS][WAYS]; /* each set the last used first */
-} kept_frames;
 
 /* ---- One frame --------------------------------------------------------------------------------*/
 
@@ -717,65 +597,26 @@ static PyObject *new_frames(uintptr_t element)
     return frames;
 }
 
-static void clear(kept_frames *all)
+/* The tuple of ELEMENT's frame objects, innermost first, a new reference; NULL with an exception. */
+static PyObject *frames_of(sspy_state *state, uintptr_t element)
 {
-    for (size_t i = 0; all && i < SETS * WAYS; i++) {
-        kept *one = &all->kept[i / WAYS][i % WAYS];
-
-        one->element = 0;
-        Py_CLEAR(one->frames);
-    }
-}
-
-void sspy_kept_frames_clear(sspy_state *state)
-{
-    clear(state->records[SSPY_OF_ENTRIES]);
-}
-
-int sspy_kept_frames_traverse(sspy_state *state, visitproc visit, void *arg)
-{
-    kept_frames *all = state->records[SSPY_OF_ENTRIES];
-
-    for (size_t i = 0; all && i < SETS * WAYS; i++)
-        Py_VISIT(all->kept[i / WAYS][i % WAYS].frames);
-    return 0;
-}
-
-/* The table of results, without entries that may be out of date; NULL without memory. */
-static kept_frames *kept_frames_now(sspy_state *state)
-{
-    kept_frames *all = sspy_record(state, SSPY_OF_ENTRIES, sizeof *all);
+    PyObject *all = state->entry_frames, *key, *frames = NULL;
     uint64_t unloads = stacksplice_unloads();
 
-    if (all && unloads != all->unloads) {
-        clear(all);
-        all->unloads = unloads;
+    if (unloads != state->entry_unloads || PyDict_GET_SIZE(all) >= KEPT_MAX) {
+        PyDict_Clear(all); /* after an unload native elements may have another meaning */
+        state->entry_unloads = unloads;
     }
-    return all;
-}
-
-/* A new reference, or NULL with an exception. */
-static PyObject *frames_of(kept_frames *all, uintptr_t element)
-{
-    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
-    kept *ways = all->kept[hash >> 32 & (SETS - 1)], found, evicted = {0, NULL};
-    unsigned way = 0;
-
-    while (way < WAYS - 1 && ways[way].element != element)
-        way++;
-    found = ways[way];
-    if (found.element != element) {
-        found = (kept){element, new_frames(element)};
-        if (!found.frames)
-            return NULL;
-        way = WAYS - 1;
-        evicted = ways[way];
+    key = PyLong_FromUnsignedLongLong(element);
+    if (key)
+        frames = Py_XNewRef(PyDict_GetItemWithError(all, key));
+    if (key && !frames && !PyErr_Occurred()) {
+        frames = new_frames(element);
+        if (frames && PyDict_SetItem(all, key, frames))
+            Py_CLEAR(frames);
     }
-    memmove(ways + 1, ways, way * sizeof *ways);
-    ways[0] = found;
-    Py_INCREF(found.frames);
-    Py_XDECREF(evicted.frames);
-    return found.frames;
+    Py_XDECREF(key);
+    return frames;
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------*/
@@ -801,9 +642,9 @@ static int put_entry(PyObject **traceback, PyFrameObject *frame)
 }
 
 /* Put the entries of ELEMENT before *TRACEBACK, which is NULL or owned; -1 with an exception. */
-static int put_element(kept_frames *all, PyObject **traceback, uintptr_t element)
+static int put_element(sspy_state *state, PyObject **traceback, uintptr_t element)
 {
-    PyObject *frames = frames_of(all, element);
+    PyObject *frames = frames_of(state, element);
     int failed = !frames;
 
     for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i++)
@@ -817,37 +658,36 @@ static int put_element(kept_frames *all, PyObject **traceback, uintptr_t element
 /* The frames between the border and an exception's __traceback__ go before it, for the exception that
    arrives and for those that arrive with it. */
 
-/* Both ends of BETWEEN, or its inner end if its outermost frames were left out already. */
-static uint32_t shown_of(const passage *between, uintptr_t *shown)
+/* Both ends of PASSED, or its inner end if its outermost frames were left out already. */
+static uint32_t shown_of(const passage *passed, uintptr_t *shown)
 {
-    uint32_t count = between->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
+    uint32_t count = passed->count - 1, inner = count < SHOWN_MAX ? count : SHOWN_MAX, left_out;
 
-    if (!between->count || !between->outermost)
-        return stacksplice_copy_ends(between->frames, between->count, SHOWN_MAX + 1, shown);
-    memcpy(shown, between->frames, inner * sizeof *shown);
-    left_out = stacksplice_frames_left_out(&between->outermost, 1) + (count - inner);
+    if (!passed->count || !passed->outermost)
+        return stacksplice_copy_ends(passed->frames, passed->count, SHOWN_MAX + 1, shown);
+    memcpy(shown, passed->frames, inner * sizeof *shown);
+    left_out = stacksplice_frames_left_out(&passed->outermost, 1) + (count - inner);
     shown[inner] = stacksplice_left_out(left_out);
     return inner + 1;
 }
 
-/* Put the elements of BETWEEN before *TRACEBACK; -1 with an exception. */
-static int put_between(kept_frames *all, PyObject **traceback, const passage *between)
+/* Put the elements of PASSED before *TRACEBACK; -1 with an exception. */
+static int put_between(sspy_state *state, PyObject **traceback, const passage *passed)
 {
     uintptr_t shown[SHOWN_MAX + 1];
-    uint32_t count = shown_of(between, shown);
+    uint32_t count = shown_of(passed, shown);
 
     for (uint32_t i = 0; i < count; i++)
-        if (put_element(all, traceback, shown[i]))
+        if (put_element(state, traceback, shown[i]))
             return -1;
-    return between->seam ? put_element(all, traceback, sspy_gap(between->seam)) : 0;
+    return passed->seam ? put_element(state, traceback, sspy_gap(passed->seam)) : 0;
 }
 
-static void show(sspy_state *state, PyObject *exc, const passage *between)
+static void show(sspy_state *state, PyObject *exc, const passage *passed)
 {
-    kept_frames *all = kept_frames_now(state);
     PyObject *traceback = sspy_traceback_of(exc);
 
-    if (!all || put_between(all, &traceback, between) ||
+    if (put_between(state, &traceback, passed) ||
         (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear(); /* without memory the exception stays unchanged */
     Py_XDECREF(traceback);
@@ -856,20 +696,20 @@ static void show(sspy_state *state, PyObject *exc, const passage *between)
 static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                      IScriptErrorInfo *border)
 {
-    passage between;
+    passage passed;
     bool elsewhere;
 
-    between_find(state, exc, error, border, &between);
-    elsewhere = between.seam && (between.arrives || !strcmp(between.seam, SSPY_OTHER_THREAD));
-    if (between.count || between.seam)
-        show(state, exc, &between);
-    between_end(&between);
+    find_passed(state, exc, error, border, &passed);
+    elsewhere = passed.seam && (passed.arrives || !strcmp(passed.seam, SSPY_OTHER_THREAD));
+    if (passed.count || passed.seam)
+        show(state, exc, &passed);
+    free(passed.copy.far);
     if (!elsewhere)
         return;
-    between_arrival(state, error, border, &between);
-    if (between.count)
-        show(state, exc, &between);
-    between_end(&between);
+    find_passed_here(state, error, border, &passed);
+    if (passed.count)
+        show(state, exc, &passed);
+    free(passed.copy.far);
 }
 
 /* EXC's ties if EXC was made for an error born elsewhere and was never raised here; else NULL. */
@@ -933,18 +773,15 @@ void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error
 static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *frames,
                      uint32_t count)
 {
-    kept_frames *all = kept_frames_now(state);
     uintptr_t shown[SHOWN_MAX + 1], returned = stacksplice_gap("lua", STACKSPLICE_GAP_RETURNED, 0);
     uint32_t inner = 0;
 
-    if (!all)
-        return -1;
     while (inner < count && !sspy_is_frame_of(state, frames[inner]))
         inner++;
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
     for (uint32_t i = 0; i < inner; i++)
         /* Outward of what a coroutine left, only native frames are missing. */
-        if (!(i && shown[i] == returned) && put_element(all, traceback, shown[i]))
+        if (!(i && shown[i] == returned) && put_element(state, traceback, shown[i]))
             return -1;
     return 0;
 }

@@ -19,12 +19,22 @@ typedef struct sspy_elements {
 
 sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
 
-/* Whether both are one element, or script frames that differ only in the function that they call. */
-bool sspy_same_place(sspy_state *state, uintptr_t a, uintptr_t b);
-/* Whether both are script frames, at the same line of one file. */
-bool sspy_same_file_line(sspy_state *state, uintptr_t a, uintptr_t b);
-/* Whether ELEMENT is a script frame, and no function of C. */
-bool sspy_is_in_file(sspy_state *state, uintptr_t element);
+/* What is known of an element.  The numbers are hashes: equal for equal texts, 0 for what is no frame of
+   a script. */
+typedef struct sspy_facts {
+    uintptr_t element;
+    uint64_t function;       /* its name, file, language and interpreter */
+    uint64_t line;           /* the same, and the line */
+    uint64_t place;          /* the same, the columns and the trust */
+    uint64_t file_line;      /* the line and the file; 0 if it has none */
+    bool is_python, is_here; /* a frame of Python; of this interpreter's */
+    bool is_in_file;         /* and no function of C */
+    bool is_gap;
+    bool awaits; /* a seam behind which the frames of a task that awaits end */
+    bool ends;   /* the gap outside of which a greenlet was called */
+    bool joins;  /* the gap outside of which another thread waited */
+} sspy_facts;
+sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element);
 /* Whether ELEMENT is a Python frame of STATE's interpreter. */
 bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
 
@@ -64,9 +74,5 @@ typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_p
  */
 sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged);
-
-/* The results of stack elements (show.c). */
-int sspy_kept_frames_traverse(sspy_state *state, visitproc visit, void *arg);
-void sspy_kept_frames_clear(sspy_state *state);
 
 #endif
