@@ -163,23 +163,20 @@ static void handle_dealloc(error_object *self)
     Py_DECREF(type);
 }
 
-static PyObject *handle_exception(error_object *self, void *unused)
+static PyObject *handle_exception(error_object *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return Py_NewRef(self->exception ? self->exception : Py_None);
 }
 
-static PyObject *handle_key(error_object *self, void *unused)
+static PyObject *handle_key(error_object *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromVoidPtr(self->error);
 }
 
-static PyObject *handle_remote(error_object *self, void *unused)
+static PyObject *handle_remote(error_object *self, void *Py_UNUSED(unused))
 {
     PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
 
-    (void)unused;
     return Py_NewRef(report ? report : Py_None);
 }
 
@@ -271,11 +268,10 @@ static int begin(stacksplice_visitor *visitor, const char *key, stacksplice_cont
     return 0;
 }
 
-static int end(stacksplice_visitor *visitor, stacksplice_container container)
+static int end(stacksplice_visitor *visitor, stacksplice_container Py_UNUSED(container))
 {
     sspy_builder *b = builder_of(visitor);
 
-    (void)container;
     b->depth -= !b->row;
     return 0;
 }
@@ -295,9 +291,9 @@ static int integer(stacksplice_visitor *visitor, const char *key, int64_t value)
     return put(visitor, key, PyLong_FromLongLong(value));
 }
 
-static int hex(stacksplice_visitor *visitor, const char *key, uint64_t value, unsigned digits)
+static int hex(stacksplice_visitor *visitor, const char *key, uint64_t value,
+               unsigned Py_UNUSED(digits))
 {
-    (void)digits;
     return put(visitor, key, PyLong_FromUnsignedLongLong(value));
 }
 
@@ -375,13 +371,12 @@ static PyObject *handle_read(error_object *self, PyObject *parts)
 
 /* The language of the error's exception: reports also name the language of a script that called
    C. */
-static PyObject *handle_language(error_object *self, PyObject *unused)
+static PyObject *handle_language(error_object *self, PyObject *Py_UNUSED(unused))
 {
     IScriptErrorInfo *error = error_hold(self);
     const char *language = "native";
     PyObject *text;
 
-    (void)unused;
     (void)stacksplice_error_language((IUnknown *)error, &language);
     text = PyUnicode_FromString(language);
     error_let_go(self);
@@ -496,19 +491,17 @@ static int add_report(PyObject *items, sspy_ties *ties)
 }
 
 /* Reduce to dict(items), with the report. */
-static PyObject *carrying_dict_reduce(PyObject *self, PyObject *arguments)
+static PyObject *carrying_dict_reduce(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
     PyObject *items = PyDict_Copy(self);
 
-    (void)arguments;
     if (items && add_report(items, sspy_carrying_dict_ties(self)))
         Py_CLEAR(items);
     return items ? Py_BuildValue("(O(N))", (PyObject *)&PyDict_Type, items) : NULL;
 }
 
-static PyObject *carrying_dict_copy(PyObject *self, PyObject *arguments)
+static PyObject *carrying_dict_copy(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
-    (void)arguments;
     return PyDict_Copy(self);
 }
 
@@ -631,22 +624,20 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
 
 PyDoc_STRVAR(peek_error_doc, "peek_error()\n--\n\n"
                              "The ErrorInfo of the thread's error, which stays; or None.");
-static PyObject *peek_error(PyObject *module, PyObject *unused)
+static PyObject *peek_error(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     IRestrictedErrorInfo *error = NULL;
 
-    (void)unused;
     (void)stacksplice_peek_error(&error);
     return sspy_error_wrap_taken(PyModule_GetState(module), error);
 }
 
 PyDoc_STRVAR(take_error_doc, "take_error()\n--\n\n"
                              "Take the thread's error out of its slot: its ErrorInfo, or None.");
-PyObject *sspy_take_error(PyObject *module, PyObject *unused)
+PyObject *sspy_take_error(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     IRestrictedErrorInfo *error = NULL;
 
-    (void)unused;
     (void)GetRestrictedErrorInfo(&error);
     return sspy_error_wrap_taken(PyModule_GetState(module), error);
 }

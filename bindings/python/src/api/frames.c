@@ -31,12 +31,11 @@ const char sspy_resolve_doc[] =
     "resolve(address, /)\n--\n\n"
     "The frames an element of a stack stands for, as dicts of the fields of\n"
     "stacksplice.Frame; several where functions were inlined.";
-PyObject *sspy_resolve(PyObject *module, PyObject *address)
+PyObject *sspy_resolve(PyObject *Py_UNUSED(module), PyObject *address)
 {
     unsigned long long value;
     PyObject *list;
 
-    (void)module;
     if (!PyLong_Check(address))
         return PyErr_Format(PyExc_TypeError, "address must be int, not %.200s",
                             Py_TYPE(address)->tp_name);
@@ -53,9 +52,8 @@ PyObject *sspy_resolve(PyObject *module, PyObject *address)
     return list;
 }
 
-PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing)
+PyObject *sspy_code_epoch(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
 {
-    (void)module, (void)nothing;
     return PyLong_FromUnsignedLongLong(stacksplice_code_epoch());
 }
 
@@ -105,13 +103,12 @@ static int add_new_frame(const stacksplice_frame *frame, void *data)
 }
 
 /* (addresses, epoch, Frame): the frames that a stack of EPOCH stands for now, as a tuple. */
-PyObject *sspy_frames_of(PyObject *module, PyObject *arguments)
+PyObject *sspy_frames_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     unsigned long long epoch;
     PyObject *addresses, *frames = NULL;
     new_frames made = {NULL, NULL};
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O!KO:_frames_of", &PyTuple_Type, &addresses, &epoch,
                           &made.type) ||
         (made.list = PyList_New(0)) == NULL)
@@ -150,14 +147,13 @@ static int add_file_frame(const stacksplice_frame *frame, void *data)
 
 /* (path, module, build-id, offset): the frames there as dicts, or the HRESULT why there are none.
  */
-PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments)
+PyObject *sspy_resolve_file(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     file_frames frames = {NULL, NULL};
     const char *path, *build_id;
     unsigned long long offset;
     HRESULT hr;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "yyyK:_resolve_file", &path, &frames.module, &build_id,
                           &offset) ||
         (frames.list = PyList_New(0)) == NULL)
@@ -171,12 +167,11 @@ PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments)
 
 /* (module, function): whether reports hide a frame in the binary MODULE for its name and that of its
    FUNCTION, or None. */
-PyObject *sspy_is_glue(PyObject *module, PyObject *arguments)
+PyObject *sspy_is_glue(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     stacksplice_frame frame = {
         .size = sizeof frame, .kind = STACKSPLICE_FRAME_NATIVE, .language = "native"};
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "yz:_is_glue", &frame.module, &frame.function))
         return NULL;
     return PyBool_FromLong(stacksplice_frame_role(&frame) == STACKSPLICE_ROLE_GLUE);
@@ -256,11 +251,10 @@ PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject 
     return tuple;
 }
 
-PyObject *sspy_frames_left_out(PyObject *module, PyObject *addresses)
+PyObject *sspy_frames_left_out(PyObject *Py_UNUSED(module), PyObject *addresses)
 {
     unsigned long long sum = 0;
 
-    (void)module;
     if (!PyTuple_Check(addresses))
         return PyErr_Format(PyExc_TypeError, "addresses must be a tuple, not %.200s",
                             Py_TYPE(addresses)->tp_name);
@@ -281,13 +275,12 @@ const char sspy_set_max_frames_doc[] =
     "them that counts the frames left out.  Returns the previous number.\n\n"
     "Raises TypeError when max_frames is not an int, ValueError when it is not in 1 to 65535.";
 
-PyObject *sspy_set_max_frames(PyObject *module, PyObject *number)
+PyObject *sspy_set_max_frames(PyObject *Py_UNUSED(module), PyObject *number)
 {
     uint32_t before = stacksplice_max_frames();
     int overflow = 0;
     long value;
 
-    (void)module;
     if (!PyLong_Check(number))
         return PyErr_Format(PyExc_TypeError, "max_frames must be int, not %.200s",
                             Py_TYPE(number)->tp_name);

@@ -16,12 +16,11 @@ typedef struct deadline_object {
     stacksplice_deadline deadline; /* (GIL) 0: not in a block */
 } deadline_object;
 
-static int deadline_init(deadline_object *self, PyObject *arguments, PyObject *unused)
+static int deadline_init(deadline_object *self, PyObject *arguments, PyObject *Py_UNUSED(unused))
 {
     const char *name;
     size_t length;
 
-    (void)unused;
     if (!PyArg_ParseTuple(arguments, "Iz:deadline", &self->milliseconds, &name))
         return -1;
     name = name ? name : "";
@@ -31,12 +30,11 @@ static int deadline_init(deadline_object *self, PyObject *arguments, PyObject *u
     return 0;
 }
 
-static PyObject *deadline_enter(deadline_object *self, PyObject *unused)
+static PyObject *deadline_enter(deadline_object *self, PyObject *Py_UNUSED(unused))
 {
     const stacksplice_deadline_options options = {.size = sizeof options, .name = self->name};
     HRESULT hr;
 
-    (void)unused;
     if (self->deadline) {
         PyErr_SetString(PyExc_RuntimeError, "this deadline is in use: make one for each block");
         return NULL;
@@ -56,10 +54,9 @@ static void end_block(deadline_object *self)
     self->deadline = 0;
 }
 
-static PyObject *deadline_exit(deadline_object *self, PyObject *const *arguments, Py_ssize_t count)
+static PyObject *deadline_exit(deadline_object *self, PyObject *const *Py_UNUSED(arguments),
+                               Py_ssize_t Py_UNUSED(count))
 {
-    (void)arguments;
-    (void)count;
     end_block(self);
     Py_RETURN_NONE;
 }
@@ -106,28 +103,23 @@ int sspy_add_deadline_type(PyObject *module)
 /* Reports of crashes, for a program of Python. */
 
 /* True if the handler was not installed before. */
-PyObject *sspy_install_crash_handler(PyObject *module, PyObject *others_first)
+PyObject *sspy_install_crash_handler(PyObject *Py_UNUSED(module), PyObject *others_first)
 {
     const stacksplice_crash_options options = {.size = sizeof options, .others_first = 1};
     HRESULT hr = stacksplice_install_crash_handler(others_first == Py_True ? &options : NULL);
 
-    (void)module;
     return FAILED(hr) ? PyErr_NoMemory() : PyBool_FromLong(hr == S_OK);
 }
 
-PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused)
+PyObject *sspy_remove_crash_handler(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     (void)stacksplice_remove_crash_handler();
     Py_RETURN_NONE;
 }
 
 /* Without memory for it the thread goes on as it was. */
-PyObject *sspy_crash_thread(PyObject *module, PyObject *unused)
+PyObject *sspy_crash_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     (void)stacksplice_crash_thread();
     Py_RETURN_NONE;
 }

@@ -75,7 +75,7 @@ static const stacksplice_document *read_document(PyObject *json)
     return document;
 }
 
-PyObject *sspy_format_document(PyObject *module, PyObject *arguments)
+PyObject *sspy_format_document(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
     sspy_text_buffer buffer = {NULL, 0, 0};
@@ -84,7 +84,6 @@ PyObject *sspy_format_document(PyObject *module, PyObject *arguments)
     PyObject *json, *result;
     int newest_last;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "Upppp|O:_format_document", &json, &newest_last,
                           &options.all_frames, &options.color, &options.alone, &look.callable))
         return NULL;
@@ -99,13 +98,12 @@ PyObject *sspy_format_document(PyObject *module, PyObject *arguments)
     return result;
 }
 
-PyObject *sspy_format_document_for_sentry(PyObject *module, PyObject *json)
+PyObject *sspy_format_document_for_sentry(PyObject *Py_UNUSED(module), PyObject *json)
 {
     sspy_text_buffer buffer = {NULL, 0, 0};
     const stacksplice_document *document = read_document(json);
     PyObject *result;
 
-    (void)module;
     if (!document)
         return NULL;
     result = sspy_text_finish(
@@ -114,18 +112,17 @@ PyObject *sspy_format_document_for_sentry(PyObject *module, PyObject *json)
     return result;
 }
 
-PyObject *sspy_check_document(PyObject *module, PyObject *json)
+PyObject *sspy_check_document(PyObject *Py_UNUSED(module), PyObject *json)
 {
     const stacksplice_document *document = read_document(json);
 
-    (void)module;
     if (!document)
         return NULL;
     stacksplice_document_free(document);
     Py_RETURN_NONE;
 }
 
-PyObject *sspy_format_frame(PyObject *module, PyObject *json)
+PyObject *sspy_format_frame(PyObject *Py_UNUSED(module), PyObject *json)
 {
     PyObject *error = PyUnicode_FromFormat(
         "{\"hresult_signed\":0,\"message\":\"\",\"propagation\":[],\"stack\":[%S]}", json);
@@ -133,7 +130,6 @@ PyObject *sspy_format_frame(PyObject *module, PyObject *json)
     sspy_text_buffer buffer = {NULL, 0, 0};
     PyObject *result = NULL;
 
-    (void)module;
     Py_XDECREF(error);
     if (!document)
         return NULL;
@@ -250,14 +246,13 @@ PyObject *sspy_set_redaction(PyObject *module, PyObject *arguments)
 }
 
 /* TEXT as reports have it; the same object if nothing was removed. */
-PyObject *sspy_redact(PyObject *module, PyObject *arguments)
+PyObject *sspy_redact(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     sspy_text_buffer buffer = {NULL, 0, 0};
     PyObject *text, *bytes, *result = NULL;
     int kind;
     HRESULT hr;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "Ui:_redact", &text, &kind))
         return NULL;
     bytes = sspy_utf8_from_text(text);
@@ -279,11 +274,10 @@ PyObject *sspy_redact(PyObject *module, PyObject *arguments)
     return result;
 }
 
-PyObject *sspy_redact_name(PyObject *module, PyObject *name)
+PyObject *sspy_redact_name(PyObject *Py_UNUSED(module), PyObject *name)
 {
     const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
 
-    (void)module;
     PyErr_Clear(); /* a name with surrogates is none of ours */
     return sspy_text_or_none(text ? stacksplice_redact_name(text) : NULL);
 }

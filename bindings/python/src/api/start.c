@@ -69,13 +69,11 @@ static int begin(const char *options, const char *folder)
 }
 
 /* An audit hook; events before this one come from the start of the interpreter. */
-static int on_event(const char *event, PyObject *arguments, void *data)
+static int on_event(const char *event, PyObject *Py_UNUSED(arguments), void *Py_UNUSED(data))
 {
     static const char runs[] = "cpython.run_";
     char *folder = strchr(wanted, ':');
 
-    (void)arguments;
-    (void)data;
     if (!folder || strncmp(event, runs, sizeof runs - 1) != 0)
         return 0;
     *folder = '\0'; /* once */

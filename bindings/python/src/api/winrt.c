@@ -98,24 +98,22 @@ static PyObject *truth(BOOL result, HSTRING message)
     return PyBool_FromLong(result);
 }
 
-static PyObject *originate_error(PyObject *module, PyObject *arguments)
+static PyObject *originate_error(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     hresult_argument error = {"error", 0};
     HSTRING message = NULL;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O&|O&:RoOriginateError", to_hresult, &error, to_string,
                           &message))
         return NULL;
     return truth(RoOriginateError(error.value, message), message);
 }
 
-static PyObject *transform_error(PyObject *module, PyObject *arguments)
+static PyObject *transform_error(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     hresult_argument old = {"old_error", 0}, new = {"new_error", 0};
     HSTRING message = NULL;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O&O&|O&:RoTransformError", to_hresult, &old, to_hresult, &new,
                           to_string, &message))
         return NULL;
@@ -230,11 +228,10 @@ static PyObject *capture_context(PyObject *module, PyObject *number)
     return PyLong_FromLong(hr);
 }
 
-static PyObject *fail_fast_with_context(PyObject *module, PyObject *number)
+static PyObject *fail_fast_with_context(PyObject *Py_UNUSED(module), PyObject *number)
 {
     HRESULT hr;
 
-    (void)module;
     if (sspy_hresult_from(number, "hresult", &hr))
         return NULL;
     RoFailFastWithErrorContext(hr);
@@ -243,21 +240,18 @@ static PyObject *fail_fast_with_context(PyObject *module, PyObject *number)
 
 /* ---- The process ------------------------------------------------------------------------------*/
 
-static PyObject *get_flags(PyObject *module, PyObject *unused)
+static PyObject *get_flags(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     UINT32 flags = 0;
 
-    (void)module;
-    (void)unused;
     (void)RoGetErrorReportingFlags(&flags);
     return PyLong_FromUnsignedLong(flags);
 }
 
-static PyObject *set_flags(PyObject *module, PyObject *number)
+static PyObject *set_flags(PyObject *Py_UNUSED(module), PyObject *number)
 {
     unsigned long flags;
 
-    (void)module;
     if (!PyLong_Check(number))
         return PyErr_Format(PyExc_TypeError, "flags must be int, not %.200s",
                             Py_TYPE(number)->tp_name);
@@ -267,25 +261,22 @@ static PyObject *set_flags(PyObject *module, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *clear_error(PyObject *module, PyObject *unused)
+static PyObject *clear_error(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     sspy_state *state = PyModule_GetState(module);
     stacksplice_section section = sspy_enter(state->interp);
 
-    (void)unused;
     RoClearError();
     sspy_leave(section);
     Py_RETURN_NONE;
 }
 
-static PyObject *is_propagation_enabled(PyObject *module, PyObject *unused)
+static PyObject *is_propagation_enabled(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyBool_FromLong(IsErrorPropagationEnabled());
 }
 
-static PyObject *capture_back_trace(PyObject *module, PyObject *arguments)
+static PyObject *capture_back_trace(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     unsigned int skip, wanted;
     PyObject *list = NULL;
@@ -293,7 +284,6 @@ static PyObject *capture_back_trace(PyObject *module, PyObject *arguments)
     PVOID *frames;
     USHORT count;
 
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "II:RtlCaptureStackBackTrace", &skip, &wanted))
         return NULL;
     if (wanted > UINT16_MAX)

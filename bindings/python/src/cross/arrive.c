@@ -32,13 +32,11 @@ static void saved_free(PyObject *capsule)
     sspy_set_pending(pending);
 }
 
-PyObject *sspy_save_error(PyObject *module, PyObject *unused)
+PyObject *sspy_save_error(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     IErrorInfo *info = NULL;
     PyObject *capsule;
 
-    (void)module;
-    (void)unused;
     (void)GetErrorInfo(0, &info);
     if (!info)
         Py_RETURN_NONE;

@@ -382,9 +382,8 @@ PyObject *sspy_offer_unhandled(PyObject *module, PyObject *exc)
     return handled < 0 ? NULL : PyBool_FromLong(handled);
 }
 
-PyObject *sspy_is_asked(PyObject *module, PyObject *exc)
+PyObject *sspy_is_asked(PyObject *Py_UNUSED(module), PyObject *exc)
 {
-    (void)module;
     return PyBool_FromLong(exc == asked);
 }
 

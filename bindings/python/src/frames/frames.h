@@ -103,4 +103,13 @@ typedef struct sspy_replacement {
 /* Captures of this thread apply WANTED, which is borrowed, until the next call; NULL: nothing. */
 void sspy_replace(sspy_replacement *wanted);
 
+/* ---- Loaded binaries (source.c) ----------------------------------------------------------------*/
+
+typedef struct sspy_binary {
+    uintptr_t begin, end; /* END 0: unknown */
+    const char *path;
+} sspy_binary;
+/* Find the one with the code at IP, by addresses alone; any thread, also in a capture. */
+bool sspy_find_binary(uintptr_t ip, sspy_binary *found);
+
 #endif

@@ -235,11 +235,10 @@ static const char *examine(check *c, PyThreadState *thread_state)
     return NULL;
 }
 
-static PyObject *check_inside(PyObject *self, PyObject *arguments)
+static PyObject *check_inside(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
     check *c = PyCapsule_GetPointer(self, NULL);
 
-    (void)arguments;
     if (!c)
         return NULL;
     c->why = examine(c, PyThreadState_Get());

@@ -280,9 +280,8 @@ static void learn_missed(void)
 }
 
 /* Called by the interpreter in its main thread, between two instructions. */
-static int learn_between(void *data)
+static int learn_between(void *Py_UNUSED(data))
 {
-    (void)data;
     atomic_store(&is_asked, false);
     atomic_store(&learner, PyThread_get_thread_ident());
     learn_missed();
@@ -551,36 +550,45 @@ static void remember(const stacksplice_walk *walk, uint32_t first, uintptr_t out
     without_base.outermost = outermost;
 }
 
-/* The file that the code at IP came from, or NULL. */
-static const char *file_of(uintptr_t ip)
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
+bool sspy_find_binary(uintptr_t ip, sspy_binary *found)
 {
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-    struct dl_find_object found;
+    struct dl_find_object object;
 
-    if (_dl_find_object((void *)ip, &found) || !found.dlfo_link_map)
-        return NULL;
-    return found.dlfo_link_map->l_name;
-#else
-    Dl_info found;
-
-    return dladdr((const void *)ip, &found) ? found.dli_fname : NULL;
-#endif
+    if (_dl_find_object((void *)ip, &object) || !object.dlfo_link_map)
+        return false;
+    *found = (sspy_binary){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end,
+                           object.dlfo_link_map->l_name};
+    return true;
 }
+#else
+bool sspy_find_binary(uintptr_t ip, sspy_binary *found)
+{
+    Dl_info info;
+
+    if (!dladdr((const void *)ip, &info) || !info.dli_fname)
+        return false;
+    *found = (sspy_binary){(uintptr_t)info.dli_fbase, 0, info.dli_fname};
+    return true;
+}
+#endif
 
 static bool is_greenlet_code(uintptr_t ip)
 {
     static const char module[] = "_greenlet.";
-    const char *file = file_of(ip);
-    const char *slash = file ? strrchr(file, '/') : NULL;
+    sspy_binary binary;
+    const char *slash;
 
-    return file && strncmp(slash ? slash + 1 : file, module, sizeof module - 1) == 0;
+    if (!sspy_find_binary(ip, &binary))
+        return false;
+    slash = strrchr(binary.path, '/');
+    return !strncmp(slash ? slash + 1 : binary.path, module, sizeof module - 1);
 }
 
 /* Find the frame that began the running greenlet.  The search starts at FIRST, outside of
    OUTERMOST, the address of the loop's outermost activation (0: none).  Returns frame_count when
    there is none. */
-static uint32_t sspy_greenlet_base(const stacksplice_walk *walk, uint32_t first,
-                                   uintptr_t outermost)
+static uint32_t greenlet_base(const stacksplice_walk *walk, uint32_t first, uintptr_t outermost)
 {
     while (first < walk->frame_count && walk->frames[first].sp <= outermost)
         first++;
@@ -829,7 +837,7 @@ static uint32_t first_frame(const stacksplice_walk *walk)
 /* Remove what is outside of a greenlet's base, for other sources too. */
 static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outermost)
 {
-    uint32_t base = sspy_greenlet_base(walk, first, outermost);
+    uint32_t base = greenlet_base(walk, first, outermost);
 
     if (base + 1 < walk->frame_count)
         (void)stacksplice_walk_end(walk, base + 1, sspy_gap(SSPY_GREENLET_ENDS));
@@ -878,9 +886,8 @@ static void splice(stacksplice_walk *walk)
     splice_markers(walk, chains, count);
 }
 
-static void collect(stacksplice_walk *walk, void *data)
+static void collect(stacksplice_walk *walk, void *Py_UNUSED(data))
 {
-    (void)data;
     if (walk->recorded) /* first: a walk that ends at a greenlet's base is shorter afterwards */
         report_conditions(walk);
     splice(walk);

@@ -94,11 +94,10 @@ static instructions *watched_by(PyObject *watch)
 
 /* The code of WATCH dies.  An entry that stays in the dict for want of memory does not serve the
    next code at that address, since its watch is dead. */
-static PyObject *code_died(PyObject *self, PyObject *watch)
+static PyObject *code_died(PyObject *Py_UNUSED(self), PyObject *watch)
 {
     PyObject *address;
 
-    (void)self;
     forget(watched_by(watch));
     address = watches ? PyLong_FromVoidPtr((void *)watched_by(watch)->code) : NULL;
     if (address && PyDict_GetItemWithError(watches, address) == watch)

@@ -11,8 +11,6 @@
 #include "stack/stack.h"
 #include "frames/layout.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <stddef.h>
 #include <string.h>
 #include <structmember.h>
@@ -26,35 +24,6 @@
  */
 
 typedef enum owner { UNKNOWN, PYTHON, ASYNCIO, OTHERS } owner;
-
-/* A loaded binary. */
-typedef struct binary {
-    uintptr_t begin, end; /* END 0: unknown */
-    const char *path;
-} binary;
-
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
-static bool find_binary(uintptr_t ip, binary *found)
-{
-    struct dl_find_object object;
-
-    if (_dl_find_object((void *)ip, &object))
-        return false;
-    *found = (binary){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end,
-                      object.dlfo_link_map->l_name};
-    return true;
-}
-#else
-static bool find_binary(uintptr_t ip, binary *found)
-{
-    Dl_info info;
-
-    if (!dladdr((const void *)ip, &info) || !info.dli_fname)
-        return false;
-    *found = (binary){(uintptr_t)info.dli_fbase, 0, info.dli_fname};
-    return true;
-}
-#endif
 
 static bool begins(const char *text, const char *with)
 {
@@ -81,9 +50,9 @@ static atomic_uintptr_t python_begin, python_end;
 
 static uintptr_t find_python(void)
 {
-    binary python;
+    sspy_binary python;
 
-    if (!find_binary((uintptr_t)&PyType_Type, &python))
+    if (!sspy_find_binary((uintptr_t)&PyType_Type, &python))
         return 0;
     atomic_store_explicit(&python_end, python.end, memory_order_relaxed);
     atomic_store_explicit(&python_begin, python.begin, memory_order_relaxed);
@@ -94,11 +63,11 @@ static uintptr_t find_python(void)
 static owner owner_of(uintptr_t address)
 {
     uintptr_t python = atomic_load_explicit(&python_begin, memory_order_relaxed);
-    binary here;
+    sspy_binary here;
 
     if (!python)
         python = find_python();
-    if (!find_binary(address - 1, &here))
+    if (!sspy_find_binary(address - 1, &here))
         return UNKNOWN;
     return here.begin == python ? PYTHON : owner_by_path(here.path);
 }
@@ -229,12 +198,12 @@ static bool is_new(PyObject *exc)
     return !entry;
 }
 
-static PyObject *unwound(PyObject *self, PyObject *const *arguments, size_t count, PyObject *names)
+static PyObject *unwound(PyObject *Py_UNUSED(self), PyObject *const *arguments, size_t count,
+                         PyObject *names)
 {
     const sspy_verdict *verdict = atomic_load_explicit(&sspy_layout_verdict, memory_order_acquire);
     uintptr_t marker;
 
-    (void)self;
     if (PyVectorcall_NARGS(count) != 3 || names || !PyExceptionInstance_Check(arguments[2])) {
         PyErr_SetString(PyExc_TypeError, "_unwound() takes a code object, an offset, an exception");
         return NULL;
@@ -319,11 +288,10 @@ static int keep_stack(sspy_interp *interp, PyObject *exc)
     return result;
 }
 
-PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+PyObject *sspy_raised(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
     sspy_interp *interp;
 
-    (void)module;
     if (count != 3 || !PyExceptionInstance_Check(arguments[2])) {
         PyErr_SetString(PyExc_TypeError, "_raised() takes a code object, an offset, an exception");
         return NULL;

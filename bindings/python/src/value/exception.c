@@ -110,52 +110,30 @@ static PyObject *notes_of(sspy_state *state, PyObject *exc)
 
 /* ---- Into the error object --------------------------------------------------------------------*/
 
-typedef struct comparison {
-    PyObject *texts;
-    Py_ssize_t equal; /* so many of the error's notes equal the first of TEXTS */
-    bool differs;
-} comparison;
-
-static bool is_text(PyObject *bytes, const char *text, size_t length)
+static int append_bytes(const char *text, size_t length, void *list)
 {
-    return (size_t)PyBytes_GET_SIZE(bytes) == length &&
-           memcmp(PyBytes_AS_STRING(bytes), text, length) == 0;
+    return sspy_append_new(list, PyBytes_FromStringAndSize(text, (Py_ssize_t)length));
 }
 
-static int compare(const char *text, size_t length, void *data)
-{
-    comparison *c = data;
-
-    if (c->equal == PyList_GET_SIZE(c->texts) ||
-        !is_text(PyList_GET_ITEM(c->texts, c->equal), text, length)) {
-        c->differs = true;
-        return 1;
-    }
-    c->equal++;
-    return 0;
-}
-
-static int find(const char *text, size_t length, void *data)
-{
-    return is_text(data, text, length);
-}
-
-/* An error's notes only ever grow.  If the script has changed earlier notes, add those that the
-   error does not have at all. */
+/* Add those of TEXTS, a list of bytes, that ERROR does not have yet: its notes only ever grow. */
 static HRESULT add_missing(PyObject *texts, IUnknown *error)
 {
-    comparison c = {texts, 0, false};
-    HRESULT hr = stacksplice_error_notes(error, compare, &c);
+    PyObject *has = PyList_New(0);
+    HRESULT hr =
+        has && stacksplice_error_notes(error, append_bytes, has) == S_OK ? S_OK : E_OUTOFMEMORY;
 
-    if (c.differs && c.equal == PyList_GET_SIZE(texts))
-        return S_OK; /* it already has more than these */
-    for (Py_ssize_t i = c.equal; i < PyList_GET_SIZE(texts) && SUCCEEDED(hr); i++) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(texts) && SUCCEEDED(hr); i++) {
         PyObject *text = PyList_GET_ITEM(texts, i);
+        Py_ssize_t at = PySequence_Index(has, text);
 
-        if (!c.differs || stacksplice_error_notes(error, find, text) == S_OK)
+        PyErr_Clear();
+        if (at >= 0)
+            hr = PyList_SetSlice(has, at, at + 1, NULL) ? E_OUTOFMEMORY : S_OK;
+        else
             hr = stacksplice_add_note(error, PyBytes_AS_STRING(text),
                                       (size_t)PyBytes_GET_SIZE(text));
     }
+    Py_XDECREF(has);
     return hr;
 }
 

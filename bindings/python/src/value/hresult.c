@@ -252,25 +252,23 @@ static PyObject *hresult_error_init(PyObject *self, PyObject *arguments, PyObjec
     Py_RETURN_NONE;
 }
 
-static PyObject *hresult_error_str(PyObject *self, PyObject *arguments)
+static PyObject *hresult_error_str(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
     PyObject *message = attribute(self, "message");
     PyObject *text = message ? PyObject_Str(message) : NULL;
 
-    (void)arguments;
     Py_XDECREF(message);
     return text;
 }
 
 PyDoc_STRVAR(reduce_doc, "__reduce__($self, /)\n--\n\nFor pickle and copy.");
-static PyObject *hresult_error_reduce(PyObject *self, PyObject *arguments)
+static PyObject *hresult_error_reduce(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
     PyObject *number = attribute(self, "hresult");
     PyObject *message = number ? attribute(self, "message") : NULL;
     PyObject *dict = message ? PyObject_GenericGetDict(self, NULL) : NULL;
     PyObject *result = NULL;
 
-    (void)arguments;
     if (dict)
         result = Py_BuildValue("(O(OO)O)", (PyObject *)Py_TYPE(self), number, message, dict);
     Py_XDECREF(number);
