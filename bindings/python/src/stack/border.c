@@ -79,11 +79,18 @@ bool sspy_is_foreign_code(uintptr_t address)
 
 /* ---- Leaving a loop -----------------------------------------------------------------------------------*/
 
+/* The chain of loops is in a structure of its own; never from 3.13 on. */
+static inline bool has_cframe(const sspy_layout *layout)
+{
+    return PY_VERSION_HEX < 0x030D0000 && layout->cframe;
+}
+
 /* The loop around the running one, as an address on its stack; NULL if there is none. */
 static const void *outer_marker(const sspy_layout *layout, uintptr_t marker)
 {
-    uintptr_t outer = layout->cframe ? sspy_word(marker, layout->cframe_previous)
-                                     : sspy_entry_frame(sspy_word(marker, layout->frame_previous));
+    uintptr_t outer = has_cframe(layout)
+                          ? sspy_word(marker, layout->cframe_previous)
+                          : sspy_entry_frame(sspy_word(marker, layout->frame_previous));
 
     return (const void *)outer;
 }
@@ -170,13 +177,13 @@ static __attribute__((noinline)) void leave_loop(const sspy_layout *layout, uint
 static inline uintptr_t left_loop(const sspy_layout *layout)
 {
     uintptr_t head = sspy_word((uintptr_t)sspy_current_thread_state(), layout->thread_head);
-    uintptr_t frame = layout->cframe ? sspy_word(head, layout->cframe_current) : head;
+    uintptr_t frame = has_cframe(layout) ? sspy_word(head, layout->cframe_current) : head;
     uintptr_t entry = frame ? sspy_word(frame, layout->frame_previous) : 0;
 
     if (!entry || *(const unsigned char *)(entry + layout->frame_owner) < SSPY_FRAME_OF_C ||
         !sspy_word(entry, layout->frame_previous))
         return 0;
-    return layout->cframe ? head : entry;
+    return has_cframe(layout) ? head : entry;
 }
 
 /* ---- The callback -----------------------------------------------------------------------------*/
