@@ -16,7 +16,7 @@
 
 /* ---- Recording -------------------------------------------------------------------------------*/
 
-typedef enum event_type { BEGIN, END, NIL, BOOLEAN, INTEGER, TEXT, ELEMENT } event_type;
+typedef enum event_type { BEGIN, END, BOOLEAN, INTEGER, TEXT, ELEMENT } event_type;
 
 typedef struct event {
     event_type type;
@@ -27,18 +27,9 @@ typedef struct event {
 typedef struct recorder {
     stacksplice_visitor visitor;
     ss_lua_gathered out;
-    const char *wanted; /* the only member of the outermost object to record; NULL: all */
-    unsigned depth;
-    bool ignored; /* inside another member */
+    const char *wanted; /* the member that is read, or NULL */
+    unsigned depth;     /* the outermost object is the table itself */
 } recorder;
-
-/* False outside of the wanted member.  A stack's count follows the stack. */
-static bool is_wanted(recorder *r, const char *key)
-{
-    if (r->depth == 1 && r->wanted && key)
-        r->ignored = strcmp(key, r->wanted) != 0 && strcmp(key, "frames_left_out") != 0;
-    return r->depth > 0 && !r->ignored;
-}
 
 /* Add an event, with room for LENGTH bytes after it, which are not added yet; NULL without
    memory. */
@@ -54,26 +45,27 @@ static char *add_event(recorder *r, event_type type, const char *key, uint64_t v
     return room + sizeof e;
 }
 
-/* Whether nothing that is wanted follows an event of TYPE. */
-static bool is_all(const recorder *r, event_type type)
+/* Whether this is a value of the outermost object that nobody asked for.  A stack's count follows the
+   stack; few parts have arrays and objects that nobody asked for. */
+static bool is_other(const recorder *r, const char *key)
 {
-    return r->depth == 1 && r->wanted && type != BEGIN;
+    return r->wanted && r->depth == 1 && strcmp(key, r->wanted) != 0 &&
+           strcmp(key, "frames_left_out") != 0;
 }
 
 static int record(stacksplice_visitor *self, event_type type, const char *key, uint64_t value)
 {
     recorder *r = (recorder *)self;
 
-    return is_wanted(r, key) && (!add_event(r, type, key, value, 0) || is_all(r, type));
+    return !is_other(r, key) && !add_event(r, type, key, value, 0);
 }
 
 static int record_begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
 {
-    int failed = record(self, BEGIN, key, 0);
+    recorder *r = (recorder *)self;
 
     (void)container;
-    ((recorder *)self)->depth++;
-    return failed;
+    return r->depth++ > 0 && !add_event(r, BEGIN, key, 0, 0);
 }
 
 static int record_end(stacksplice_visitor *self, stacksplice_container container)
@@ -81,12 +73,15 @@ static int record_end(stacksplice_visitor *self, stacksplice_container container
     recorder *r = (recorder *)self;
 
     (void)container;
-    return --r->depth > 0 && !r->ignored && !add_event(r, END, NULL, 0, 0);
+    return --r->depth > 0 && !add_event(r, END, NULL, 0, 0);
 }
 
+/* In Lua that is a field which is not there. */
 static int record_null(stacksplice_visitor *self, const char *key)
 {
-    return record(self, NIL, key, 0);
+    (void)self;
+    (void)key;
+    return 0;
 }
 
 static int record_boolean(stacksplice_visitor *self, const char *key, int value)
@@ -110,14 +105,14 @@ static int record_utf8(stacksplice_visitor *self, const char *key, const char *t
     recorder *r = (recorder *)self;
     char *room;
 
-    if (!is_wanted(r, key))
+    if (is_other(r, key))
         return 0;
     room = add_event(r, TEXT, key, length, length);
     if (!room)
         return 1;
     memcpy(room, text, length);
     r->out.length += length;
-    return is_all(r, TEXT);
+    return 0;
 }
 
 /* Its UTF-8 length is known only when it has been written. */
@@ -129,7 +124,7 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
     uint64_t written;
     char *room;
 
-    if (!is_wanted(r, key))
+    if (is_other(r, key))
         return 0;
     room = add_event(r, TEXT, key, 0, most);
     if (!room)
@@ -137,12 +132,12 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
     written = stacksplice_utf8(text, (uint32_t)length, room, most);
     memcpy(room - sizeof(event) + offsetof(event, value), &written, sizeof written);
     r->out.length += written;
-    return is_all(r, TEXT);
+    return 0;
 }
 
 static int record_element(stacksplice_visitor *self, uintptr_t element)
 {
-    return record(self, ELEMENT, NULL, element);
+    return !add_event((recorder *)self, ELEMENT, NULL, element, 0);
 }
 
 static recorder begin_recording(const char *wanted)
@@ -257,8 +252,6 @@ static void play(lua_State *L, const event *e, const char *text)
     case ELEMENT:
         append_frames(L, -2, (uintptr_t)e->value);
         break;
-    case NIL:
-        break;
     }
 }
 
@@ -277,39 +270,17 @@ static int play_back(lua_State *L)
     return 0;
 }
 
-/* Arguments: the record of one member, nil.  Returns the member. */
-static int play_member(lua_State *L)
-{
-    const ss_lua_gathered *out = lua_touserdata(L, 1);
-    event e = {.type = NIL};
-
-    if (out->length)
-        memcpy(&e, out->text, sizeof e);
-    if (e.type == TEXT) {
-        lua_pushlstring(L, out->text + sizeof e, e.value);
-    } else if (e.type == INTEGER) {
-        lua_pushinteger(L, (lua_Integer)e.value);
-    } else {
-        lua_createtable(L, 0, 1);
-        lua_replace(L, 2);
-        (void)play_back(L);
-        lua_getfield(L, 2, e.key ? e.key : "");
-    }
-    return 1;
-}
-
-/* Call PLAY_RECORD with what R recorded and the value at the top, and free the record even if something
-   raises. [-1, +results, m] */
-static void end_recording(lua_State *L, recorder *r, lua_CFunction play_record, int results)
+/* Play what R recorded into the table at the top, and free the record even if something raises.
+   [-0, +0, m] */
+static void end_recording(lua_State *L, recorder *r)
 {
     int status = LUA_OK;
 
     if (!r->out.failed) {
-        lua_pushcfunction(L, play_record);
-        lua_insert(L, -2);
+        lua_pushcfunction(L, play_back);
         lua_pushlightuserdata(L, &r->out);
-        lua_insert(L, -2);
-        status = lua_pcall(L, 2, results, 0);
+        lua_pushvalue(L, -3);
+        status = lua_pcall(L, 2, 0, 0);
     }
     free(r->out.text);
     if (r->out.failed)
@@ -326,9 +297,10 @@ static void append_frames(lua_State *L, int index, uintptr_t element)
 
     index = lua_absindex(L, index);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    (void)stacksplice_stack_visit(&element, 1, NULL, &r.visitor);
     lua_pushvalue(L, index);
-    end_recording(L, &r, play_back, 0);
+    (void)stacksplice_stack_visit(&element, 1, NULL, &r.visitor);
+    end_recording(L, &r);
+    lua_pop(L, 1);
 }
 
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
@@ -355,9 +327,11 @@ static void push_member(lua_State *L, IUnknown *error, uint32_t part, const char
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     r.visitor.element = record_element;
+    lua_newtable(L);
     (void)stacksplice_error_visit(error, &options, &r.visitor);
-    lua_pushnil(L);
-    end_recording(L, &r, play_member, 1);
+    end_recording(L, &r);
+    lua_getfield(L, -1, key);
+    lua_remove(L, -2);
 }
 
 /* ---- Fields, methods and metamethods ----------------------------------------------------------*/
@@ -527,13 +501,6 @@ static int error_add_note(lua_State *L)
     return 1;
 }
 
-/* Unsigned, as the walk gives it. */
-static int get_hresult(lua_State *L, IUnknown *error)
-{
-    lua_pushinteger(L, (uint32_t)ss_lua_error_hresult(error));
-    return 1;
-}
-
 /* The errno for its HRESULT; for a Python OSError that of the exception. */
 static int get_errno(lua_State *L, IUnknown *error)
 {
@@ -606,7 +573,7 @@ static const struct {
     {"errno", get_errno, 0, NULL},
     {"errors", get_errors, 0, NULL},
     {"fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "fingerprint"},
-    {"hresult", get_hresult, 0, NULL},
+    {"hresult", NULL, STACKSPLICE_READ_DETAILS, "hresult"},
     {"language", get_language, 0, NULL},
     {"loose_fingerprint", NULL, STACKSPLICE_READ_FINGERPRINT, "loose_fingerprint"},
     {"message", NULL, STACKSPLICE_READ_DETAILS, "message"},
