@@ -25,36 +25,38 @@ OBJECT = r"<{} object at 0x[0-9a-f]+>"
 
 
 class Told(NamedTuple):
-    """What a process says of itself, what is read of it and of its core file, and dump's text."""
+    """What a process says of itself, and what is read of it or of its core file."""
 
     seen: dict[str, Any]
-    live: dict[str, Any]
-    core: dict[str, Any]
-    text: str
+    document: dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=list(interpreters()))
-def told(request, tmp_path_factory) -> Iterator[Told]:
+def resting(request) -> Iterator[Resting]:
     with Resting(request.param, HERE / "dump_any_program.py") as child:
-        core = copy_of(child.pid, tmp_path_factory.mktemp("core"))
-        read = json.loads(command("core", "--json", "--locals", core).stdout)
-        text = command("dump", str(child.pid)).stdout
-        yield Told(json.loads(child.line), dumped(child.pid, "--locals"), read, text)
+        yield child
+
+
+@pytest.fixture(scope="module", params=["dump", "core"])
+def told(request, resting: Resting, tmp_path_factory) -> Told:
+    seen = json.loads(resting.line)
+    if request.param == "dump":
+        return Told(seen, dumped(resting.pid, "--locals"))
+    core = copy_of(resting.pid, tmp_path_factory.mktemp("core"))
+    return Told(seen, json.loads(command("core", "--json", "--locals", core).stdout))
 
 
 # ---- Frames --------------------------------------------------------------------------------------
 
 
 def test_frames_are_those_of_getframe(told: Told):
-    assert told.live["notes"] == []
-    for document in (told.live, told.core):
-        stacks = {thread["thread_id"]: thread["stack"] for thread in document["threads"]}
-        for name, (thread, frames) in told.seen["frames"].items():
-            scripts = [frame for frame in stacks[thread] if frame["kind"] == "script"]
-            rows = [[frame["file"], frame["function"], frame["line"]] for frame in scripts]
-            assert rows[-len(frames) :] == frames, name
-            assert not [frame for frame in stacks[thread] if frame["kind"] == "gap"], name
-            assert stacks[thread][-1]["kind"] == "native"
+    stacks = {thread["thread_id"]: thread["stack"] for thread in told.document["threads"]}
+    for name, (thread, frames) in told.seen["frames"].items():
+        scripts = [frame for frame in stacks[thread] if frame["kind"] == "script"]
+        rows = [[frame["file"], frame["function"], frame["line"]] for frame in scripts]
+        assert rows[-len(frames) :] == frames, name
+        assert not [frame for frame in stacks[thread] if frame["kind"] == "gap"], name
+        assert stacks[thread][-1]["kind"] == "native"
 
 
 # ---- Exceptions ----------------------------------------------------------------------------------
@@ -80,17 +82,18 @@ def test_exceptions_are_what_python_says(told: Told):
     # str() of an exception of several arguments is decided by its type; of a file, its name is added.
     no_file = "[Errno 2] No such file or directory"
     wanted = json.loads(json.dumps(told.seen["exceptions"]).replace(f"{no_file}: '/missing/file'", no_file))
-    for document in (told.live, told.core):
-        found = exceptions_of(document)
-        assert {thread: found[thread] for thread in wanted} == wanted
-        assert sum(map(bool, found.values())) == 4
+    found = exceptions_of(told.document)
+    assert {thread: found[thread] for thread in wanted} == wanted
+    assert sum(map(bool, found.values())) == 4
 
 
-def test_exceptions_look_as_tracebacks(told: Told):
-    assert told.text.count("\nException that this thread handles:\n") == 4
-    assert "\nOwnError: ('a text', 3)\n\nDuring handling of the above exception, another" in told.text
-    assert "\nTypeError: alone\n" in told.text
-    assert "it is over" not in told.text and "RuntimeError" not in told.text
+def test_exceptions_look_as_tracebacks(resting: Resting):
+    assert dumped(resting.pid)["notes"] == []
+    text = command("dump", str(resting.pid)).stdout
+    assert text.count("\nException that this thread handles:\n") == 4
+    assert "\nOwnError: ('a text', 3)\n\nDuring handling of the above exception, another" in text
+    assert "\nTypeError: alone\n" in text
+    assert "it is over" not in text and "RuntimeError" not in text
 
 
 RAISING = r"""
@@ -157,7 +160,7 @@ EXPECTED = {
 
 
 def test_variables(told: Told):
-    found = locals_of(told.live)
+    found = locals_of(told.document)
     for function, expected in EXPECTED.items():
         variables = found[function]
         assert list(variables) == sorted(expected), function
@@ -167,7 +170,6 @@ def test_variables(told: Told):
             else:
                 assert variables[name] == text, name
     assert found["rest"] == {} and found["made"].keys() <= {"Body"}
-    assert locals_of(told.core) == found
 
 
 VALUES = """
