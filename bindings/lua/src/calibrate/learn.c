@@ -1,11 +1,14 @@
 /* Learns the layout, once in a process. */
 #include "calibrate/calibrate.h"
-#include "life/compat.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/sample.h"
 
 /* API functions that can call back into Lua or out of it. */
 static void add_known_apis(ss_lua_layout *layout)
@@ -68,16 +71,57 @@ static const ss_lua_layout starved = {.failure = "out of memory while locating L
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
+static bool are_seen_twice(const ss_lua_sample *sample)
+{
+    for (uint32_t i = 0; i < sample->layout->site_count; i++)
+        if (sample->seen[i] != 3)
+            return false;
+    return true;
+}
+
+/*
+ * Two states see every site; the second removes what agreed with the first one by accident.  They
+ * call the probes in two ways, so a site of one way alone needs another run.
+ */
+static bool run_enough(ss_lua_sample *sample)
+{
+    int complete = 0;
+
+    while (complete < 2) {
+        sample->again = false;
+        memset(sample->seen, 0, sizeof sample->seen);
+        if (!ss_lua_sample_run(sample))
+            return false;
+        complete = sample->again ? 0 : complete + 1; /* ends: the registers of a site fail once */
+        if (complete && are_seen_twice(sample))
+            break;
+    }
+    return true;
+}
+
 /* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
+    ss_lua_sample *sample;
+    bool learned;
+
     *layout = (ss_lua_layout){0};
     if (ss_lua_version() != LUA_VERSION_NUM) {
         layout->failure = "this copy of Lua does not match the lua.h of the build";
         return true;
     }
+    sample = calloc(1, sizeof *sample);
+    if (!sample)
+        return false;
+    sample->layout = layout;
     add_known_apis(layout);
-    return ss_lua_sample(layout);
+    learned = run_enough(sample);
+    if (learned) {
+        ss_lua_sample_finish(sample);
+        ss_lua_sample_settle_state(sample);
+    }
+    free(sample);
+    return learned;
 }
 
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;

@@ -98,9 +98,11 @@ static bool is_plain_c(lua_State *L, uintptr_t distance)
 int ss_lua_raise_interrupt(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
-    uintptr_t *handler = ss_lua_handler_of(L);
+    uintptr_t *handler = NULL;
 
-    if (layout && !layout->failure && layout->knows_state && *handler && !is_plain_c(L, *handler))
+    if (layout && !layout->failure && layout->handler != SS_LUA_UNKNOWN)
+        handler = (uintptr_t *)((uintptr_t)L + layout->handler);
+    if (handler && *handler && !is_plain_c(L, *handler))
         *handler = 0;
     return lua_error(L);
 }
@@ -109,8 +111,8 @@ void ss_lua_let_hooks_run(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_peek();
 
-    if (layout && !layout->failure && layout->knows_state)
-        *ss_lua_hooks_of(L) = true;
+    if (layout && !layout->failure && layout->hooks != SS_LUA_UNKNOWN)
+        *(volatile uint8_t *)((uintptr_t)L + layout->hooks) = true;
 }
 
 /* ---- The hook --------------------------------------------------------------------------------*/
