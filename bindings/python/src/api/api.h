@@ -9,13 +9,9 @@
 
 /* ---- ErrorHandle: Python's handle of an error object (errors.c) --------------------------------*/
 
-/* The type with these METHODS. */
-PyTypeObject *sspy_error_type(PyObject *module, PyMethodDef *methods);
-extern PyMethodDef sspy_error_methods[];
-
-/* The same for an interface of any kind; None for NULL or a foreign object. */
-PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error);
-/* The same, and the caller's reference is released. */
+PyTypeObject *sspy_error_type(PyObject *module);
+/* An ErrorInfo of an interface of any kind, whose reference is released; None for NULL or a foreign
+   object. */
 PyObject *sspy_error_wrap_taken(sspy_state *state, void *error);
 
 /* ---- Methods of the ties (errors.c) ------------------------------------------------------------*/
@@ -78,7 +74,6 @@ void sspy_look_take(sspy_look *look, stacksplice_format_options *options);
 PyObject *sspy_look_finish(sspy_look *look, sspy_text_buffer *buffer, HRESULT hr);
 
 PyObject *sspy_take_error(PyObject *module, PyObject *unused); /* errors.c */
-extern PyMethodDef sspy_functions[];                           /* module.c */
 extern PyMethodDef sspy_error_functions[];                     /* errors.c */
 extern PyMethodDef sspy_winrt_functions[];                     /* winrt.c */
 

@@ -92,7 +92,8 @@ static PyObject *error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject
     return info;
 }
 
-PyObject *sspy_error_wrap_unknown(sspy_state *state, IUnknown *error)
+/* An ErrorInfo of an interface of any kind; None for NULL or a foreign object. */
+static PyObject *error_wrap_unknown(sspy_state *state, IUnknown *error)
 {
     IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
     PyObject *exc = script ? sspy_own_object(state, error) : NULL;
@@ -124,7 +125,7 @@ static int error_update(error_object *self, IScriptErrorInfo *error)
 
 PyObject *sspy_error_wrap_taken(sspy_state *state, void *error)
 {
-    PyObject *result = sspy_error_wrap_unknown(state, error);
+    PyObject *result = error_wrap_unknown(state, error);
 
     sspy_release(state->interp, error);
     return result;
@@ -187,28 +188,6 @@ static PyGetSetDef handle_getset[] = {
     {"key", (getter)handle_key, NULL, "Equal for handles of one error object.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
-
-PyTypeObject *sspy_error_type(PyObject *module, PyMethodDef *methods)
-{
-    PyType_Slot slots[] = {
-        {Py_tp_dealloc, handle_dealloc},
-        {Py_tp_traverse, handle_traverse},
-        {Py_tp_clear, handle_clear},
-        {Py_tp_methods, methods},
-        {Py_tp_getset, handle_getset},
-        {Py_tp_doc, "An error object.  ErrorInfo is what programs use."},
-        {0, NULL},
-    };
-    PyType_Spec spec = {
-        .name = "stacksplice._stacksplice.ErrorHandle",
-        .basicsize = sizeof(error_object),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-                 Py_TPFLAGS_IMMUTABLETYPE,
-        .slots = slots,
-    };
-
-    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-}
 
 /* ---- What the core's visitor reads -------------------------------------------------------------*/
 
@@ -314,7 +293,7 @@ static int element(stacksplice_visitor *visitor, uintptr_t address)
 
 static int put_error(stacksplice_visitor *visitor, const char *key, IUnknown *related)
 {
-    return put(visitor, key, sspy_error_wrap_unknown(builder_of(visitor)->state, related));
+    return put(visitor, key, error_wrap_unknown(builder_of(visitor)->state, related));
 }
 
 sspy_builder sspy_new_builder(sspy_state *state)
@@ -429,7 +408,7 @@ static PyObject *handle_format(error_object *self, PyObject *arguments)
 #name, (PyCFunction)(void (*)(void))handle_##name, flags, doc \
     }
 
-PyMethodDef sspy_error_methods[] = {
+static PyMethodDef error_methods[] = {
     METHOD(read, METH_O,
            "read($self, parts, /)\n--\n\nA dict of what those parts of a report have."),
     METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
@@ -440,6 +419,28 @@ PyMethodDef sspy_error_methods[] = {
            "report."),
     {NULL, NULL, 0, NULL},
 };
+
+PyTypeObject *sspy_error_type(PyObject *module)
+{
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, handle_dealloc},
+        {Py_tp_traverse, handle_traverse},
+        {Py_tp_clear, handle_clear},
+        {Py_tp_methods, error_methods},
+        {Py_tp_getset, handle_getset},
+        {Py_tp_doc, "An error object.  ErrorInfo is what programs use."},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = "stacksplice._stacksplice.ErrorHandle",
+        .basicsize = sizeof(error_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                 Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
 
 /* ---- Pickles -----------------------------------------------------------------------------------*/
 

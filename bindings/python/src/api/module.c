@@ -74,7 +74,7 @@ static PyObject *interpreter_id(PyObject *module, PyObject *Py_UNUSED(unused))
     return PyLong_FromLongLong(state->interp->id);
 }
 
-PyMethodDef sspy_functions[] = {
+static PyMethodDef functions[] = {
     {"capture", (PyCFunction)(void (*)(void))sspy_capture_function, METH_VARARGS | METH_KEYWORDS,
      sspy_capture_doc},
     {"set_max_frames", sspy_set_max_frames, METH_O, sspy_set_max_frames_doc},
@@ -155,7 +155,7 @@ static int add_types(PyObject *module, sspy_state *state)
 {
     state->ties_type = sspy_ties_type(module);
     state->carrying_dict_type = sspy_carrying_dict_type(module, sspy_carrying_dict_methods);
-    state->error_type = sspy_error_type(module, sspy_error_methods);
+    state->error_type = sspy_error_type(module);
     state->foreign = PyDict_New();
     state->made_by_others = PyDict_New();
     state->entry_frames = PyDict_New();
@@ -250,15 +250,9 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_stacksplice",
-    .m_doc = "The C part of stacksplice.",
-    .m_size = sizeof(sspy_state),
-    .m_methods = sspy_functions,
-    .m_slots = slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
+    PyModuleDef_HEAD_INIT,         .m_name = "_stacksplice", .m_doc = "The C part of stacksplice.",
+    .m_size = sizeof(sspy_state),  .m_methods = functions,   .m_slots = slots,
+    .m_traverse = module_traverse, .m_clear = module_clear,  .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__stacksplice(void);

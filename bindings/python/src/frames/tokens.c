@@ -443,26 +443,13 @@ static const char *text_of(PyObject *text, char *buffer, size_t capacity)
     return buffer;
 }
 
-/* The character BACK places from the end of TEXT; BACK is from 1 to its length. */
-static Py_UCS4 from_end(PyObject *text, Py_ssize_t back)
-{
-    return PyUnicode_READ_CHAR(text, PyUnicode_GET_LENGTH(text) - back);
-}
-
 /* Whether NAME is the last part of the qualified name WHOLE. */
 static bool is_last_part(PyObject *name, PyObject *whole)
 {
-    Py_ssize_t length = PyUnicode_GET_LENGTH(name), of = PyUnicode_GET_LENGTH(whole);
+    Py_ssize_t before = PyUnicode_GET_LENGTH(whole) - PyUnicode_GET_LENGTH(name);
 
-    if (length > of || (length < of && from_end(whole, length + 1) != '.'))
-        return false;
-    if (PyUnicode_KIND(name) == PyUnicode_KIND(whole))
-        return !memcmp(PyUnicode_DATA(name),
-                       (const char *)PyUnicode_DATA(whole) + (of - length) * PyUnicode_KIND(whole),
-                       (size_t)(length * PyUnicode_KIND(name)));
-    while (length && from_end(name, length) == from_end(whole, length))
-        length--;
-    return !length;
+    return before >= 0 && (!before || PyUnicode_READ_CHAR(whole, before - 1) == '.') &&
+           PyUnicode_Tailmatch(whole, name, 0, PY_SSIZE_T_MAX, 1) == 1;
 }
 
 /* A qualified name ends in the name that Python's tracebacks print, and is more precise.  Renamed
