@@ -1,13 +1,391 @@
 #include "errors/errors.h"
 
 #include "base/base.h"
+#include "shared/utf8.h"
 
 #include <stacksplice/script.h>
+#include <stacksplice/source.h>
 #include <stacksplice/stowed.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Texts ------------------------------------------------------------------------------------*/
+
+/* All are NULL if they cannot be read, and end in "..." if they are cut. */
+
+enum { MAX_BYTES = 1 << 16, MAX_UNITS = 1 << 14 };
+
+static char text_bytes[MAX_BYTES + 4];
+
+/* The first USED of TEXT_BYTES; so many, if they are CUT, that no character is. */
+static const char *made(size_t used, bool cut)
+{
+    if (cut) {
+        while (used && (text_bytes[used] & 0xC0) == 0x80)
+            used--;
+        memset(text_bytes + used, '.', 3);
+        used += 3;
+    }
+    return ssi_text(text_bytes, used);
+}
+
+/* The text at ADDRESS, which ends in a NUL. */
+static const char *text_at(uint64_t address)
+{
+    size_t used = 0;
+
+    if (!address)
+        return NULL;
+    for (size_t step; used < MAX_BYTES; used += step) {
+        const char *end;
+
+        step = 64 - (size_t)((address + used) % 64); /* never beyond a page */
+        if (step > MAX_BYTES - used)
+            step = MAX_BYTES - used;
+        if (!ssi_read(address + used, text_bytes + used, step))
+            return NULL;
+        end = memchr(text_bytes + used, 0, step);
+        if (end)
+            return made((size_t)(end - text_bytes), false);
+    }
+    text_bytes[used] = 0;
+    return made(used, true);
+}
+
+/* LENGTH bytes there.  A NUL in them becomes U+FFFD. */
+static const char *bytes_at(uint64_t address, uint64_t length)
+{
+    size_t used = length < MAX_BYTES ? (size_t)length : MAX_BYTES;
+
+    if (!address || !ssi_read(address, text_bytes, used))
+        return NULL;
+    for (char *nul = text_bytes; (nul = memchr(nul, 0, used - (size_t)(nul - text_bytes))) != NULL;)
+        *nul = (char)0xFF;
+    text_bytes[used] = 0;
+    return made(used, length > used);
+}
+
+/* The code point that begins at UNITS[*AT], with *AT behind it. */
+static uint32_t code_point(const uint16_t *units, size_t count, size_t *at)
+{
+    uint32_t unit = units[(*at)++];
+
+    if (unit < 0xD800 || unit > 0xDFFF)
+        return unit ? unit : 0xFFFD;
+    if (unit > 0xDBFF || *at == count || units[*at] < 0xDC00 || units[*at] > 0xDFFF)
+        return 0xFFFD;
+    return 0x10000 + ((unit - 0xD800) << 10) + (units[(*at)++] - 0xDC00u);
+}
+
+/* UNITS of UTF-16 there, without white space at the end. */
+static const char *wide_at(uint64_t address, uint64_t units)
+{
+    static uint16_t wide[MAX_UNITS];
+    size_t count = units < MAX_UNITS ? (size_t)units : MAX_UNITS, used = 0;
+
+    if (!address || !ssi_read(address, wide, count * sizeof *wide))
+        return NULL;
+    for (size_t at = 0; at < count;)
+        used += sspy_put_utf8(code_point(wide, count, &at), text_bytes + used);
+    while (used && strchr(" \r\n\t", text_bytes[used - 1]))
+        used--;
+    text_bytes[used] = 0;
+    return made(used, units > count);
+}
+
+/*
+ * The signature is searched in the data of binaries, so that no symbol is needed: a program that is
+ * linked statically and stripped has none.
+ */
+
+enum {
+    STEP = 16, /* blocks are aligned to it */
+    PART = 1 << 16,
+    MAX_DATA = 64 << 20, /* of one mapping that is searched */
+    MAX_NUMBER = 1 << 20
+};
+
+/* ---- One block --------------------------------------------------------------------------------*/
+
+/* No division by zero, no offset that leads far away. */
+static bool is_sane(const stacksplice_inspection_block *b)
+{
+    for (int i = 0; i < STACKSPLICE_NUMBERS; i++)
+        if (b->numbers[i] < -MAX_NUMBER || b->numbers[i] > MAX_NUMBER)
+            return false;
+    return b->numbers[STACKSPLICE_NUMBER_CELLS] > 0 &&
+           b->numbers[STACKSPLICE_NUMBER_CHUNK_CELLS] > 0 &&
+           b->numbers[STACKSPLICE_NUMBER_CELL_SIZE] > 0 &&
+           b->numbers[STACKSPLICE_NUMBER_CELL_WORDS] > 0 &&
+           b->numbers[STACKSPLICE_NUMBER_FIXED_TOKENS] >= 0;
+}
+
+/* Read the block at ADDRESS as it is now; false if it is damaged. */
+static bool read_block(uint64_t address, ssi_block *block)
+{
+    return ssi_read(address, block, sizeof *block) && block->self == address && is_sane(block);
+}
+
+/* Only the beginning is the same in all versions. */
+static void meet(const ssi_mapping *mapping, uint64_t address, ssi_blocks *blocks,
+                 ssi_scripts *scripts)
+{
+    struct {
+        char signature[16];
+        uint64_t self;
+        uint32_t version, size;
+    } head;
+
+    if (!ssi_read(address, &head, sizeof head) || head.self != address)
+        return;
+    if (head.version != STACKSPLICE_INSPECTION_VERSION ||
+        head.size < sizeof(stacksplice_inspection_block))
+        ssi_scripts_note(
+            scripts, ssi_text_format("cannot read the errors of %s: its stacksplice has version "
+                                     "%u of the block for readers, this one reads %u: use the "
+                                     "stacksplice of that process",
+                                     mapping->path, head.version, STACKSPLICE_INSPECTION_VERSION));
+    else if (blocks->count < SSI_MAX_BLOCKS)
+        blocks->addresses[blocks->count++] = address;
+}
+
+/* ---- The search -------------------------------------------------------------------------------*/
+
+static void search(const ssi_mapping *mapping, ssi_blocks *blocks, ssi_scripts *scripts)
+{
+    static char part[PART];
+    static const char signature[16] = STACKSPLICE_INSPECTION_SIGNATURE;
+
+    for (uint64_t at = mapping->start; at < mapping->end; at += PART) {
+        size_t size = mapping->end - at < PART ? (size_t)(mapping->end - at) : PART;
+
+        if (!ssi_read(at, part, size))
+            return;
+        for (size_t i = 0; i + STEP <= size; i += STEP)
+            if (!memcmp(part + i, signature, sizeof signature))
+                meet(mapping, at + i, blocks, scripts);
+    }
+}
+
+void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *scripts)
+{
+    uint64_t end = 0;
+
+    for (size_t i = 0; i < target->mapping_count; i++) {
+        const ssi_mapping *m = &target->mappings[i];
+        uint64_t begins = ssi_target_binary_end(target, i);
+
+        if (begins)
+            end = begins;
+        if (m->end <= end && m->path && m->writable && m->end - m->start <= MAX_DATA)
+            search(m, blocks, scripts);
+    }
+}
+
+/* ---- Tokens -----------------------------------------------------------------------------------*/
+
+/* The table is read as its users read it: a cell whose state is another one has another row. */
+
+#define TOKEN_BASE ((uint64_t)0x5353000000000000)
+#define LEFT_OUT_BIT ((uint64_t)1 << 47)
+#define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
+
+enum { OFFSET_BITS = 30, MODULES = (1 << 12) - 1 }; /* of code that was unloaded */
+enum { STRIDE = 16, HEAD = 4, STRINGS = 6, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
+
+typedef struct row {
+    const ssi_block *block;
+    uint64_t cell; /* its address; 0: it cannot be read */
+    int32_t at;    /* the next word in it */
+} row;
+
+static int32_t number_of(const ssi_block *block, stacksplice_number which)
+{
+    return block->numbers[which];
+}
+
+/* The address of the cell INDEX, or 0. */
+static uint64_t cell_at(const ssi_block *block, uint64_t index)
+{
+    uint64_t in_chunk = (uint64_t)number_of(block, STACKSPLICE_NUMBER_CHUNK_CELLS), chunk = 0;
+
+    if (!index || index >= (uint64_t)number_of(block, STACKSPLICE_NUMBER_CELLS) ||
+        !ssi_read_word(block->token_chunks + index / in_chunk * sizeof chunk, &chunk) || !chunk)
+        return 0;
+    return chunk + index % in_chunk * (uint64_t)number_of(block, STACKSPLICE_NUMBER_CELL_SIZE);
+}
+
+static uint64_t next_word(row *r)
+{
+    uint32_t next = 0;
+
+    if (r->cell && r->at == number_of(r->block, STACKSPLICE_NUMBER_CELL_WORDS)) {
+        (void)ssi_read(r->cell + (uint64_t)number_of(r->block, STACKSPLICE_NUMBER_CELL_NEXT), &next,
+                       sizeof next);
+        r->cell = cell_at(r->block, next);
+        r->at = 0;
+    }
+    if (!r->cell)
+        return 0;
+    return ssi_word(r->cell + (uint64_t)number_of(r->block, STACKSPLICE_NUMBER_CELL_ROW) +
+                    (uint64_t)r->at++ * sizeof(uint64_t));
+}
+
+static const char *next_string(row *r, size_t length, bool cut)
+{
+    static char text[MAX_STRING + 2 * sizeof(uint64_t)];
+
+    for (size_t at = 0; at < length; at += sizeof(uint64_t)) {
+        uint64_t word = next_word(r);
+
+        memcpy(text + at, &word, sizeof word);
+    }
+    memset(text + length, '.', 3);
+    return ssi_text(text, length + (cut ? 3 : 0));
+}
+
+static void decode(row *r, ssi_frame *frame)
+{
+    static const struct {
+        uint8_t word, shift;
+    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}, {3, 48}};
+    const char **const strings[STRINGS] = {&frame->language, &frame->function,    &frame->file,
+                                           &frame->reason,   &frame->interpreter, &frame->calls};
+    uint64_t head[HEAD];
+
+    for (int i = 0; i < HEAD; i++)
+        head[i] = next_word(r);
+    frame->kind = (uint8_t)head[0] == STACKSPLICE_FRAME_SCRIPT ? SSI_SCRIPT : SSI_GAP;
+    frame->inferred = (uint8_t)(head[0] >> 8) == STACKSPLICE_TRUST_INFERRED;
+    frame->traceback = (uint8_t)(head[0] >> 8) == STACKSPLICE_TRUST_TRACEBACK;
+    frame->asynchronous = head[0] >> 16 & ASYNCHRONOUS;
+    frame->line = (uint32_t)(head[1] >> 32);
+    frame->end_line = (uint32_t)head[1];
+    frame->column = (uint32_t)(head[2] >> 32);
+    frame->end_column = (uint32_t)head[2];
+    for (int i = 0; i < STRINGS; i++) {
+        size_t stored = (uint16_t)(head[lengths[i].word] >> lengths[i].shift);
+
+        if (stored)
+            *strings[i] = next_string(r, stored - 1, head[0] >> (24 + i) & 1);
+    }
+}
+
+static void read_cell(const ssi_block *block, uint64_t id, ssi_frame *frame)
+{
+    uint64_t cells = (uint64_t)number_of(block, STACKSPLICE_NUMBER_CELLS), generation = id / cells;
+    uint64_t cell = cell_at(block, id % cells), state = 0;
+    row r = {block, cell, 0};
+
+    frame->reason = "frame does not belong to this process";
+    if (!cell || !generation ||
+        !ssi_read_word(cell + (uint64_t)number_of(block, STACKSPLICE_NUMBER_CELL_STATE), &state))
+        return;
+    if (state == (generation << 1 | 1)) {
+        frame->reason = NULL;
+        decode(&r, frame);
+    } else if (state >> 1 >= generation) {
+        frame->reason = "name of this frame evicted: too many newer code locations";
+    }
+    if (frame->kind == SSI_GAP && !frame->reason)
+        frame->reason = "this frame cannot be read";
+}
+
+static void read_fixed(const ssi_block *block, uint64_t id, ssi_frame *frame)
+{
+    stacksplice_token_info info = {0};
+
+    if (ssi_read(block->fixed_tokens + id * sizeof info, &info, sizeof info))
+        frame->reason = text_at((uintptr_t)info.reason);
+    frame->inferred = info.trust == STACKSPLICE_TRUST_INFERRED;
+    if (!frame->reason)
+        frame->reason = "this frame cannot be read";
+}
+
+/* Of nothing, too. */
+static const char *text_or_null(uint64_t address)
+{
+    const char *text = text_at(address);
+
+    return text && *text ? text : NULL;
+}
+
+static void read_left_out(uint64_t count, ssi_frame *frame, uint64_t *left_out)
+{
+    *left_out += count ? count : 1;
+    frame->reason = !count
+                        ? "outer frames missing: the exception did not provide them"
+                        : ssi_text_format("%llu frame%s omitted here: stack longer than the limit",
+                                          (unsigned long long)count, count == 1 ? "" : "s");
+}
+
+/*
+ * ID: of a token of code that was unloaded, without its highest bits.  Without a build-id nobody can
+ * tell whether the file is still the one that was loaded, so its frame offers none to be read.
+ */
+static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
+{
+    uint64_t module = 0, build_id = 0, which = id >> OFFSET_BITS;
+    uint64_t offset = id & ((1 << OFFSET_BITS) - 1);
+    const char *path;
+
+    frame->reason = "this code was unloaded";
+    if (which >= MODULES ||
+        !ssi_read_word(block->unloaded_modules + which * sizeof module, &module) ||
+        !ssi_read_word(module + (uint64_t)number_of(block, STACKSPLICE_NUMBER_MODULE_BUILD_ID),
+                       &build_id))
+        return;
+    path = text_or_null(module + (uint64_t)number_of(block, STACKSPLICE_NUMBER_MODULE_PATH));
+    frame->build_id = text_or_null(build_id);
+    if (path && frame->build_id) {
+        frame->kind = SSI_NATIVE;
+        frame->reason = NULL;
+        frame->module = path;
+        frame->module_offset = offset;
+    } else if (path) {
+        frame->reason = ssi_text_format("this code was unloaded: %.300s+0x%llx", path,
+                                        (unsigned long long)offset);
+    }
+}
+
+/* The frame of ELEMENT of a stack: that of a token, or a native one with its address alone.
+   *LEFT_OUT grows by the frames that it stands for, if it is the gap in a long stack. */
+static ssi_frame frame_of_token(const ssi_block *block, uint64_t element, uint64_t *left_out)
+{
+    ssi_frame frame = {.kind = SSI_GAP, .language = "native", .address = element};
+    uint64_t id = (element - TOKEN_BASE) / STRIDE;
+
+    if (element >> 48 != TOKEN_BASE >> 48 || element % STRIDE != STRIDE / 2)
+        frame.kind = SSI_NATIVE;
+    else if (element & LEFT_OUT_BIT && element & UNLOADED_BIT)
+        read_unloaded(block, (element & (UNLOADED_BIT - 1)) / STRIDE, &frame);
+    else if (element & LEFT_OUT_BIT)
+        read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame, left_out);
+    else if (id < (uint64_t)number_of(block, STACKSPLICE_NUMBER_FIXED_TOKENS))
+        read_fixed(block, id, &frame);
+    else
+        read_cell(block, id, &frame);
+    return frame;
+}
+
+ssi_frame ssi_token_look_up(const ssi_blocks *blocks, uint64_t token)
+{
+    ssi_frame frame = {.kind = SSI_GAP, .language = "native", .address = token};
+
+    frame.reason = "the process has no stacksplice that can be read";
+    for (size_t i = 0; i < blocks->count; i++) {
+        ssi_block block;
+        uint64_t left_out = 0;
+
+        if (read_block(blocks->addresses[i], &block))
+            frame = frame_of_token(&block, token, &left_out);
+        if (frame.kind == SSI_SCRIPT)
+            break;
+    }
+    return frame;
+}
 
 /*
  * An error is written as it is read.  That happens twice: while the process is stopped, into
@@ -94,7 +472,7 @@ static const char *language_of_owner(const reader *r, uint64_t owner)
 {
     uint64_t language = pointer_at(r, owner, STACKSPLICE_NUMBER_OWNER_LANGUAGE);
 
-    return language ? ssi_text_at(ssi_word(language + offsetof(stacksplice_language, name))) : NULL;
+    return language ? text_at(ssi_word(language + offsetof(stacksplice_language, name))) : NULL;
 }
 
 static void write_or_null(ssi_written *to, const char *name, const char *text)
@@ -126,7 +504,7 @@ static void read_stack(reader *r, const stacksplice_record *record, stack *s)
             (void)ssi_frames_add_gap(&s->frames, "the rest of this stack cannot be read");
             return;
         }
-        frame = ssi_token_frame(r->block, element, &s->left_out);
+        frame = frame_of_token(r->block, element, &s->left_out);
         if (!ssi_frames_add(&s->frames, &frame))
             return;
     }
@@ -171,7 +549,7 @@ static void write_nodes(reader *r, uint64_t error)
 
         if (!read_record(nodes[count], &record))
             continue;
-        receiver = ssi_text_at(pointer_at(r, nodes[count], STACKSPLICE_NUMBER_NODE_RECEIVER));
+        receiver = text_at(pointer_at(r, nodes[count], STACKSPLICE_NUMBER_NODE_RECEIVER));
         read_stack(r, &record, &s);
         ssi_write_format(r->to, "%s{\"thread_id\":%" PRIu64, shown++ ? ",\n" : "",
                          (uint64_t)record.thread_id);
@@ -184,7 +562,7 @@ static void write_nodes(reader *r, uint64_t error)
 
 static void write_note(const reader *r, uint64_t address, uint64_t length, size_t *shown)
 {
-    const char *note = ssi_bytes_at(address, length);
+    const char *note = bytes_at(address, length);
 
     if (!note)
         return;
@@ -233,10 +611,10 @@ static const char *message_of(const reader *r, uint64_t error, uint64_t exceptio
     uint64_t told = pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE);
 
     if (told)
-        return ssi_bytes_at(told,
-                            pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH));
-    return ssi_wide_at(pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE),
-                       count_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE_LENGTH));
+        return bytes_at(told,
+                        pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_MESSAGE_LENGTH));
+    return wide_at(pointer_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE),
+                   count_at(r, error, STACKSPLICE_NUMBER_ERROR_MESSAGE_LENGTH));
 }
 
 /* ---- Errors -----------------------------------------------------------------------------------*/
@@ -338,7 +716,7 @@ static void write_error(reader *r, uint64_t address, const stacksplice_record *r
     ssi_write_member(r->to, "relation", relation);
     ssi_write_member(r->to, "message", message ? message : "");
     write_or_null(r->to, "type",
-                  ssi_text_at(pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_TYPE)));
+                  text_at(pointer_at(r, exception, STACKSPLICE_NUMBER_EXCEPTION_TYPE)));
     ssi_write_member(r->to, "language", language ? language : language_of_stack(&s));
     write_notes(r, address, exception);
     ssi_write_format(r->to, ",\"thread_id\":%" PRIu64, (uint64_t)record->thread_id);
@@ -437,7 +815,7 @@ static void read_interpreter(const reader *r, ssi_errors *errors, const stackspl
 {
     ssi_interpreter interpreter = {
         .language = language_of_owner(r, entry->detail),
-        .version = ssi_text_at(pointer_at(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION)),
+        .version = text_at(pointer_at(r, entry->detail, STACKSPLICE_NUMBER_OWNER_VERSION)),
         .address = entry->object,
     };
 
@@ -476,7 +854,7 @@ void ssi_errors_read(const ssi_blocks *blocks, ssi_errors *errors, ssi_scripts *
         ssi_block block;
         reader r = {.block = &block, .to = &unread};
 
-        if (!ssi_block_read(blocks->addresses[i], &block)) {
+        if (!read_block(blocks->addresses[i], &block)) {
             whole = false;
             continue;
         }
@@ -499,7 +877,7 @@ bool ssi_errors_write(const ssi_errors *errors, int thread, const ssi_describer 
     ssi_block block;
     reader r = {.block = &block, .to = to, .describer = describer};
 
-    return pending && ssi_block_read(pending->block, &block) && write_pending(&r, pending);
+    return pending && read_block(pending->block, &block) && write_pending(&r, pending);
 }
 
 void ssi_errors_free(ssi_errors *errors)

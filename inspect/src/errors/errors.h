@@ -20,17 +20,6 @@ typedef stacksplice_inspection_block ssi_block;
 
 /* Search the binaries of TARGET, with symbols or without.  A block of another version is noted. */
 void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *scripts);
-/* Read the block at ADDRESS as it is now; false if it is damaged. */
-bool ssi_block_read(uint64_t address, ssi_block *block);
-
-/* Texts of a target.  All are NULL if they cannot be read, and end in "..." if they are cut. */
-
-/* The text at ADDRESS, which ends in a NUL. */
-const char *ssi_text_at(uint64_t address);
-/* LENGTH bytes there.  A NUL in them becomes U+FFFD. */
-const char *ssi_bytes_at(uint64_t address, uint64_t length);
-/* UNITS of UTF-16 there, without white space at the end. */
-const char *ssi_wide_at(uint64_t address, uint64_t units);
 
 /* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 
@@ -68,11 +57,6 @@ bool ssi_errors_write(const ssi_errors *errors, int thread, const ssi_describer 
                       ssi_written *to);
 void ssi_errors_free(ssi_errors *errors);
 
-/* What the tokens of a target stand for. */
-
-/* The frame of ELEMENT of a stack: that of a token, or a native one with its address alone.
- *LEFT_OUT grows by the frames that it stands for, if it is the gap in a long stack. */
-ssi_frame ssi_token_frame(const ssi_block *block, uint64_t element, uint64_t *left_out);
 /* What TOKEN stands for in any copy of stacksplice of BLOCKS. */
 ssi_frame ssi_token_look_up(const ssi_blocks *blocks, uint64_t token);
 

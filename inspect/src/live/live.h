@@ -6,11 +6,6 @@
 
 #include "target/target.h"
 
-#include <stdio.h>
-
-/* The file NAME of the process or thread NUMBER in /proc, open to be read, or NULL. */
-FILE *ssi_live_file(int number, const char *name);
-
 /* Write why PROCESS cannot be read, with the next step, to OUT; ERROR is that of the kernel. */
 void ssi_explain_refusal(int process, int error, char *out, size_t size);
 

@@ -4,24 +4,9 @@
 #include "target/frame.h"
 #include "target/target.h"
 
-#include <stacksplice/read.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/*
- * The pipes to the debugger that serves a target.  What the program asks is a line on standard
- * output that begins with "?"; the answer comes on standard input.  The document that the program
- * writes has no such line: its lines begin with punctuation of JSON.
- */
-
-enum { SSI_LINE = 8192 };
-
-/* The next line from the debugger without its end; false if no more comes. */
-bool ssi_channel_line(char line[SSI_LINE]);
-/* Ask "?WHAT ADDRESS SIZE". */
-void ssi_channel_ask(const char *what, uint64_t address, size_t size);
 
 /*
  * A target that a debugger serves: it sends threads, registers and mappings, then answers reads.
