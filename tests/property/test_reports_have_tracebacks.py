@@ -18,6 +18,13 @@ settings.register_profile(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def installed():
+    stacksplice.install()
+    yield
+    stacksplice.uninstall()
+
+
 def check(leaf, chosen):
     names = [way.__name__ for way in (leaf, *chosen)]
     faults, logs = [], []

@@ -24,7 +24,6 @@ import greenlet
 import stacksplice
 from gap_reasons import OWN_STACK_ENDS
 
-stacksplice.install()
 _LUA = """
 function plain(f) f() return nil end
 function kept(f) local ok, e = pcall(f) if not ok then error(e, 0) end end
