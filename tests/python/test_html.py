@@ -212,7 +212,7 @@ def shown(tmp_path):
 
 
 def process_page(tmp_path, document: dict[str, Any]) -> Page:
-    from stacksplice._tools.html.process import write_process
+    from stacksplice._tools.html.command import write_process
 
     out = tmp_path / "process.html"
     assert write_process(document, "process 7", False, str(out)) == 0

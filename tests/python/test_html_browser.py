@@ -150,7 +150,7 @@ def threads(tmp_path):
     """The page of a crash, or of a process that has many threads."""
 
     def make(kind: str) -> str:
-        from stacksplice._tools.html.process import write_process
+        from stacksplice._tools.html.command import write_process
 
         out = tmp_path / "threads.html"
         if kind == "process":

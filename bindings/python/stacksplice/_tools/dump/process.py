@@ -188,7 +188,7 @@ def _check(options: argparse.Namespace) -> None:
 def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     document = clean_report(document)
     if options.html is not None:
-        from ..html.process import write_process
+        from ..html.command import write_process
 
         return write_process(document, title(document["process"]), options.all_frames, options.html)
     write(json.dumps(document) + "\n" if options.json else text_of(document, options.all_frames))

@@ -1,21 +1,28 @@
-"""``python -m stacksplice show --html``: saved reports as one page."""
+"""The pages of ``python -m stacksplice``: of saved reports, of a process, of groups of reports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
 from ..._base.output import fail, write
+from ..dump.errors import HEADINGS
+from ..dump.text import facts, heading
 from ..saved.crash import crash_of
 from ..saved.files import DAMAGE, damaged, heading_of, read_file, report_of
 from . import needs
 
 needs.check()
 
-from .page import Report, page_of, shown_report  # noqa: E402
-from .values import Look  # noqa: E402
+from .page import Report, modules_of, page_of, render, shown_report  # noqa: E402
+from .threads import Group, Thread, frames_of, groups_of  # noqa: E402
+from .values import Look, error_of  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
 
 
 def write_file(text: str, path: str) -> int:
@@ -56,3 +63,66 @@ def write_page(options: argparse.Namespace) -> int:
     if not reports:
         return status
     return write_file(page_of(reports, look), options.html) or status
+
+
+def _errors_of(thread: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for told in thread.get("exceptions", ()):
+        yield HEADINGS[told["state"]], told
+    if "error" in thread:
+        yield "Current error of this thread", thread["error"]
+
+
+def _groups_of(document: dict[str, Any], look: Look) -> list[Group]:
+    """The threads of DOCUMENT; one that got a signal is alone, and first."""
+    threads = []
+    for thread in document["threads"]:
+        threads.append(Thread(heading(thread), thread["stack"], tuple(_errors_of(thread))))
+    if "signal" not in document["process"] or not threads:
+        return groups_of(threads, look)
+    first = threads[0]._replace(text=f"{threads[0].text}, which got the signal")
+    return groups_of([first], look) + groups_of(threads[1:], look)
+
+
+def write_process(document: dict[str, Any], title: str, all_frames: bool, path: str) -> int:
+    """Write the page of DOCUMENT, which is of the schema stacksplice-dump/1; the exit status."""
+    look = Look(all_frames=all_frames)
+    threads = _groups_of(document, look)
+    failed = error_of(document["failed"], look) if "failed" in document else None
+    page = render(
+        "process.html.j2",
+        title=title,
+        facts=list(facts(document["process"])),
+        notes=document["notes"],
+        failed=failed,
+        threads=threads,
+        modules=modules_of(chain(frames_of(threads), failed.all_frames() if failed else ())),
+        look=look,
+    )
+    return write_file(page, path)
+
+
+@dataclass
+class Row:
+    """A group; its example, or None where that cannot be read."""
+
+    count: str
+    share: str
+    title: str
+    first: str
+    first_time: str | None
+    last: str
+    last_time: str | None
+    report: Report | None
+
+
+def example_of(data: dict[str, Any], look: Look) -> Report | None:
+    """The report DATA as a page shows it; None if it is damaged."""
+    try:
+        return shown_report(report_of(data).to_dict(), look)
+    except DAMAGE:
+        return None
+
+
+def write_groups(about: list[str], rows: list[Row], look: Look, path: str) -> int:
+    """Write the page of ROWS, with the lines ABOUT all of them above; the exit status."""
+    return write_file(render("top.html.j2", about=about, rows=rows, look=look), path)

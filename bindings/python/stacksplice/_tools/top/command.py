@@ -415,7 +415,7 @@ def _text(counter: Counter, rows: list[_Row], files: list[File]) -> str:
 
 
 def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str) -> int:
-    from ..html.top import Row, example_of, write_groups
+    from ..html.command import Row, example_of, write_groups
     from ..html.values import Look
 
     look = Look()
