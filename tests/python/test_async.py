@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import contextvars
 import json
+import signal
 import sys
 import threading
 
@@ -123,6 +124,22 @@ def test_causes_have_it_too(border):
 
     info = stacksplice.error_info(caught(asyncio.run, main(leaf())))
     assert in_tasks(info.stack)[-2:] == in_tasks(info.transformed.stack)[-2:] == [AWAITED, "main"]
+
+
+def test_an_interrupt_while_looking_is_not_lost(leaf, monkeypatch):
+    from stacksplice._errors import awaiting
+
+    def breaks():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(awaiting, "awaited_by", breaks)
+    came = []
+    former = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        exc = caught(asyncio.run, main(leaf()))
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert came == [True] and stacksplice.error_info(exc).message == "x"
 
 
 def test_tracers_do_not_see_the_search(border, leaf):

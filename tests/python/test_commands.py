@@ -232,6 +232,19 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
     assert "-> build the core with libdw: " in examine()[1]
 
 
+def test_doctor_finds_a_copy_of_lua(child):
+    pytest.importorskip("lupa.lua54")
+    source = """
+import sys
+from stacksplice._tools.doctor.lua_copies import copies_of_lua
+assert not copies_of_lua()
+import lupa.lua54, lupa.lua53
+print(sorted((copy.version[:7], copy.file) for copy in copies_of_lua()) == [
+    ("Lua 5.3", lupa.lua53.__file__), ("Lua 5.4", lupa.lua54.__file__)])
+"""
+    assert child(source).stdout == "True\n"
+
+
 def test_doctor_counts_attached_runtimes(child):
     pytest.importorskip("lupa.lua54")
     source = """

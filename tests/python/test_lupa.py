@@ -30,6 +30,21 @@ def test_the_whole_stack_is_shown(name: str, case: str, is_run: bool, tmp_path) 
 # ---- Exceptions ----------------------------------------------------------------------------------
 
 
+def test_an_exception_through_two_runtimes_has_each_line_once(lua) -> None:
+    inner = runtime_of(lua)
+    outer = lua.LuaRuntime()
+
+    def between():
+        return inner.globals().price("XXX")
+
+    outer.globals().between = between
+    outer.execute("function first() local x = between() return x end", name="@first")
+    exc = caught(outer.globals().first)
+    assert entries(exc) == ["caught", "first", "between", "price"]
+    names = [frame.function for frame in stacksplice.error_info(exc).stack if frame.kind == "script"]
+    assert [name for name in names if name in ("first", "price")] == ["price", "first"]
+
+
 def test_an_error_of_lua_is_tied_to_its_exception(lua) -> None:
     exc = caught(runtime_of(lua).globals().fails)
     info = stacksplice.error_info(exc)

@@ -319,3 +319,14 @@ def test_an_error_of_another_process_has_both_stacks(sent, border):  # noqa: F81
     behind.__cause__ = exc
     inside = sent(caught(boom, behind))["exception"]["values"][0]
     assert "fail" in [name_of(frame).rpartition(".")[2] for frame in frames_of(inside)]
+
+
+def test_no_file_is_opened(border, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("the secret line\n")
+    data = stacksplice.error_info(caught(border.call, with_cause)).to_dict()
+    for frame in data["stack"]:
+        frame["file"], frame["line"] = str(secret), 1
+        frame.pop("source", None)
+    text = json.dumps(event(ErrorInfo.from_dict(data)))
+    assert str(secret) in text and "the secret line" not in text
