@@ -134,51 +134,24 @@ static items read_traceback(sspy_state *state, PyTracebackObject *head)
 
 /* ---- Aligning ---------------------------------------------------------------------------------*/
 
-/* How many of the outermost belong to a thread that waited for the others; 0: none, or not known. */
-static uint32_t count_waiting(const items *list)
-{
-    uint32_t at = list->count;
-
-    while (at && !list->all[at - 1].facts.joins)
-        at--;
-    return at ? at - 1 : 0;
-}
-
-/* How many of the outermost entries are of one stack of Python. */
-static uint32_t count_chained(const items *entries)
-{
-    uint32_t at = 0;
-
-    while (at < entries->count && entries->all[at].kind == SSPY_ENTRY_OF_PYTHON &&
-           (!at || sspy_called_next(entries->all[at - 1].entry) ||
-            entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame))
-        at++;
-    return at;
-}
-
 /* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
-   alike.  Of the frames of two threads, those of each are compared.  False without memory, or if there are
-   too many. */
-static bool align(const items *entries, const items *stack, bool other_thread)
+   alike.  False without memory, or if there are too many. */
+static bool align(const items *entries, const items *stack)
 {
     size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
     /* How many are shared by so many outer ones of both. */
     uint16_t *shared = cells <= MOST_CELLS ? calloc(cells, sizeof *shared) : NULL;
     bool *alike = shared ? calloc(cells, sizeof *alike) : NULL;
-    uint32_t waiting = count_waiting(entries), i = entries->count, j = stack->count;
-    uint32_t stack_waiting = count_waiting(stack);
+    uint32_t i = entries->count, j = stack->count;
 
     if (!alike) {
         free(shared);
         return false;
     }
-    if (other_thread)
-        waiting = count_chained(entries);
     for (size_t a = 1; a <= entries->count; a++) {
         for (size_t b = 1; b <= stack->count; b++) {
             uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
-            bool same = is_same(&entries->all[a - 1], &stack->all[b - 1]) &&
-                        (!waiting || (a <= waiting) == (b <= stack_waiting));
+            bool same = is_same(&entries->all[a - 1], &stack->all[b - 1]);
 
             alike[a * width + b] = same;
             if (same)
@@ -212,6 +185,7 @@ typedef struct merge {
     sspy_state *state;
     const items *entries, *stack;
     bool other_thread; /* the outermost entry is live in another thread than that of the error */
+    bool joined;       /* the stack tells so already */
     uintptr_t *out;    /* malloc */
     uint32_t count;
     uint32_t copied; /* elements of the stack */
@@ -254,7 +228,7 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
 static uintptr_t seam_of(const merge *m, const run *r)
 {
     const item *last = entry_at(m, r->last - 1);
-    bool joins = !r->begin && m->other_thread && !count_waiting(m->stack);
+    bool joins = !r->begin && m->other_thread && !m->joined;
     bool is_next = r->last == r->end;
     uintptr_t seam;
 
@@ -494,7 +468,9 @@ static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements t
                .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
                .other_thread = other_thread};
 
-    if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
+    for (uint32_t i = 0; i < stack.count; i++)
+        m.joined |= stack.all[i].facts.joins;
+    if (stack.all && entries.all && align(&entries, &stack)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
         if (m.out)
             merge_all(&m);
