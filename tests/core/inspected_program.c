@@ -20,6 +20,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* As in debug information: a file can have the mark of a Lua where none runs. */
+__asm__(".pushsection .not_mapped,\"\"\n.ascii \"$LuaVersion: Lua 5.9 \"\n.popsection");
+
 static HRESULT read_here(void *context, UINT_PTR address, UINT32 length, BYTE *buffer)
 {
     (void)context;
