@@ -40,6 +40,14 @@ static inline uintptr_t ss_lua_word(uintptr_t address)
     return *(const uintptr_t *)address;
 }
 
+/* The activation in which L runs, or was suspended; 0: none. */
+static inline uintptr_t ss_lua_innermost(lua_State *L)
+{
+    lua_Debug activation;
+
+    return lua_getstack(L, 0, &activation) ? (uintptr_t)activation.i_ci : 0;
+}
+
 /* The activation that CI was called by, or the coroutine's base level; 0 for that. */
 static inline uintptr_t ss_lua_previous(uintptr_t ci)
 {

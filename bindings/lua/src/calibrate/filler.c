@@ -5,78 +5,62 @@
 #include "calibrate/sample.h"
 
 #if defined(__x86_64__)
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl ss_lua_with_filler\n"
-        ".hidden ss_lua_with_filler\n"
-        ".type ss_lua_with_filler, @function\n"
-        "ss_lua_with_filler:\n"
-        ".cfi_startproc\n"
+#define TYPE "@function"
 #if defined(__CET__) && __CET__ & 1
-        "endbr64\n"
+#define LANDING "endbr64\n"
+#else
+#define LANDING ""
 #endif
-        "push %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbp, 0\n"
-        "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbx, 0\n"
-        "push %r12\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r12, 0\n"
-        "push %r13\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r13, 0\n"
-        "push %r14\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r14, 0\n"
-        "push %r15\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r15, 0\n"
-        "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\n"
-        "mov %rdi, %rax\n"
-        "mov %rsi, %rdi\n"
-        "mov $0x5301, %ebp\n"
-        "mov $0x5302, %ebx\n"
-        "mov $0x5303, %r12d\n"
-        "mov $0x5304, %r13d\n"
-        "mov $0x5305, %r14d\n"
-        "mov $0x5306, %r15d\n"
-        "call *%rax\n"
-        "add $8, %rsp\n.cfi_adjust_cfa_offset -8\n"
-        "pop %r15\n.cfi_adjust_cfa_offset -8\n.cfi_restore r15\n"
-        "pop %r14\n.cfi_adjust_cfa_offset -8\n.cfi_restore r14\n"
-        "pop %r13\n.cfi_adjust_cfa_offset -8\n.cfi_restore r13\n"
-        "pop %r12\n.cfi_adjust_cfa_offset -8\n.cfi_restore r12\n"
-        "pop %rbx\n.cfi_adjust_cfa_offset -8\n.cfi_restore rbx\n"
-        "pop %rbp\n.cfi_adjust_cfa_offset -8\n.cfi_restore rbp\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size ss_lua_with_filler, .-ss_lua_with_filler\n");
+#define BODY                                                    \
+    LANDING                                                     \
+    ".irp register, rbp, rbx, r12, r13, r14, r15\n"             \
+    "push %\\register\n"                                        \
+    ".cfi_adjust_cfa_offset 8\n.cfi_rel_offset \\register, 0\n" \
+    ".endr\n"                                                   \
+    "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\n"                  \
+    "mov %rdi, %rax\n"                                          \
+    "mov %rsi, %rdi\n"                                          \
+    ".irp register, rbp, rbx, r12, r13, r14, r15\n"             \
+    "mov $0x5301, %\\register\n"                                \
+    ".endr\n"                                                   \
+    "call *%rax\n"                                              \
+    "add $8, %rsp\n.cfi_adjust_cfa_offset -8\n"                 \
+    ".irp register, r15, r14, r13, r12, rbx, rbp\n"             \
+    "pop %\\register\n"                                         \
+    ".cfi_adjust_cfa_offset -8\n.cfi_restore \\register\n"      \
+    ".endr\n"                                                   \
+    "ret\n"
 #elif defined(__aarch64__)
+#define TYPE "%function"
+#define BODY                                                  \
+    "stp x29, x30, [sp, #-96]!\n"                             \
+    ".cfi_adjust_cfa_offset 96\n"                             \
+    ".cfi_rel_offset x29, 0\n.cfi_rel_offset x30, 8\n"        \
+    ".irp register, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28\n" \
+    "str x\\register, [sp, #(\\register - 17) * 8]\n"         \
+    ".cfi_rel_offset x\\register, (\\register - 17) * 8\n"    \
+    ".endr\n"                                                 \
+    "mov x9, x0\n"                                            \
+    "mov x0, x1\n"                                            \
+    ".irp register, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28\n" \
+    "mov x\\register, #0x5301\n"                              \
+    ".endr\n"                                                 \
+    "blr x9\n"                                                \
+    ".irp register, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28\n" \
+    "ldr x\\register, [sp, #(\\register - 17) * 8]\n"         \
+    ".cfi_restore x\\register\n"                              \
+    ".endr\n"                                                 \
+    "ldp x29, x30, [sp], #96\n"                               \
+    ".cfi_adjust_cfa_offset -96\n.cfi_restore x29\n"          \
+    ".cfi_restore x30\n"                                      \
+    "ret\n"
+#endif
+
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl ss_lua_with_filler\n"
         ".hidden ss_lua_with_filler\n"
-        ".type ss_lua_with_filler, %function\n"
+        ".type ss_lua_with_filler, " TYPE "\n"
         "ss_lua_with_filler:\n"
-        ".cfi_startproc\n"
-        "stp x29, x30, [sp, #-96]!\n"
-        ".cfi_adjust_cfa_offset 96\n.cfi_rel_offset x29, 0\n.cfi_rel_offset x30, 8\n"
-        "stp x19, x20, [sp, #16]\n.cfi_rel_offset x19, 16\n.cfi_rel_offset x20, 24\n"
-        "stp x21, x22, [sp, #32]\n.cfi_rel_offset x21, 32\n.cfi_rel_offset x22, 40\n"
-        "stp x23, x24, [sp, #48]\n.cfi_rel_offset x23, 48\n.cfi_rel_offset x24, 56\n"
-        "stp x25, x26, [sp, #64]\n.cfi_rel_offset x25, 64\n.cfi_rel_offset x26, 72\n"
-        "stp x27, x28, [sp, #80]\n.cfi_rel_offset x27, 80\n.cfi_rel_offset x28, 88\n"
-        "mov x9, x0\n"
-        "mov x0, x1\n"
-        "mov x19, #0x5301\n"
-        "mov x20, #0x5302\n"
-        "mov x21, #0x5303\n"
-        "mov x22, #0x5304\n"
-        "mov x23, #0x5305\n"
-        "mov x24, #0x5306\n"
-        "mov x25, #0x5307\n"
-        "mov x26, #0x5308\n"
-        "mov x27, #0x5309\n"
-        "mov x28, #0x530a\n"
-        "blr x9\n"
-        "ldp x19, x20, [sp, #16]\n.cfi_restore x19\n.cfi_restore x20\n"
-        "ldp x21, x22, [sp, #32]\n.cfi_restore x21\n.cfi_restore x22\n"
-        "ldp x23, x24, [sp, #48]\n.cfi_restore x23\n.cfi_restore x24\n"
-        "ldp x25, x26, [sp, #64]\n.cfi_restore x25\n.cfi_restore x26\n"
-        "ldp x27, x28, [sp, #80]\n.cfi_restore x27\n.cfi_restore x28\n"
-        "ldp x29, x30, [sp], #96\n"
-        ".cfi_adjust_cfa_offset -96\n.cfi_restore x29\n.cfi_restore x30\n"
-        "ret\n"
-        ".cfi_endproc\n"
+        ".cfi_startproc\n" BODY ".cfi_endproc\n"
         ".size ss_lua_with_filler, .-ss_lua_with_filler\n");
-#endif

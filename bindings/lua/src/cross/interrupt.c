@@ -81,29 +81,27 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
 
 /* ---- Raising ---------------------------------------------------------------------------------*/
 
-/* Whether the message handler that is DISTANCE above the base of L's stack is a C function without
-   upvalues, as hosts and debug.traceback are. */
-static bool is_plain_c(lua_State *L, uintptr_t distance)
+/* Remove the message handler of the next error, which is *DISTANCE above the base of L's stack, unless
+   it is a C function without upvalues, as those of hosts and debug.traceback are. */
+static void remove_handler(lua_State *L, uintptr_t *distance)
 {
-    uintptr_t ci = ss_lua_innermost(L), outer;
+    uintptr_t ci = ss_lua_innermost(L), outer, slot;
 
-    if (!ci)
-        return false;
+    if (!*distance || !ci)
+        return;
     while ((outer = ss_lua_previous(ci)))
         ci = outer;
-    distance += ss_lua_slot_of(ci);
-    return *(const uint8_t *)(distance + sizeof(uintptr_t)) == SSI_LUA_TAG_LIGHT;
+    slot = ss_lua_slot_of(ci) + *distance;
+    if (*(const uint8_t *)(slot + SSI_LUA_VALUE_TAG) != SSI_LUA_TAG_LIGHT)
+        *distance = 0;
 }
 
 int ss_lua_raise_interrupt(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
-    uintptr_t *handler = NULL;
 
     if (layout && !layout->failure && layout->handler != SS_LUA_UNKNOWN)
-        handler = (uintptr_t *)((uintptr_t)L + layout->handler);
-    if (handler && *handler && !is_plain_c(L, *handler))
-        *handler = 0;
+        remove_handler(L, (uintptr_t *)((uintptr_t)L + layout->handler));
     return lua_error(L);
 }
 

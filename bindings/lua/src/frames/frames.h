@@ -55,9 +55,6 @@ bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L);
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log);
 
-/* The activation in which L runs, or was suspended; 0: none. */
-uintptr_t ss_lua_innermost(lua_State *L);
-
 /* Where the Lua function with that CallInfo goes on; NULL where this copy of Lua hides it. */
 const void *ss_lua_saved_pc(const void *ci);
 

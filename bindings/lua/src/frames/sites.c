@@ -5,13 +5,6 @@
 
 /* ---- Runs -------------------------------------------------------------------------------------*/
 
-uintptr_t ss_lua_innermost(lua_State *L)
-{
-    lua_Debug activation;
-
-    return lua_getstack(L, 0, &activation) ? (uintptr_t)activation.i_ci : 0;
-}
-
 uint32_t ss_lua_run_length(uintptr_t ci, uintptr_t stop)
 {
     uint32_t length = 0;
