@@ -119,16 +119,17 @@ static int append_bytes(const char *text, size_t length, void *list)
 static HRESULT add_missing(PyObject *texts, IUnknown *error)
 {
     PyObject *has = PyList_New(0);
-    HRESULT hr =
-        has && stacksplice_error_notes(error, append_bytes, has) == S_OK ? S_OK : E_OUTOFMEMORY;
+    bool is_read = has && stacksplice_error_notes(error, append_bytes, has) == S_OK;
+    HRESULT hr = is_read ? S_OK : E_OUTOFMEMORY;
 
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(texts) && SUCCEEDED(hr); i++) {
         PyObject *text = PyList_GET_ITEM(texts, i);
-        Py_ssize_t at = PySequence_Index(has, text);
+        Py_ssize_t at = 0, count = PyList_GET_SIZE(has);
 
-        PyErr_Clear();
-        if (at >= 0)
-            hr = PyList_SetSlice(has, at, at + 1, NULL) ? E_OUTOFMEMORY : S_OK;
+        while (at < count && PyObject_RichCompareBool(PyList_GET_ITEM(has, at), text, Py_EQ) != 1)
+            at++;
+        if (at < count)
+            (void)PyList_SetItem(has, at, Py_NewRef(Py_None)); /* each stands for one */
         else
             hr = stacksplice_add_note(error, PyBytes_AS_STRING(text),
                                       (size_t)PyBytes_GET_SIZE(text));
