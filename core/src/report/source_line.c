@@ -85,7 +85,8 @@ int stacksplice_is_source_file(const char *file)
 
 enum {
     BYTES_MAX = 16 << 20, /* bytes read of a file at most: a report does not wait for more */
-    WINDOW = 16384
+    WINDOW = 16384,
+    SMALL_WINDOW = 1024 /* on the stack, which may be small */
 };
 
 /* ---- The file --------------------------------------------------------------------------------*/
@@ -180,7 +181,7 @@ static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
 typedef struct reader {
     ss_source *source;
     char *window;
-    size_t at; /* in the window */
+    size_t room, at; /* of the window */
 } reader;
 
 /* Whether there is a byte at AT. */
@@ -196,7 +197,7 @@ static bool fill(reader *r)
     if (source->begin >= BYTES_MAX || !is_still_ours(source))
         return false;
     do {
-        got = pread(source->fd, r->window, WINDOW, source->begin);
+        got = pread(source->fd, r->window, r->room, source->begin);
     } while (got < 0 && errno == EINTR);
     source->end = got > 0 ? (size_t)got : 0;
     return got > 0;
@@ -287,6 +288,19 @@ static size_t read_line(reader *r, char *out, uint32_t *column)
     return length;
 }
 
+/* Noinline: the window is large for a small stack. */
+SS_NOINLINE static size_t read_without_memory(ss_source *source, uint32_t line, char *out,
+                                              uint32_t *column)
+{
+    char window[SMALL_WINDOW];
+    reader r = {source, window, sizeof window, 0};
+    size_t length = go_to_line(&r, line) ? read_line(&r, out, column) : 0;
+
+    source->begin = 0;
+    source->end = 0;
+    return length;
+}
+
 bool ss_source_refuses(ss_source *source, const char *file)
 {
     int saved = errno;
@@ -314,10 +328,14 @@ size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_
     size_t length = 0;
 
     *column = 0;
-    if (line && turn_to(source, file) && is_as_it_was(source, file, built) && source->path) {
-        reader r = {source, source->path + strlen(source->path) + 1, 0};
+    if (line && turn_to(source, file) && is_as_it_was(source, file, built)) {
+        if (source->path) {
+            reader r = {source, source->path + strlen(source->path) + 1, WINDOW, 0};
 
-        length = go_to_line(&r, line) ? read_line(&r, out, column) : 0;
+            length = go_to_line(&r, line) ? read_line(&r, out, column) : 0;
+        } else {
+            length = read_without_memory(source, line, out, column);
+        }
     }
     errno = saved;
     if (!length)
