@@ -9,6 +9,7 @@
 #include "traceback/traceback.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MOST_CELLS = 1 << 20, /* of the table by which two lists are aligned */
@@ -134,9 +135,103 @@ static items read_traceback(sspy_state *state, PyTracebackObject *head)
 
 /* ---- Aligning ---------------------------------------------------------------------------------*/
 
+/* Whether the entry before AT called it. */
+static bool is_called(const items *entries, size_t at)
+{
+    const item *all = entries->all;
+
+    return at && all[at - 1].kind == SSPY_ENTRY_OF_PYTHON &&
+           all[at - 1].entry->tb_next == all[at].entry && sspy_called_next(all[at - 1].entry);
+}
+
+/* The frame of Python outside of AT that called it, plus one; 0: none, or it is not known. */
+static size_t caller_of(const items *stack, size_t at)
+{
+    while (at && !stack->all[at - 1].facts.is_python && !stack->all[at - 1].facts.is_gap)
+        at--;
+    return at && stack->all[at - 1].facts.is_python ? at : 0;
+}
+
+/* How many of the outermost belong to a thread that waited for the others. */
+static size_t count_waiting(const items *list)
+{
+    size_t at = list->count;
+
+    while (at && !list->all[at - 1].facts.joins)
+        at--;
+    return at ? at - 1 : 0;
+}
+
+/* Set in MAY_BE, a table of WIDTH, whether an entry can be the call that the element of the stack is:
+   of the same thread and of the same function, and so are their callers.  Where Python's code passed a
+   line twice, the lines of a caller may differ. */
+static void compare_calls(const items *entries, const items *stack, size_t width, bool *may_be)
+{
+    size_t waiting = count_waiting(entries), stack_waiting = count_waiting(stack);
+
+    for (size_t a = 1; a <= entries->count; a++) {
+        const item *entry = &entries->all[a - 1];
+        bool called = entry->kind == SSPY_ENTRY_OF_PYTHON && is_called(entries, a - 1);
+
+        for (size_t b = 1; b <= stack->count; b++) {
+            const item *element = &stack->all[b - 1];
+            size_t caller = called && element->facts.is_python ? caller_of(stack, b - 1) : 0;
+
+            if (waiting && (a <= waiting) != (b <= stack_waiting))
+                continue;
+            may_be[a * width + b] = entry->kind != SSPY_ENTRY_OF_PYTHON ||
+                                    (entry->facts.function == element->facts.function &&
+                                     (!caller || may_be[(a - 1) * width + caller]));
+        }
+    }
+}
+
+/* The first frame of Python in LIST from AT on; its end if there is none. */
+static size_t find_python(const items *list, size_t at)
+{
+    while (at < list->count && !list->all[at].facts.is_python)
+        at++;
+    return at;
+}
+
+/* Whether the outermost frames of Python in STACK are those of ENTRIES from BEGIN to END. */
+static bool begins_with(const items *stack, const items *entries, size_t begin, size_t end)
+{
+    size_t at = find_python(stack, 0);
+
+    while (begin < end && at < stack->count && is_same(&entries->all[begin], &stack->all[at])) {
+        begin++;
+        at = find_python(stack, at + 1);
+    }
+    return begin == end;
+}
+
+/* Whether the entry before AT is of the frame that called it, or of its own. */
+static bool continues(const items *entries, size_t at)
+{
+    return is_called(entries, at) ||
+           (at && entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame);
+}
+
+/* In a stack of another thread, the frames of Python that wait are there only if they were put there
+   before, as its outermost: MAY_BE is that for them. */
+static void match_newest(const items *entries, const items *stack, size_t width, bool *may_be)
+{
+    size_t begin = 0, end = 0, at = find_python(stack, 0);
+
+    while (end < entries->count && entries->all[end].kind == SSPY_ENTRY_OF_PYTHON &&
+           (!end || continues(entries, end)))
+        end++;
+    memset(may_be + width, false, end * width * sizeof *may_be);
+    while (begin < end && !begins_with(stack, entries, begin, end))
+        begin++;
+    for (; begin < end; begin++, at = find_python(stack, at + 1))
+        may_be[(begin + 1) * width + at + 1] = true;
+}
+
 /* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
    alike.  False without memory, or if there are too many. */
-static bool align(const items *entries, const items *stack)
+static bool align(const items *entries, const items *stack, bool other_thread)
 {
     size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
     /* How many are shared by so many outer ones of both. */
@@ -148,15 +243,18 @@ static bool align(const items *entries, const items *stack)
         free(shared);
         return false;
     }
+    compare_calls(entries, stack, width, alike);
+    if (other_thread)
+        match_newest(entries, stack, width, alike);
     for (size_t a = 1; a <= entries->count; a++) {
         for (size_t b = 1; b <= stack->count; b++) {
             uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
-            bool same = is_same(&entries->all[a - 1], &stack->all[b - 1]);
 
-            alike[a * width + b] = same;
-            if (same)
-                outer = without = (uint16_t)(shared[(a - 1) * width + b - 1] + 1);
-            shared[a * width + b] = outer > without ? outer : without;
+            alike[a * width + b] &= is_same(&entries->all[a - 1], &stack->all[b - 1]);
+            shared[a * width + b] = alike[a * width + b]
+                                        ? (uint16_t)(shared[(a - 1) * width + b - 1] + 1)
+                                    : outer > without ? outer
+                                                      : without;
         }
     }
     while (i && j) {
@@ -470,7 +568,7 @@ static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements t
 
     for (uint32_t i = 0; i < stack.count; i++)
         m.joined |= stack.all[i].facts.joins;
-    if (stack.all && entries.all && align(&entries, &stack)) {
+    if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
         if (m.out)
             merge_all(&m);
