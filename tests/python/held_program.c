@@ -26,18 +26,17 @@ static volatile int depth;
 
 __attribute__((noinline)) static void fall(int n)
 {
+    pthread_t thread;
+
     if (n)
         fall(n - 1);
-    else
+    else if (!pthread_create(&thread, NULL, hold, NULL))
         pause();
     depth = n;
 }
 
 int main(void)
 {
-    pthread_t thread;
-
-    if (!pthread_create(&thread, NULL, hold, NULL))
-        fall(FRAMES);
+    fall(FRAMES);
     return 0;
 }
