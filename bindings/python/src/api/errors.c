@@ -222,7 +222,7 @@ static int put(stacksplice_visitor *visitor, const char *key, PyObject *value)
     int failed = value ? 0 : -1;
 
     if (b->row)
-        return put_in_row(b, key, value);
+        return put_in_row(b, key ? key : "", value); /* an element of a list has none */
     if (value && !container)
         b->result = Py_NewRef(value);
     else if (value && PyDict_CheckExact(container))
