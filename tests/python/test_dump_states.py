@@ -167,10 +167,13 @@ for number in range(100):
 many.start()
 Named('quoted " \\x1b[31m').start()
 Named("x" * 300).start()
+inner, outer = os.pipe()
 if os.fork():
     os.wait()
+else:
+    os.close(outer)
 print(os.getpid(), flush=True)
-time.sleep(1000)
+os.read(inner, 1)  # the child ends with its parent
 """
 
 
