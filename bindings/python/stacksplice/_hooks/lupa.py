@@ -218,7 +218,8 @@ def _modules() -> Iterator[ModuleType]:
 
 def _runtimes() -> list[Any]:
     """All runtimes that exist."""
-    kinds = tuple(module.LuaRuntime for module in _modules())
+    # No generator: without memory for one, CPython 3.12 and 3.13 release its function twice.
+    kinds = (*[module.LuaRuntime for module in _modules()],)
     if not kinds:
         return []
     if sys.version_info >= (3, 12):
