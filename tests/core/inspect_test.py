@@ -78,7 +78,8 @@ class Inspect(unittest.TestCase):
                 own = stacks_of([child.stdout.readline(), child.stdout.readline()])
                 document = read("--pid", str(child.pid))
                 self.check(errors_of(document), own)
-                self.assertEqual(document["notes"], [])  # no Lua is in what is mapped
+                notes = [note for note in document["notes"] if "libdw" not in note]
+                self.assertEqual(notes, [])  # no Lua is in what is mapped
                 (known,) = document["interpreters"]
                 self.assertEqual((known["language"], known["version"]), ("toy", "1.2"))
                 child.stdin.close()
