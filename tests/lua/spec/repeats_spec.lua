@@ -87,7 +87,7 @@ describe("repeated captures", function()
     end)
 
     it("are found wrong without the conditions after " .. name, function()
-      assert.truthy(run(program, "blind"):find("a repeated capture differs from a full one", 1, true))
+      assert.matches("a repeated capture differs from a full one", run(program, "blind"), 1, true)
     end)
   end
 end)
