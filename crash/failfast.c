@@ -57,7 +57,7 @@ static ss_reporter ss_reporter_become(void)
     return atomic_exchange(&is_for_now, false) ? SS_REPORTER_NOW : SS_REPORTER_AGAIN;
 }
 
-/* End the turn of a reporter that is it for now. */
+/* End the turn of a thread that reports for the moment only. */
 static void depose(void)
 {
     uint64_t now = atomic_load(&reporter);
