@@ -7,7 +7,7 @@
 
 #include <stacksplice/stacksplice.h>
 
-#define STACKS (UNDER_TSAN ? 1000 : 10000) /* each change copies the list */
+#define STACKS (UNDER_TSAN ? 1000 : 10000) /* each change looks at all */
 #define STACK_BYTES 64
 
 static uint8_t memory[STACKS * 2][STACK_BYTES];

@@ -13,169 +13,102 @@ _Atomic uint32_t ss_stack_version;
 /* ---- Stacks that the host added ---------------------------------------------------------------*/
 
 /*
- * Two sorted lists.  A change makes the spare one from the other, and then they change places.  So
- * a signal handler that interrupts a change reads a whole list, and a reader that two changes
- * overtake sees another version and looks again.
+ * A record whose stack was removed serves the next that is added, after another version began.  So
+ * a reader that takes the low end of one stack and the high end of the other looks again.
  */
-typedef struct entry {
-    atomic_uintptr_t low, high; /* (ATOMIC) */
-} entry;
+typedef struct added {
+    struct added *next;         /* (RO) */
+    atomic_uintptr_t low, high; /* (ATOMIC) low is 0: none now */
+} added;
 
-typedef struct list {
-    size_t capacity;      /* (RO) */
-    struct list *smaller; /* (RO) kept, because a reader may still use it */
-    atomic_size_t count;  /* (ATOMIC) */
-    entry entries[];      /* disjoint, ascending */
-} list;
-
-static list none;
-static _Atomic(list *) sorted = &none; /* (ATOMIC) */
-static list *spare = &none;            /* (LOCK) has room for all entries but one */
+static _Atomic(added *) all; /* (ATOMIC) grows only, at its head */
 SS_LOCK(stacks_lock);
 
-static ss_range stack_at(const list *l, size_t at)
+static ss_range stack_of(added *a)
 {
-    const entry *e = &l->entries[at];
+    uintptr_t low = atomic_load_explicit(&a->low, memory_order_acquire);
 
-    return (ss_range){atomic_load_explicit(&e->low, memory_order_acquire),
-                      atomic_load_explicit(&e->high, memory_order_acquire)};
-}
-
-/* How many of the first SIZE entries of L begin at or below ADDRESS. */
-static size_t entries_below(const list *l, size_t size, uintptr_t address)
-{
-    size_t low = 0;
-
-    while (size) {
-        size_t half = size / 2;
-
-        if (stack_at(l, low + half).low <= address) {
-            low += half + 1;
-            size -= half + 1;
-        } else {
-            size = half;
-        }
-    }
-    return low;
+    return (ss_range){low, low ? atomic_load_explicit(&a->high, memory_order_acquire) : 0};
 }
 
 /* Find the added stack that holds SP.  CACHE receives the addresses and version of the answer. */
 static bool find_added(uintptr_t sp, ss_range *stack, ss_stack_cache *cache)
 {
-    uint32_t version;
     bool found;
 
     do {
-        const list *l;
-        size_t size, below;
-
-        version = atomic_load_explicit(&ss_stack_version, memory_order_acquire);
-        l = atomic_load_explicit(&sorted, memory_order_acquire);
-        size = atomic_load_explicit(&l->count, memory_order_acquire);
-        below = entries_below(l, size, sp);
-        *cache = (ss_stack_cache){.high = below < size ? stack_at(l, below).low : UINTPTR_MAX,
-                                  .version = version};
-        *stack = below ? stack_at(l, below - 1) : (ss_range){0, 0};
-        found = sp < stack->high;
-        cache->low = found ? stack->low : stack->high;
-        if (found)
-            cache->high = stack->high;
-    } while (version != atomic_load_explicit(&ss_stack_version, memory_order_acquire));
+        *cache = (ss_stack_cache){.high = UINTPTR_MAX};
+        cache->version = atomic_load_explicit(&ss_stack_version, memory_order_acquire);
+        found = false;
+        for (added *a = atomic_load(&all); a && !found; a = a->next) {
+            *stack = stack_of(a);
+            found = sp >= stack->low && sp < stack->high;
+            if (found || (stack->high <= sp && stack->high > cache->low))
+                cache->low = found ? stack->low : stack->high;
+            if (found || (stack->low > sp && stack->low < cache->high))
+                cache->high = found ? stack->high : stack->low;
+        }
+    } while (cache->version != atomic_load_explicit(&ss_stack_version, memory_order_acquire));
     return found;
 }
 
-static void put(list *l, size_t at, ss_range stack)
+/* False when STACK overlaps another.  Takes *SPARE if no record is free. */
+static bool add_locked(ss_range stack, added **spare)
 {
-    atomic_store_explicit(&l->entries[at].low, stack.low, memory_order_release);
-    atomic_store_explicit(&l->entries[at].high, stack.high, memory_order_release);
-}
+    added *to = NULL;
 
-/* Make the spare list from the other without the entry AT (ADDED is NULL), or with ADDED there. */
-static void change_locked(size_t at, const ss_range *added)
-{
-    list *from = atomic_load(&sorted), *to = spare;
-    size_t size = 0, count = atomic_load(&from->count);
+    for (added *a = atomic_load(&all); a; a = a->next) {
+        ss_range other = stack_of(a);
 
-    for (size_t i = 0; i < count; i++) {
-        if (added && i == at)
-            put(to, size++, *added);
-        if (added || i != at)
-            put(to, size++, stack_at(from, i));
+        if (!other.low)
+            to = a;
+        else if (stack.low < other.high && other.low < stack.high)
+            return false;
     }
-    if (added && at == count)
-        put(to, size++, *added);
-    atomic_store_explicit(&to->count, size, memory_order_release);
-    atomic_store(&sorted, to);
+    if (!to) {
+        to = *spare;
+        *spare = NULL;
+        to->next = atomic_load(&all);
+        atomic_store(&all, to);
+    }
+    atomic_store(&to->high, stack.high);
+    atomic_store(&to->low, stack.low);
     atomic_fetch_add(&ss_stack_version, 1);
-    spare = from;
-}
-
-/* False when STACK overlaps another.  The caller made sure of room. */
-static bool add_locked(const ss_range *stack)
-{
-    const list *l = atomic_load(&sorted);
-    size_t size = atomic_load(&l->count), at = entries_below(l, size, stack->low);
-
-    if ((at > 0 && stack_at(l, at - 1).high > stack->low) ||
-        (at < size && stack_at(l, at).low < stack->high))
-        return false;
-    change_locked(at, stack);
     return true;
-}
-
-/* Take over LONGER if it is longer than the spare list; returns what is left of it. */
-static list *take_longer(list *longer)
-{
-    if (!longer || longer->capacity <= spare->capacity)
-        return longer;
-    longer->smaller = spare;
-    spare = longer;
-    return NULL;
 }
 
 stacksplice_hresult stacksplice_add_stack(void *low, void *high)
 {
     const ss_range stack = {(uintptr_t)low, (uintptr_t)high};
-    list *longer = NULL;
+    stacksplice_hresult hr = E_OUTOFMEMORY;
+    added *spare;
 
     if (!low || stack.low >= stack.high)
         return E_INVALIDARG;
+    spare = ss_alloc(1, sizeof *spare);
     /* False inside a signal handler that interrupted this very function. */
-    while (ss_lock_take(&stacks_lock)) {
-        size_t count = atomic_load(&atomic_load(&sorted)->count);
-        bool has_room, added;
-
-        longer = take_longer(longer);
-        has_room = count < spare->capacity;
-        added = has_room && add_locked(&stack);
+    if (spare && ss_lock_take(&stacks_lock)) {
+        hr = add_locked(stack, &spare) ? S_OK : E_INVALIDARG;
         ss_lock_drop(&stacks_lock);
-        ss_free(longer); /* other threads already need more than we allocated */
-        if (has_room)
-            return added ? S_OK : E_INVALIDARG;
-        longer = ss_alloc(1, sizeof *longer + (2 * count + 64) * sizeof(entry));
-        if (!longer)
-            break;
-        longer->capacity = 2 * count + 64;
     }
-    ss_free(longer);
-    return E_OUTOFMEMORY;
+    ss_free(spare);
+    return hr;
 }
 
 stacksplice_hresult stacksplice_remove_stack(void *low)
 {
-    const list *l;
-    bool found;
-    size_t at;
+    added *a;
 
     if (!low || !ss_lock_take(&stacks_lock))
         return E_INVALIDARG;
-    l = atomic_load(&sorted);
-    at = entries_below(l, atomic_load(&l->count), (uintptr_t)low);
-    found = at > 0 && stack_at(l, at - 1).low == (uintptr_t)low;
-    if (found)
-        change_locked(at - 1, NULL);
+    for (a = atomic_load(&all); a && atomic_load(&a->low) != (uintptr_t)low;)
+        a = a->next;
+    if (a) {
+        atomic_store(&a->low, 0);
+        atomic_fetch_add(&ss_stack_version, 1);
+    }
     ss_lock_drop(&stacks_lock);
-    return found ? S_OK : E_INVALIDARG;
+    return a ? S_OK : E_INVALIDARG;
 }
 
 /* ---- Any --------------------------------------------------------------------------------------*/
