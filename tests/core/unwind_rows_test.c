@@ -6,6 +6,7 @@
 
 #include "unwind/modules.h"
 #include "unwind/walk.h"
+#include "entries.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -179,9 +180,8 @@ static uint64_t pass(ss_cursor *program)
     return value;
 }
 
-static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
+static void look_at_fde(const ss_fde *fde, counts *c)
 {
-    counts *c = data;
     ss_cursor program = fde->program;
     uintptr_t pc = fde->start;
     ss_fde found;
@@ -201,7 +201,6 @@ static bool look_at_fde(const uint8_t *entry, const ss_fde *fde, void *data)
         (ss_find_fde(fde->start, &found) != SS_STEP_ON || found.start != fde->start))
         c->failed++;
     c->failed += program.failed;
-    return true;
 }
 
 static void print_counts(const counts *c)
@@ -215,17 +214,21 @@ static void print_counts(const counts *c)
 
 static int look_at_module(const ss_module *module, counts *c)
 {
-    ss_bytes header, segment;
+    ss_bytes segment;
     const uint8_t *start;
+    int32_t offset;
+    ss_fde fde;
 
     if (!module->eh_frame_hdr)
         return 0;
-    header.low = module->eh_frame_hdr;
-    header.high = header.low + module->eh_frame_hdr_size;
-    start = ss_eh_frame_start(header);
-    if (!start || !ss_module_segment(module, (uintptr_t)start, 0, &segment.low, &segment.high))
+    memcpy(&offset, module->eh_frame_hdr + 4,
+           sizeof offset); /* from its own place, as all write it */
+    start = module->eh_frame_hdr + 4 + offset;
+    if (!ss_module_segment(module, (uintptr_t)start, 0, &segment.low, &segment.high))
         return 1;
-    ss_eh_frame_each(segment, start, look_at_fde, c);
+    for (const uint8_t *at = start; at; at = entry_after(at, segment.high))
+        if (ss_fde_parse(segment, at, &fde))
+            look_at_fde(&fde, c);
     if (!c->rows)
         return 0;
     print_counts(c);

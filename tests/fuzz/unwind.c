@@ -9,6 +9,7 @@
 #include "unwind/cfi.h"
 #include "unwind/eh_frame.h"
 #include "unwind/rule.h"
+#include "entries.h"
 
 static volatile uintptr_t sink;
 
@@ -67,13 +68,6 @@ static void use_entry(const ss_fde *fde, uintptr_t pc)
     sink += (uintptr_t)ss_rule_from_row(fde, pc, &row).cfa;
 }
 
-static bool use_each(const uint8_t *entry, const ss_fde *fde, void *data)
-{
-    (void)entry, (void)data;
-    use_entry(fde, fde->start + fde->size / 2);
-    return true;
-}
-
 /* The bytes as one program, with factors that no compiler would write. */
 static void use_program(const section *s, size_t split, uint32_t factors)
 {
@@ -114,7 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         use_entry(&fde, pc);
         use_entry(&fde, fde.start);
     }
-    ss_eh_frame_each((ss_bytes){copy, copy + s.size}, copy, use_each, NULL);
+    for (const uint8_t *at = copy; at; at = entry_after(at, copy + s.size))
+        if (ss_fde_parse((ss_bytes){copy, copy + s.size}, at, &fde))
+            use_entry(&fde, fde.start + fde.size / 2);
     use_program(&s, header, offset);
     free(copy);
     return 0;

@@ -413,26 +413,13 @@ static INLINED void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, 
         walk->stack_low = walk->frames[0].sp;
 }
 
-/*
- * Report the missing bytes roughly, so that all tokens for them can exist before a stack is deep.
- */
-static uintptr_t depth_gap(const ss_unwind *unwind)
-{
-    size_t below = (size_t)64 << 10;
-    uint32_t id = SS_TOKEN_DEEP_64K;
-
-    if (unwind->count < SS_UNWIND_MAX_FRAMES)
-        return ss_token_of(SS_TOKEN_TOO_DEEP);
-    for (; id < SS_TOKEN_DEEPEST && unwind->bytes_left >= below; id++)
-        below *= 16;
-    return ss_token_of(id);
-}
-
 static uintptr_t end_gap(const ss_unwind *unwind)
 {
     if (unwind->end_reason)
         return ss_token_gap("native", unwind->end_reason);
-    return unwind->bytes_left ? depth_gap(unwind) : 0;
+    if (!unwind->has_more)
+        return 0;
+    return ss_token_of(unwind->count < SS_UNWIND_MAX_FRAMES ? SS_TOKEN_NO_ROOM : SS_TOKEN_TOO_DEEP);
 }
 
 /* How many tokens of either end of one run SINK can keep. */
@@ -452,7 +439,7 @@ static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *
     c->walk.frames = unwind->frames ? unwind->frames + unwind->hidden : NULL;
     c->walk.marked = unwind->marked;
     c->walk.marked_count = unwind->marked_count;
-    c->walk.truncated = unwind->end_reason || unwind->bytes_left;
+    c->walk.truncated = unwind->end_reason || unwind->has_more;
     c->walk.run_ends = run_ends(sink);
     c->walk.recorded = c->recording != NULL;
     set_bounds(&c->walk, unwind, above);
@@ -644,7 +631,7 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
         ss_unwind_recurs(unwind, above);
         more = store_native(unwind, unwind->hidden, &sink);
     }
-    while (SS_UNLIKELY(more && sink.stored < max && unwind->bytes_left) &&
+    while (SS_UNLIKELY(more && sink.stored < max && unwind->has_more) &&
            ss_unwind_continue(unwind, SS_UNWIND_MAX_FRAMES))
         more = store_native(unwind, 1, &sink);
     ss_scratch_trim(scratch);

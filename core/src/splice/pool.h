@@ -62,23 +62,16 @@ ss_cell *ss_row_cell(uint32_t index);
  * The core's own gaps, which exist from the start: those needed when no memory is left, and those
  * that a capture in a signal handler may need first.
  */
-#define SS_OWN_GAPS(X)                                                                       \
-    X(NO_MEMORY, EXACT, "frames missing here: out of memory")                                \
-    X(NO_WAIT, EXACT, "signal arrived while another frame was being recorded")               \
-    X(REENTERED, EXACT, "signal handler interrupted another capture")                        \
-    X(INFERRED, INFERRED,                                                                    \
-      "no unwind data here: the following frames were found by frame pointers")              \
-    X(DISAGREE, EXACT, "two languages claim the same native frames")                         \
-    X(OUT_OF_ORDER, EXACT, "frames omitted: a frame source reported them out of order")      \
-    X(TOO_DEEP, EXACT, "stack has more than 2048 native frames: out of memory for the rest") \
-    X(DEEP_64K, EXACT, SS_DEEP_REASON("less than 64 KiB"))                                   \
-    X(DEEP_1M, EXACT, SS_DEEP_REASON("less than 1 MiB"))                                     \
-    X(DEEP_16M, EXACT, SS_DEEP_REASON("less than 16 MiB"))                                   \
-    X(DEEP_256M, EXACT, SS_DEEP_REASON("less than 256 MiB"))                                 \
-    X(DEEP_4G, EXACT, SS_DEEP_REASON("less than 4 GiB"))                                     \
-    X(DEEPEST, EXACT, SS_DEEP_REASON("more than 4 GiB"))
-
-#define SS_DEEP_REASON(left) "stack has more than 65536 native frames: the rest use " left
+#define SS_OWN_GAPS(X)                                                                      \
+    X(NO_MEMORY, EXACT, "frames missing here: out of memory")                               \
+    X(NO_WAIT, EXACT, "signal arrived while another frame was being recorded")              \
+    X(REENTERED, EXACT, "signal handler interrupted another capture")                       \
+    X(INFERRED, INFERRED,                                                                   \
+      "no unwind data here: the following frames were found by frame pointers")             \
+    X(DISAGREE, EXACT, "two languages claim the same native frames")                        \
+    X(OUT_OF_ORDER, EXACT, "frames omitted: a frame source reported them out of order")     \
+    X(NO_ROOM, EXACT, "stack has more than 2048 native frames: out of memory for the rest") \
+    X(TOO_DEEP, EXACT, "stack has more than 65536 native frames")
 
 #define SS_TOKEN_ID(name, ...) SS_TOKEN_##name,
 #define SS_TOKEN_END_ID(name, ...) SS_TOKEN_END_##name,

@@ -62,8 +62,8 @@ static uintptr_t read_encoded(ss_cursor *c, uint8_t encoding, uintptr_t data_bas
     }
 }
 
-/* The bytes of one entry after its length field; *NEXT is the entry that follows. */
-static ss_cursor entry_body(ss_bytes bytes, const uint8_t *at, const uint8_t **next)
+/* The bytes of one entry after its length field. */
+static ss_cursor entry_body(ss_bytes bytes, const uint8_t *at)
 {
     ss_cursor c = ss_cursor_over(at, bytes.high);
     uint64_t length;
@@ -73,12 +73,10 @@ static ss_cursor entry_body(ss_bytes bytes, const uint8_t *at, const uint8_t **n
     length = ss_cursor_unsigned(&c, 4);
     if (length == 0xffffffff)
         length = ss_cursor_unsigned(&c, 8);
-    if (length == 0 || length > ss_cursor_left(&c)) {
+    if (length == 0 || length > ss_cursor_left(&c))
         c.failed = true;
-        return c;
-    }
-    c.end = c.at + length;
-    *next = c.end;
+    else
+        c.end = c.at + length;
     return c;
 }
 
@@ -117,8 +115,7 @@ static void read_augmentation(ss_cursor data, const char *letters, ss_fde *fde, 
 
 static bool parse_cie(ss_bytes bytes, const uint8_t *at, ss_fde *fde, cie_facts *facts)
 {
-    const uint8_t *next;
-    ss_cursor c = entry_body(bytes, at, &next);
+    ss_cursor c = entry_body(bytes, at);
     const char *letters;
     uint8_t version;
 
@@ -151,12 +148,11 @@ static bool parse_cie(ss_bytes bytes, const uint8_t *at, ss_fde *fde, cie_facts 
 
 bool ss_fde_parse(ss_bytes bytes, const uint8_t *at, ss_fde *fde)
 {
-    const uint8_t *next, *id;
-    ss_cursor c = entry_body(bytes, at, &next);
+    ss_cursor c = entry_body(bytes, at);
+    const uint8_t *id = c.at;
     uint64_t back;
     cie_facts facts;
 
-    id = c.at;
     back = ss_cursor_unsigned(&c, 4); /* distance to the common entry; 0 in a common entry itself */
     if (c.failed || back == 0 || back > (uint64_t)(id - bytes.low) ||
         !parse_cie(bytes, id - back, fde, &facts))
@@ -169,52 +165,21 @@ bool ss_fde_parse(ss_bytes bytes, const uint8_t *at, ss_fde *fde)
     return !c.failed;
 }
 
-void ss_eh_frame_each(ss_bytes bytes, const uint8_t *at,
-                      bool (*each)(const uint8_t *entry, const ss_fde *fde, void *data), void *data)
-{
-    for (;;) {
-        const uint8_t *next = NULL;
-        ss_cursor c = entry_body(bytes, at, &next);
-        ss_fde fde;
-
-        if (c.failed)
-            return; /* also reached at the length of 0 that ends the section */
-        if (ss_fde_parse(bytes, at, &fde) && !each(at, &fde, data))
-            return;
-        at = next;
-    }
-}
-
-/* Split .eh_frame_hdr.  *ROWS is 0 when its table is missing or of another kind. */
-static const uint8_t *read_header(ss_bytes header, const uint8_t **table, size_t *rows)
+/* The sorted table of .eh_frame_hdr; NULL when it is missing or of another kind. */
+static const uint8_t *read_header(ss_bytes header, size_t *rows)
 {
     ss_cursor c = ss_cursor_over(header.low, header.high);
     uint8_t version = ss_cursor_byte(&c);
     uint8_t start_encoding = ss_cursor_byte(&c);
     uint8_t count_encoding = ss_cursor_byte(&c);
     uint8_t table_encoding = ss_cursor_byte(&c);
-    uintptr_t start = read_encoded(&c, start_encoding, (uintptr_t)header.low);
-    uint64_t count;
 
-    *rows = 0;
-    if (c.failed || version != 1 || start_encoding == ENCODED_OMIT)
+    if (version != 1 || table_encoding != TABLE_ENCODING || start_encoding == ENCODED_OMIT ||
+        count_encoding == ENCODED_OMIT)
         return NULL;
-    if (count_encoding == ENCODED_OMIT || table_encoding != TABLE_ENCODING)
-        return (const uint8_t *)start;
-    count = read_encoded(&c, count_encoding, (uintptr_t)header.low);
-    if (!c.failed && count <= ss_cursor_left(&c) / 8) {
-        *table = c.at;
-        *rows = (size_t)count;
-    }
-    return (const uint8_t *)start;
-}
-
-const uint8_t *ss_eh_frame_start(ss_bytes header)
-{
-    const uint8_t *table;
-    size_t rows;
-
-    return read_header(header, &table, &rows);
+    (void)read_encoded(&c, start_encoding, (uintptr_t)header.low);
+    *rows = (size_t)read_encoded(&c, count_encoding, (uintptr_t)header.low);
+    return !c.failed && *rows && *rows <= ss_cursor_left(&c) / 8 ? c.at : NULL;
 }
 
 static uintptr_t table_value(ss_bytes header, const uint8_t *table, size_t row, unsigned column)
@@ -225,45 +190,15 @@ static uintptr_t table_value(ss_bytes header, const uint8_t *table, size_t row, 
     return (uintptr_t)header.low + (uintptr_t)(intptr_t)offset;
 }
 
-typedef struct search {
-    uintptr_t pc;
-    ss_fde *fde;
-    bool found;
-} search;
-
-static bool covers(const ss_fde *fde, uintptr_t pc)
-{
-    return pc - fde->start < fde->size;
-}
-
-static bool look_at(const uint8_t *entry, const ss_fde *fde, void *data)
-{
-    search *s = data;
-
-    (void)entry;
-    if (covers(fde, s->pc)) {
-        *s->fde = *fde;
-        s->found = true;
-    }
-    return !s->found;
-}
-
 bool ss_eh_frame_find(const ss_eh_frame *section, uintptr_t pc, ss_fde *fde)
 {
-    const uint8_t *table = NULL;
     size_t low = 0, rows;
-    const uint8_t *start = read_header(section->header, &table, &rows);
+    const uint8_t *table = read_header(section->header, &rows);
     ss_bytes bytes;
     uintptr_t entry;
-    search s = {pc, fde, false};
 
-    if (!start)
+    if (!table)
         return false;
-    if (!rows) {
-        if (section->segment(section->data, (uintptr_t)start, &bytes))
-            ss_eh_frame_each(bytes, start, look_at, &s);
-        return s.found;
-    }
     for (size_t high = rows; high - low > 1;) {
         size_t middle = low + (high - low) / 2;
 
@@ -274,5 +209,5 @@ bool ss_eh_frame_find(const ss_eh_frame *section, uintptr_t pc, ss_fde *fde)
     }
     entry = table_value(section->header, table, low, 1);
     return section->segment(section->data, entry, &bytes) &&
-           ss_fde_parse(bytes, (const uint8_t *)entry, fde) && covers(fde, pc);
+           ss_fde_parse(bytes, (const uint8_t *)entry, fde) && pc - fde->start < fde->size;
 }

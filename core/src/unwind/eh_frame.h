@@ -34,21 +34,10 @@ typedef struct ss_eh_frame {
     const void *data;
 } ss_eh_frame;
 
-/* Find the entry that covers PC: in the sorted table, or by a linear search where there is none. */
+/* Find the entry that covers PC in the sorted table, which linkers write unless data is broken. */
 bool ss_eh_frame_find(const ss_eh_frame *section, uintptr_t pc, ss_fde *fde);
 
 /* Parse the entry at AT within BYTES; false also for a common entry and for the end mark. */
 bool ss_fde_parse(ss_bytes bytes, const uint8_t *at, ss_fde *fde);
-
-/*
- * Call EACH for every entry from AT on, until it returns false.  Sections without a table are
- * searched this way; tests use it to look at all entries.
- */
-void ss_eh_frame_each(ss_bytes bytes, const uint8_t *at,
-                      bool (*each)(const uint8_t *entry, const ss_fde *fde, void *data),
-                      void *data);
-
-/* The start of .eh_frame according to its header; NULL when we cannot read the header. */
-const uint8_t *ss_eh_frame_start(ss_bytes header);
 
 #endif

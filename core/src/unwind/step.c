@@ -409,7 +409,7 @@ bool ss_unwind_words(const ss_unwind *walk, uint32_t first, uint32_t count, ss_w
     }
     if (end < walk->count)
         return true;
-    return !walk->bytes_left && (last || report_end(walk, report, data));
+    return !walk->has_more && (last || report_end(walk, report, data));
 }
 
 bool ss_unwind_register_word(const ss_unwind *walk, uint32_t frame, uint32_t dwarf_register,

@@ -13,7 +13,7 @@
 #include "base/platform.h"
 #include <stacksplice/source.h>
 
-/* More frames mean endless recursion: the rest is reported in bytes. */
+/* More frames mean endless recursion. */
 #define SS_UNWIND_MAX_FRAMES 65536
 
 /* Flag of a frame that `marked` lists. */
@@ -60,7 +60,7 @@ typedef struct ss_unwind {
     bool inferred;                         /* a frame was found by its frame pointer */
     bool forwards;                         /* a frame is of a forwarder */
     const char *end_reason;                /* why outer frames are missing; NULL: none are */
-    size_t bytes_left;      /* of stack beyond the last frame, when the frame limit was met */
+    bool has_more;                         /* the frame limit was met */
     struct ss_table *table; /* owned: all memory of the walk; NULL before the first */
 } ss_unwind;
 

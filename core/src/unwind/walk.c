@@ -241,7 +241,7 @@ static ss_verdict take_frames(trail *t)
         case STOP_OFF_STACK:
             return SS_STEP_OFF_STACK;
         case STOP_LIMIT:
-            t->walk->bytes_left = t->high - t->sp;
+            t->walk->has_more = true;
             return SS_STEP_LIMIT;
         default:
             found = learn(t);
@@ -333,8 +333,7 @@ static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
     ss_range *stack = &walk->stacks[0];
 
     walk->end_reason = NULL;
-    walk->inferred = walk->forwards = false;
-    walk->bytes_left = 0;
+    walk->inferred = walk->forwards = walk->has_more = false;
     if (!ss_stack_find_cached(&walk->table->stack, sp, stack) &&
         !(is_in_handler(above) && ss_stack_find_readable(sp, stack))) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
@@ -501,7 +500,7 @@ bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
     ss_entry_registers entry;
     uint32_t frame = walk->count - 1;
 
-    if (!walk->bytes_left)
+    if (!walk->has_more)
         return false;
     while (frame && walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL)
         frame--;
