@@ -59,15 +59,16 @@ bool ss_facts_of(ss_subject subject, ss_facts *facts)
 {
     const stacksplice_document *document = subject.document;
 
-    if (!document)
-        return ss_facts_get(subject.error, facts);
     memset(facts, 0, sizeof *facts);
+    if (!document)
+        return subject.error && ss_facts_get(subject.error, facts);
     facts->document = document;
     facts->view.identity = document->identity ? document->identity : document;
     facts->view.relation = document->relation;
     facts->view.causes_left_out = document->causes_left_out;
     facts->view.hresult = document->hresult;
     facts->view.thread_id = document->thread_id;
+    facts->view.frames_left_out = document->stack.left_out;
     facts->type = document->type;
     facts->language = document->language ? document->language : "";
     facts->message = document->message.text ? document->message.text : "";
@@ -79,7 +80,10 @@ void ss_facts_release(ss_facts *facts)
 {
     if (facts->exception)
         facts->exception->lpVtbl->Release(facts->exception);
+    if (facts->member)
+        facts->member->lpVtbl->Release(facts->member);
     facts->exception = NULL;
+    facts->member = NULL;
 }
 
 /* ---- Texts -----------------------------------------------------------------------------------*/
@@ -117,9 +121,8 @@ bool ss_facts_has_own_message(const ss_facts *facts)
     if (facts->type || message.length != description.length)
         return true;
     for (size_t i = 0; i < message.length; i++) {
-        if (ss_text_at(&message, i) !=
-            ss_text_at(&description, i)) /* the texts of HRESULTs are ASCII */
-            return true;
+        if (ss_text_at(&message, i) != ss_text_at(&description, i))
+            return true; /* the texts of HRESULTs are ASCII */
     }
     return false;
 }
@@ -196,31 +199,24 @@ bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out
     return facts->document->is_group != 0;
 }
 
-bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_subject *member)
+bool ss_facts_get_member(const ss_facts *group, uint32_t index, ss_facts *facts)
 {
-    IRestrictedErrorInfo *error = NULL;
+    IRestrictedErrorInfo *member = NULL;
+    bool found;
 
-    if (facts->document) {
-        *member = (ss_subject){NULL, facts->document->members[index]};
-        return true;
-    }
-    if (stacksplice_error_member(facts->error, index, &error) != S_OK)
-        return false;
-    *member = (ss_subject){(IUnknown *)(void *)error, NULL};
-    return true;
+    if (group->document)
+        return ss_facts_of((ss_subject){NULL, group->document->members[index]}, facts);
+    (void)stacksplice_error_member(group->error, index, &member);
+    found = ss_facts_of((ss_subject){(IUnknown *)(void *)member, NULL}, facts);
+    facts->member = member;
+    return found;
 }
 
-void ss_subject_release(ss_subject subject)
+ss_subject ss_facts_previous(const ss_facts *facts)
 {
-    if (subject.error)
-        subject.error->lpVtbl->Release(subject.error);
-}
-
-ss_subject ss_subject_previous(ss_subject subject)
-{
-    if (subject.document)
-        return (ss_subject){NULL, subject.document->cause};
-    return (ss_subject){ss_error_previous(subject.error), NULL};
+    if (facts->document)
+        return (ss_subject){NULL, facts->document->cause};
+    return (ss_subject){ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL, NULL};
 }
 
 /* ---- Locals ----------------------------------------------------------------------------------*/

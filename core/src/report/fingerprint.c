@@ -14,38 +14,17 @@
 /* Limits of a group: different members, and levels of nested groups, that count. */
 enum { MEMBERS_MAX = 32, LEVELS_MAX = 4 };
 
-/* 128 bits, least significant part first. */
-typedef struct hash {
-    uint32_t part[4];
-} hash;
+__extension__ typedef unsigned __int128 hash;
 
-static const hash offset_basis = {{0x6295c58d, 0x62b82175, 0x07bb0142, 0x6c62272e}};
-
-/* Multiply by the prime 2^88 + 0x13b. */
-static void multiply(hash *h)
-{
-    uint32_t low = h->part[0], high = h->part[1];
-    uint64_t carry = 0;
-
-    for (unsigned i = 0; i < 4; i++) {
-        carry += (uint64_t)h->part[i] * 0x13b;
-        if (i == 2)
-            carry += low << 24;
-        if (i == 3)
-            carry += (uint32_t)(high << 24 | low >> 8);
-        h->part[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-}
+static const hash offset_basis = (hash)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d;
+static const hash prime = ((hash)1 << 88) + 0x13b;
 
 static void add(hash *h, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;
 
-    for (size_t i = 0; i < length; i++) {
-        h->part[0] ^= at[i];
-        multiply(h);
-    }
+    for (size_t i = 0; i < length; i++)
+        *h = (*h ^ at[i]) * prime;
 }
 
 /* Include the NUL, so that "a", "bc" and "ab", "c" differ. */
@@ -70,20 +49,20 @@ static void add_file(hash *h, const char *path)
     add_text(h, path ? ss_base_name(path) : NULL);
 }
 
-static void add_hash(hash *h, const hash *added)
+static void add_hash(hash *h, hash added)
 {
-    for (unsigned part = 0; part < 4; part++)
-        add_number(h, added->part[part]);
+    for (unsigned shift = 0; shift < 128; shift += 32)
+        add_number(h, (uint32_t)(added >> shift));
 }
 
-/* Order two hashes by their parts, so that every machine agrees. */
-static int compare(const hash *a, const hash *b)
+/* Order two hashes, which differ, by their parts of 32 bits, the least significant one first. */
+static bool is_before(hash a, hash b)
 {
-    for (unsigned i = 0; i < 4; i++) {
-        if (a->part[i] != b->part[i])
-            return a->part[i] < b->part[i] ? -1 : 1;
+    while ((uint32_t)a == (uint32_t)b) {
+        a >>= 32;
+        b >>= 32;
     }
-    return 0;
+    return (uint32_t)a < (uint32_t)b;
 }
 
 /* ---- Stacks ----------------------------------------------------------------------------------*/
@@ -176,8 +155,8 @@ static void add_loosely(stack_walk *walk, const ss_frame *f)
         add_part(&element, module, stem(module));
         add_part(&element, function, without_part(function));
     }
-    if (compare(&element, &walk->last))
-        add_hash(walk->hash, &element);
+    if (element != walk->last)
+        add_hash(walk->hash, element);
     walk->last = element;
 }
 
@@ -222,16 +201,16 @@ static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool i
 /* ---- Groups ----------------------------------------------------------------------------------*/
 
 /* Insert into HASHES, which are sorted and unique; drops one that does not fit. */
-static void insert(hash *hashes, uint32_t *count, const hash *h)
+static void insert(hash *hashes, uint32_t *count, hash h)
 {
     uint32_t at = 0;
 
-    while (at < *count && compare(&hashes[at], h) < 0)
+    while (at < *count && hashes[at] != h && is_before(hashes[at], h))
         at++;
-    if ((at < *count && !compare(&hashes[at], h)) || *count == MEMBERS_MAX)
+    if ((at < *count && hashes[at] == h) || *count == MEMBERS_MAX)
         return;
     memmove(hashes + at + 1, hashes + at, (*count - at) * sizeof *hashes);
-    hashes[at] = *h;
+    hashes[at] = h;
     ++*count;
 }
 
@@ -245,21 +224,14 @@ static void add_members(const ss_report *r, hash *h, const ss_facts *group, uint
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < members; i++) {
-        ss_subject member;
-        ss_facts facts;
+        ss_facts member;
 
-        if (!ss_facts_member(group, i, &member))
-            break;
-        if (ss_facts_of(member, &facts)) {
-            hash member_hash = hash_error(r, &facts, is_loose, level + 1);
-
-            insert(hashes, &count, &member_hash);
-            ss_facts_release(&facts);
-        }
-        ss_subject_release(member);
+        if (ss_facts_get_member(group, i, &member))
+            insert(hashes, &count, hash_error(r, &member, is_loose, level + 1));
+        ss_facts_release(&member);
     }
     for (uint32_t i = 0; i < count; i++)
-        add_hash(h, &hashes[i]);
+        add_hash(h, hashes[i]);
 }
 
 static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level)
@@ -275,23 +247,21 @@ static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose,
     return h;
 }
 
-static void write_digits(const hash *h, char out[33])
+static void write(const ss_report *r, const ss_facts *facts, bool is_loose, char out[33])
 {
+    hash h = hash_error(r, facts, is_loose, 0);
+
     for (unsigned i = 0; i < 32; i++)
-        out[i] = "0123456789abcdef"[h->part[3 - i / 8] >> (28 - i % 8 * 4) & 15];
+        out[i] = "0123456789abcdef"[(unsigned)(h >> (124 - 4 * i)) & 15];
     out[32] = 0;
 }
 
 void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
 {
-    hash h = hash_error(r, facts, false, 0);
-
-    write_digits(&h, out);
+    write(r, facts, false, out);
 }
 
 void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
 {
-    hash h = hash_error(r, facts, true, 0);
-
-    write_digits(&h, out);
+    write(r, facts, true, out);
 }

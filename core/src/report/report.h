@@ -62,15 +62,17 @@ typedef struct ss_facts {
     IUnknown *error; /* borrowed; NULL: a crash without one, or a saved report */
     const stacksplice_document *document; /* borrowed; NULL: an error object */
     ss_error_view view;
-    IScriptException *exception; /* owned; NULL: none, or it has no further details */
-    const char *type;            /* "ValueError", or NULL */
-    const char *language;        /* of the exception, the receiver, or the innermost script frame */
-    const char *message;         /* UTF-8 of the exception; NULL: view.message is the message */
+    IRestrictedErrorInfo *member; /* owned: ERROR as the member of a group; or NULL */
+    IScriptException *exception;  /* owned; NULL: none, or it has no further details */
+    const char *type;             /* "ValueError", or NULL */
+    const char *language; /* of the exception, the receiver, or the innermost script frame */
+    const char *message;  /* UTF-8 of the exception; NULL: view.message is the message */
     size_t message_length;
     char stack_language[SS_STACK_LANGUAGE]; /* storage for LANGUAGE if a frame gives it */
 } ss_facts;
 
-/* False if ERROR is not an error object of this library; then there is nothing to release. */
+/* False if ERROR is not an error object of this library; then there is nothing to release, but it
+   may be called. */
 bool ss_facts_get(IUnknown *error, ss_facts *facts);
 bool ss_facts_of(ss_subject subject, ss_facts *facts);
 void ss_facts_release(ss_facts *facts);
@@ -95,17 +97,11 @@ void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data
 /* Whether it is a group; sets its number of members. */
 bool ss_facts_group(const ss_facts *facts, uint32_t *members, uint32_t *left_out);
 
-/* Read member INDEX of the group, to be released; false if it cannot be read. */
-bool ss_facts_member(const ss_facts *facts, uint32_t index, ss_subject *member);
-void ss_subject_release(ss_subject subject);
+/* Get those of member INDEX of GROUP; false if it cannot be read.  To be released in any case. */
+bool ss_facts_get_member(const ss_facts *group, uint32_t index, ss_facts *facts);
 
-/* The cause of TELLER's error, borrowed; all NULL when there is none. */
-ss_subject ss_subject_previous(ss_subject subject);
-
-static inline bool ss_subject_is(ss_subject subject)
-{
-    return subject.error || subject.document;
-}
+/* What the error was made from, borrowed; all NULL when there is nothing. */
+ss_subject ss_facts_previous(const ss_facts *facts);
 
 /* Whether it can have propagation nodes and causes: a node has neither. */
 static inline bool ss_facts_has_chain(const ss_facts *facts)
@@ -210,18 +206,19 @@ void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[3
 /* The same with names of native functions, which nobody has while failing fast. */
 void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
 
-/* The frames of one element of a stack, or of some frames of a saved report; from begin to end. */
+/* The frames of one element of a stack, from begin to end. */
 typedef struct ss_element {
     const ss_report *r;
+    uint32_t begin, end; /* in the stack: one, but in a saved report all frames of an address */
+    uint32_t count;      /* of frames */
     const stacksplice_document_frame *saved; /* NULL: those FOUND */
-    uint32_t count;
-    stacksplice_document_locals locals; /* of those FOUND */
+    stacksplice_document_locals locals;      /* of those FOUND */
     ss_frames found;
 } ss_element;
 
-/* Those of STACK from BEGIN to END, which is one element if there are any.  BRIEF: as texts are. */
-void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack,
-                      uint32_t begin, uint32_t end, bool brief);
+/* The element of STACK that AT is in.  BRIEF: as texts are. */
+void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                      bool brief);
 ss_shown_frame ss_element_at(const ss_element *e, uint32_t index);
 void ss_element_end(ss_element *e);
 

@@ -3,6 +3,8 @@
 #include "report/report.h"
 #include "splice/unloaded.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -159,17 +161,19 @@ static void emit_frame(const element *of, const ss_shown_frame *shown)
 }
 
 /* Sentry wants callers first, and an element gives its inlined frames the other way round. */
-static SS_NOINLINE void emit_element(const element *of, const ss_shown_stack *stack, uint32_t at)
+static SS_NOINLINE uint32_t emit_element(const element *of, const ss_shown_stack *stack,
+                                         uint32_t at)
 {
     ss_element e;
 
-    ss_element_begin(&e, of->r, stack, at, at + 1, false);
+    ss_element_begin(&e, of->r, stack, at, false);
     for (uint32_t i = e.count; i-- && !of->e->stopped;) {
         const ss_shown_frame shown = ss_element_at(&e, i);
 
         emit_frame(of, &shown);
     }
     ss_element_end(&e);
+    return e.begin;
 }
 
 /* Emit "stacktrace", unless the stack is empty; add the binaries of its frames to IMAGES. */
@@ -185,9 +189,9 @@ static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack
     /* The innermost address is a return address, too: nothing was interrupted. */
     ss_emit_text(e, "instruction_addr_adjustment", "all");
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
-    for (uint32_t i = stack.count; i-- && !e->stopped;) {
-        of.of_runner = i >= folds.start_up || i >= folds.shell;
-        emit_element(&of, &stack, i);
+    for (uint32_t i = stack.count; i && !e->stopped;) {
+        of.of_runner = i > folds.start_up || i > folds.shell;
+        i = emit_element(&of, &stack, i - 1);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
@@ -261,10 +265,11 @@ enum { MOST_ERRORS = 64 };
 
 /* Small: reports work on stacks of 16 KB. */
 typedef struct listed {
-    ss_subject error; /* owned */
-    uint32_t member;  /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
-    uint16_t parent;  /* in the list */
-    bool is_context;  /* how it relates to the parent; false: cause */
+    ss_subject error;     /* owned */
+    const void *identity; /* as in ss_error_view */
+    uint32_t member;      /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
+    uint16_t parent;      /* in the list */
+    bool is_context;      /* how it relates to the parent; false: cause */
 } listed;
 
 enum { NOT_A_MEMBER = UINT32_MAX };
@@ -280,105 +285,72 @@ typedef struct event {
 
 /* ---- The list --------------------------------------------------------------------------------*/
 
-static const void *identity_of(ss_subject subject)
+/* Add the error of FACTS, which is AS; each is in the list once. */
+static void add(event *v, const ss_facts *facts, listed as)
 {
-    ss_error_view view;
-
-    if (subject.document)
-        return subject.document->identity ? subject.document->identity : subject.document;
-    return ss_error_view_get(subject.error, &view) ? view.identity : NULL;
-}
-
-static ss_subject held(ss_subject subject)
-{
-    if (subject.error)
-        subject.error->lpVtbl->AddRef(subject.error);
-    return subject;
-}
-
-/* Takes over the reference of AS.  Each error is in the list once. */
-static void add(event *v, listed as)
-{
-    const void *identity = identity_of(as.error);
-    bool is_new = identity != NULL;
-
-    for (uint32_t i = 0; is_new && i < v->count; i++)
-        is_new = identity_of(v->errors[i].error) != identity;
-    if (is_new && v->count < MOST_ERRORS) {
-        v->errors[v->count++] = as;
+    as.error = (ss_subject){facts->error, facts->document};
+    as.identity = facts->view.identity;
+    for (uint32_t i = 0; i < v->count; i++) {
+        if (v->errors[i].identity == as.identity)
+            return;
+    }
+    if (v->count == MOST_ERRORS) {
+        v->left_out++;
         return;
     }
-    v->left_out += is_new;
-    ss_subject_release(as.error);
+    if (facts->error)
+        facts->error->lpVtbl->AddRef(facts->error);
+    v->errors[v->count++] = as;
 }
 
 static void add_members(event *v, uint16_t of, const ss_facts *facts)
 {
-    uint32_t members = 0, left_out = 0;
+    uint32_t members, left_out, i = 0;
 
     if (!ss_facts_group(facts, &members, &left_out))
         return;
-    v->left_out += left_out;
-    for (uint32_t i = 0; i < members; i++) {
-        ss_subject member;
+    for (; i < members && v->count < MOST_ERRORS; i++) {
+        ss_facts member;
 
-        if (v->count == MOST_ERRORS) {
-            v->left_out += members - i;
-            return;
-        }
-        if (ss_facts_member(facts, i, &member))
-            add(v, (listed){member, i, of, false});
+        if (ss_facts_get_member(facts, i, &member))
+            add(v, &member, (listed){.member = i, .parent = of});
         else
-            v->left_out++;
+            left_out++;
+        ss_facts_release(&member);
     }
+    v->left_out += left_out + members - i;
 }
 
 /* Add what belongs to the error at index OF. */
 static void add_what_belongs(event *v, uint16_t of)
 {
-    ss_subject error = v->errors[of].error;
-    ss_facts facts;
+    ss_facts facts, cause;
 
-    if (!ss_facts_of(error, &facts))
+    if (!ss_facts_of(v->errors[of].error, &facts))
         return;
-    if (ss_facts_has_chain(&facts)) {
-        ss_subject cause = ss_subject_previous(error);
-        bool is_context = facts.view.relation == STACKSPLICE_RELATION_CONTEXT;
-
-        if (ss_subject_is(cause))
-            add(v, (listed){held(cause), NOT_A_MEMBER, of, is_context});
-    }
+    if (ss_facts_of(ss_facts_previous(&facts), &cause))
+        add(v, &cause,
+            (listed){.member = NOT_A_MEMBER,
+                     .parent = of,
+                     .is_context = facts.view.relation == STACKSPLICE_RELATION_CONTEXT});
+    ss_facts_release(&cause);
     v->left_out += facts.view.causes_left_out;
     add_members(v, of, &facts);
     ss_facts_release(&facts);
 }
 
-static void collect(event *v, ss_subject error)
-{
-    add(v, (listed){.error = held(error)});
-    for (uint16_t i = 0; i < v->count; i++)
-        add_what_belongs(v, i);
-}
-
 /* ---- Mechanisms ------------------------------------------------------------------------------*/
 
-/* The name of the attribute of its parent in which the error was.
-   Noinline: the line is off the stack again when the nodes are emitted. */
-static SS_NOINLINE void emit_relation(ss_emit *e, const listed *l)
+/* The name of the attribute of its parent in which the error was. */
+static void emit_relation(ss_emit *e, const listed *l)
 {
-    ss_line line = {.length = 0};
-    ss_writer w;
+    char text[32];
 
-    ss_writer_init(&w, ss_line_keep, &line);
-    if (l->member == NOT_A_MEMBER) {
-        ss_writer_text(&w, l->is_context ? "__context__" : "__cause__");
-    } else {
-        ss_writer_text(&w, "exceptions[");
-        ss_writer_decimal(&w, l->member);
-        ss_writer_text(&w, "]");
-    }
-    (void)ss_writer_finish(&w);
-    ss_emit_utf8(e, "source", line.text, line.length);
+    (void)snprintf(text, sizeof text, "exceptions[%" PRIu32 "]", l->member);
+    if (l->member == NOT_A_MEMBER)
+        ss_emit_text(e, "source", l->is_context ? "__context__" : "__cause__");
+    else
+        ss_emit_text(e, "source", text);
 }
 
 /* "LANGUAGE at price (rules:3)": as text reports show a node. */
@@ -402,8 +374,6 @@ static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack s
 static void emit_data(event *v, const ss_facts *facts, bool is_root)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
-    uint32_t frames_left_out =
-        facts->document ? facts->document->stack.left_out : facts->view.frames_left_out;
 
     ss_emit_begin(v->e, "data", STACKSPLICE_OBJECT);
     ss_emit_hex(v->e, "hresult", (uint32_t)facts->view.hresult, 8);
@@ -414,8 +384,8 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
     ss_emit_begin(v->e, "propagation", STACKSPLICE_ARRAY);
     ss_facts_each_node(facts, emit_node, v);
     ss_emit_end(v->e, STACKSPLICE_ARRAY);
-    if (frames_left_out)
-        ss_emit_integer(v->e, "frames_left_out", frames_left_out);
+    if (facts->view.frames_left_out)
+        ss_emit_integer(v->e, "frames_left_out", facts->view.frames_left_out);
     if (is_root && v->left_out)
         ss_emit_integer(v->e, "errors_left_out", v->left_out);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
@@ -479,19 +449,14 @@ static void emit_exception(event *v, uint32_t index)
 /* A random UUID of version 4 without dashes. */
 static void emit_id(ss_emit *e)
 {
-    static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[16];
+    uint64_t bits[2];
     char id[33];
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+    if (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
         return; /* Sentry makes one */
-    bytes[6] = (uint8_t)(0x40 | (bytes[6] & 0x0f));
-    bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
-    for (unsigned i = 0; i < 16; i++) {
-        id[2 * i] = digits[bytes[i] >> 4];
-        id[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    id[32] = 0;
+    bits[0] = (bits[0] & ~UINT64_C(0xf000)) | 0x4000;
+    bits[1] = bits[1] >> 2 | UINT64_C(1) << 63;
+    (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
     ss_emit_text(e, "event_id", id);
 }
 
@@ -516,13 +481,16 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 {
     event v = {.r = r, .e = e, .images = images};
 
-    collect(&v, (ss_subject){facts->error, facts->document});
+    add(&v, facts, (listed){.member = NOT_A_MEMBER});
+    for (uint16_t i = 0; i < v.count; i++)
+        add_what_belongs(&v, i);
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
     for (uint32_t i = v.count; i--;) { /* the oldest first */
         if (!e->stopped)
             emit_exception(&v, i);
-        ss_subject_release(v.errors[i].error);
+        if (v.errors[i].error.error)
+            v.errors[i].error.error->lpVtbl->Release(v.errors[i].error.error);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);

@@ -1,6 +1,6 @@
 #include "report/source_line.h"
 
-#include "base/alloc.h"
+#include "splice/hash.h"
 #include "splice/source.h"
 
 #include <stacksplice/source.h>
@@ -12,9 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* ---- Source open -----------------------------------------------------------------------------*/
-
-/* Opens source files: no other file, whatever its name says. */
+/* ---- Opening source files: no other file, whatever its name says ------------------------------*/
 
 /* File systems whose files come from the kernel, wherever they are mounted. */
 static bool is_of_kernel(int fd)
@@ -49,22 +47,20 @@ static bool is_in_kernel_folder(const char *link)
     return false;
 }
 
-/* A descriptor of FILE, or -1 if it is none of source. */
 /*
- * Open FILE for reading, or return -1.  The first descriptor only refers to the file, because
- * opening a device or a FIFO can have effects.  The file is opened only after it is known to be
- * regular.  A rename in between does not matter: we read the same file that we checked.
+ * Open FILE for reading and fill STATUS, or return -1.  The first descriptor only refers to the
+ * file, because opening a device or a FIFO can have effects.  The file is opened only after it is
+ * known to be regular.  A rename in between does not matter: we read the same file that we checked.
  */
-static int ss_source_open(const char *file)
+static int open_source(const char *file, struct stat *status)
 {
     char link[32];
-    struct stat status;
     int named = open(file, O_PATH | O_CLOEXEC), fd = -1;
 
     if (named < 0)
         return -1;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", named);
-    if (!fstat(named, &status) && S_ISREG(status.st_mode) && !is_of_kernel(named) &&
+    if (!fstat(named, status) && S_ISREG(status->st_mode) && !is_of_kernel(named) &&
         !is_in_kernel_folder(link))
         fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     close(named);
@@ -73,21 +69,14 @@ static int ss_source_open(const char *file)
 
 int stacksplice_is_source_file(const char *file)
 {
-    int saved = errno, fd = file ? ss_source_open(file) : -1;
+    struct stat status;
+    int saved = errno, fd = file ? open_source(file, &status) : -1;
 
     if (fd >= 0)
         close(fd);
     errno = saved;
     return fd >= 0;
 }
-
-/* ---- Source line -----------------------------------------------------------------------------*/
-
-enum {
-    BYTES_MAX = 16 << 20, /* bytes read of a file at most: a report does not wait for more */
-    WINDOW = 16384,
-    SMALL_WINDOW = 1024 /* on the stack, which may be small */
-};
 
 /* ---- The file --------------------------------------------------------------------------------*/
 
@@ -106,11 +95,8 @@ void ss_source_close(ss_source *source)
 
     if (is_still_ours(source))
         close(source->fd);
-    ss_free(source->path);
-    source->path = NULL;
+    source->name = 0;
     source->fd = -1;
-    source->begin = 0;
-    source->end = 0;
     source->line = 0;
     errno = saved;
 }
@@ -130,33 +116,21 @@ int64_t ss_written_at(const char *path)
     return time;
 }
 
-static void open_file(ss_source *source, const char *file)
-{
-    struct stat status;
-
-    source->fd = ss_source_open(file);
-    if (source->fd >= 0 && fstat(source->fd, &status)) {
-        close(source->fd);
-        source->fd = -1;
-    }
-    if (source->fd >= 0) {
-        source->written_at = time_of(&status);
-        source->device = status.st_dev;
-        source->inode = status.st_ino;
-    }
-}
-
 /* Whether FILE is one to read. */
 static bool turn_to(ss_source *source, const char *file)
 {
-    size_t size = strlen(file) + 1;
+    uint64_t name = ss_hash_bytes(SS_HASH_START, file, strlen(file)) | 1; /* never 0 */
+    struct stat status;
 
-    if (!source->path || strcmp(source->path, file) != 0) {
+    if (source->name != name) {
         ss_source_close(source);
-        open_file(source, file);
-        source->path = ss_alloc_dirty(size + WINDOW);
-        if (source->path)
-            memcpy(source->path, file, size);
+        source->name = name;
+        source->fd = open_source(file, &status);
+        if (source->fd >= 0) {
+            source->written_at = time_of(&status);
+            source->device = status.st_dev;
+            source->inode = status.st_ino;
+        }
     }
     return source->fd >= 0;
 }
@@ -175,84 +149,66 @@ static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
     return false;
 }
 
-/* ---- Its bytes -------------------------------------------------------------------------------*/
+/* ---- Its lines -------------------------------------------------------------------------------*/
+
+enum { BYTES_MAX = 16 << 20 /* bytes read of a file at most: a report does not wait for more */ };
 
 /* A place in the file, of which a part is in memory. */
 typedef struct reader {
-    ss_source *source;
-    char *window;
-    size_t room, at; /* of the window */
+    const ss_source *source;
+    off_t offset;      /* of what follows the window */
+    size_t at, end;    /* in the window */
+    char window[2048]; /* small: so may be the stack */
 } reader;
 
 /* Whether there is a byte at AT. */
 static bool fill(reader *r)
 {
-    ss_source *source = r->source;
-    ssize_t got;
+    ssize_t got = 0;
 
-    if (r->at < source->end)
+    if (r->at < r->end)
         return true;
-    source->begin += (off_t)source->end;
-    source->end = r->at = 0;
-    if (source->begin >= BYTES_MAX || !is_still_ours(source))
-        return false;
-    do {
-        got = pread(source->fd, r->window, r->room, source->begin);
-    } while (got < 0 && errno == EINTR);
-    source->end = got > 0 ? (size_t)got : 0;
-    return got > 0;
-}
-
-static void go_to_offset(reader *r, off_t offset)
-{
-    ss_source *source = r->source;
-    off_t ahead = offset - source->begin;
-
-    if (ahead >= 0 && ahead <= (off_t)source->end) {
-        r->at = (size_t)ahead;
-    } else {
-        source->begin = offset;
-        source->end = r->at = 0;
+    if (r->offset < BYTES_MAX) {
+        do {
+            got = pread(r->source->fd, r->window, sizeof r->window, r->offset);
+        } while (got < 0 && errno == EINTR);
     }
-}
-
-/* The next byte, or -1 at the end. */
-static int next_byte(reader *r)
-{
-    return fill(r) ? (unsigned char)r->window[r->at++] : -1;
+    r->at = 0;
+    r->end = got > 0 ? (size_t)got : 0;
+    r->offset += (off_t)r->end;
+    return got > 0;
 }
 
 /* Go behind the next end of a line; false if there is none. */
 static bool skip_line(reader *r)
 {
     while (fill(r)) {
-        const char *end = memchr(r->window + r->at, '\n', r->source->end - r->at);
+        const char *end = memchr(r->window + r->at, '\n', r->end - r->at);
 
-        r->at = end ? (size_t)(end + 1 - r->window) : r->source->end;
+        r->at = end ? (size_t)(end + 1 - r->window) : r->end;
         if (end)
             return true;
     }
     return false;
 }
 
-/* ---- Its lines -------------------------------------------------------------------------------*/
-
 /* Go to LINE, from the last one that was read where that is further up; false if there is none. */
-static bool go_to_line(reader *r, uint32_t line)
+static bool go_to_line(reader *r, ss_source *source, uint32_t line)
 {
-    ss_source *source = r->source;
     bool ahead = source->line && source->line <= line;
     uint32_t at = ahead ? source->line : 1;
 
-    go_to_offset(r, ahead ? source->offset : 0);
+    r->source = source;
+    r->offset = ahead ? source->offset : 0;
+    r->at = r->end = 0;
     while (at < line && skip_line(r))
         at++;
     source->line = at == line ? line : 0;
-    source->offset = source->begin + (off_t)r->at;
+    source->offset = r->offset - (off_t)(r->end - r->at);
     return at == line;
 }
 
-static bool is_blank(int c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\f';
 }
@@ -269,35 +225,27 @@ static size_t mark_cut(char out[SS_SOURCE_LINE_MAX])
     return length + sizeof dots - 1;
 }
 
-static size_t read_line(reader *r, char *out, uint32_t *column)
+/* Noinline: the window is large for a small stack. */
+static SS_NOINLINE size_t read_line(ss_source *source, uint32_t line, char *out, uint32_t *column)
 {
     size_t length = 0;
-    int c;
+    reader r;
 
+    if (!is_still_ours(source) || !go_to_line(&r, source, line))
+        return 0;
     *column = 1;
-    while ((c = next_byte(r)) >= 0 && c != '\n') {
+    while (fill(&r) && r.window[r.at] != '\n') {
+        char c = r.window[r.at++];
+
         if (length == SS_SOURCE_LINE_MAX)
             return mark_cut(out);
         if (length || !is_blank(c))
-            out[length++] = (char)c;
+            out[length++] = c;
         else
             ++*column;
     }
-    while (length && is_blank((unsigned char)out[length - 1]))
+    while (length && is_blank(out[length - 1]))
         length--;
-    return length;
-}
-
-/* Noinline: the window is large for a small stack. */
-SS_NOINLINE static size_t read_without_memory(ss_source *source, uint32_t line, char *out,
-                                              uint32_t *column)
-{
-    char window[SMALL_WINDOW];
-    reader r = {source, window, sizeof window, 0};
-    size_t length = go_to_line(&r, line) ? read_line(&r, out, column) : 0;
-
-    source->begin = 0;
-    source->end = 0;
     return length;
 }
 
@@ -327,16 +275,8 @@ size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_
     int saved = errno;
     size_t length = 0;
 
-    *column = 0;
-    if (line && turn_to(source, file) && is_as_it_was(source, file, built)) {
-        if (source->path) {
-            reader r = {source, source->path + strlen(source->path) + 1, WINDOW, 0};
-
-            length = go_to_line(&r, line) ? read_line(&r, out, column) : 0;
-        } else {
-            length = read_without_memory(source, line, out, column);
-        }
-    }
+    if (line && turn_to(source, file) && is_as_it_was(source, file, built))
+        length = read_line(source, line, out, column);
     errno = saved;
     if (!length)
         *column = 0;

@@ -15,15 +15,12 @@ enum { SS_SOURCE_LINE_MAX = 500 };
 typedef struct ss_source {
     int64_t newest; /* nanoseconds since 1970: no line of a file written later; 0: of any */
     bool is_newer, is_elsewhere, is_newer_than_binary; /* why a line was refused */
-    bool has_told_of_binaries;
-    bool has_told; /* of either */
-    char *path;    /* and the window behind it, in one block; NULL: none, or no memory for it */
-    int fd;        /* -1: PATH is no file to read */
+    bool has_told, has_told_of_binaries; /* of either, and of binaries that were replaced */
+    uint64_t name;                       /* a hash of it; 0: none */
+    int fd;                              /* -1: it is no file to read */
     int64_t written_at;
     dev_t device;
     ino_t inode;
-    off_t begin; /* of what is in the window, END bytes */
-    size_t end;
     uint32_t line; /* begins at OFFSET; 0: unknown */
     off_t offset;
 } ss_source;

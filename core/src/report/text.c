@@ -9,27 +9,75 @@
 
 #include <stacksplice/read.h>
 #include <stacksplice/script.h>
+#include <stdarg.h>
 #include <string.h>
 
-#define SS_COLOR_PLACE "\033[35m" /* file, line, function, message */
-
 #define SS_COLOR_TYPE "\033[1;35m"
-
 #define SS_COLOR_MARK "\033[1m" /* of a language that has chosen none */
 
-#define SS_COLOR_NONE ""
+static bool is_last(const ss_report *r)
+{
+    return r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+}
 
-/* Begin COLOR, one of these, and end it, where the report is coloured. */
-static inline void ss_color_begin(const ss_report *r, const char *color)
+static void put_color(const ss_report *r, const char *color)
 {
     if (r->color)
         ss_writer_text(r->w, color);
 }
 
-static inline void ss_color_end(const ss_report *r, const char *color)
+static void put_argument(const ss_report *r, char directive, va_list *arguments)
 {
-    if (r->color && *color)
-        ss_writer_text(r->w, "\033[0m");
+    switch (directive) {
+    case 's':
+        ss_writer_text(r->w, va_arg(*arguments, const char *));
+        break;
+    case 'm':
+        ss_report_put(r, va_arg(*arguments, const char *), STACKSPLICE_TEXT_MESSAGE);
+        break;
+    case 'p':
+        ss_report_put(r, va_arg(*arguments, const char *), STACKSPLICE_TEXT_PATH);
+        break;
+    case 'c':
+        put_color(r, va_arg(*arguments, const char *));
+        break;
+    case 'u':
+        ss_writer_decimal(r->w, va_arg(*arguments, uint64_t));
+        break;
+    default:
+        ss_writer_hex(r->w, va_arg(*arguments, uint64_t), 1);
+        break;
+    }
+}
+
+/*
+ * Write FORMAT, in which these stand for an argument: %s a text as it is, %m one without secrets and
+ * on one line, %p a path likewise, %u a uint64_t, %x one in hexadecimal, %c the colour of what
+ * follows.  '{' begins the colour of a place (file, line, function, message), '}' ends any.
+ */
+static void put(const ss_report *r, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    while (*format) {
+        size_t plain = strcspn(format, "%{}");
+
+        ss_writer_put(r->w, format, plain);
+        format += plain;
+        if (*format == '%')
+            put_argument(r, *++format, &arguments);
+        else if (*format)
+            put_color(r, *format == '{' ? "\033[35m" : "\033[0m");
+        format += *format != 0;
+    }
+    va_end(arguments);
+}
+
+static void put_spaces(const ss_report *r, unsigned count)
+{
+    while (count--)
+        ss_writer_put(r->w, " ", 1);
 }
 
 /* ---- What a brief report leaves out -----------------------------------------------------------*/
@@ -72,17 +120,27 @@ bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool gl
 
 /* ---- One element -----------------------------------------------------------------------------*/
 
-void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack,
-                      uint32_t begin, uint32_t end, bool brief)
+void ss_element_begin(ss_element *e, const ss_report *r, const ss_shown_stack *stack, uint32_t at,
+                      bool brief)
 {
+    const stacksplice_document_frame *saved = stack->frames;
+
     e->r = r;
-    e->saved = stack->frames ? stack->frames + begin : NULL;
-    e->count = end - begin;
-    if (e->saved)
+    e->saved = NULL;
+    e->begin = at;
+    e->end = at + 1;
+    if (saved) {
+        while (e->begin && saved[e->begin - 1].frame.inlined)
+            e->begin--;
+        while (e->end < stack->count && saved[e->end - 1].frame.inlined)
+            e->end++;
+        e->saved = saved + e->begin;
+        e->count = e->end - e->begin;
         return;
-    ss_frames_begin(&e->found, stack->elements[begin], brief && !r->all_frames, r->failfast);
+    }
+    ss_frames_begin(&e->found, stack->elements[at], brief && !r->all_frames, r->failfast);
     e->count = e->found.count;
-    e->locals = ss_locals_of(stack->locals, begin);
+    e->locals = ss_locals_of(stack->locals, at);
 }
 
 ss_shown_frame ss_element_at(const ss_element *e, uint32_t index)
@@ -139,7 +197,7 @@ static SS_NOINLINE void find_shell(const ss_report *r, const ss_shown_stack *sta
 
         if (!stack->frames && !ss_token_is(stack->elements[at]))
             continue;
-        ss_element_begin(&e, r, stack, at, at + 1, true);
+        ss_element_begin(&e, r, stack, at, true);
         frame = ss_element_at(&e, 0).frame;
         name = shell_of(frame);
         if (name && any && !folds->shell_is) {
@@ -177,7 +235,7 @@ static SS_NOINLINE bool is_start_up(const ss_report *r, const ss_shown_stack *st
 
     if (!stack->frames && ss_token_is(stack->elements[at]))
         return false;
-    ss_element_begin(&e, r, stack, at, at + 1, true);
+    ss_element_begin(&e, r, stack, at, true);
     for (uint32_t i = 0; i < e.count && found; i++) {
         ss_shown_frame shown = ss_element_at(&e, i);
 
@@ -215,34 +273,24 @@ ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
 
 static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
 {
-    ss_writer *w = r->w;
-    const char *file = frame->file ? frame->file : frame->module, *name = frame->function;
-
-    ss_writer_text(w, " at ");
-    ss_report_put(r, name ? name : "???", STACKSPLICE_TEXT_MESSAGE);
-    if (!file)
-        return;
-    file = ss_base_name(file);
-    ss_writer_text(w, " (");
-    ss_report_put(r, file, STACKSPLICE_TEXT_PATH);
-    if (frame->file && frame->line) {
-        ss_writer_text(w, ":");
-        ss_writer_decimal(w, frame->line);
-    } else if (!frame->file) {
-        ss_writer_text(w, "+0x");
-        ss_writer_hex(w, frame->module_offset, 1);
-    }
-    ss_writer_text(w, ")");
+    put(r, " at %m", frame->function ? frame->function : "???");
+    if (frame->file)
+        put(r, " (%p", ss_base_name(frame->file));
+    else if (frame->module)
+        put(r, " (%p+0x%x", ss_base_name(frame->module), frame->module_offset);
+    if (frame->file && frame->line)
+        put(r, ":%u", (uint64_t)frame->line);
+    if (frame->file || frame->module)
+        put(r, ")");
 }
 
 void ss_report_where(const ss_report *r, ss_shown_stack stack)
 {
     bool found = false, counted;
+    ss_element e = {.end = 0};
 
-    for (uint32_t at = 0; at < stack.count && !found; at++) {
-        ss_element e;
-
-        ss_element_begin(&e, r, &stack, at, at + 1, true);
+    while (e.end < stack.count && !found) {
+        ss_element_begin(&e, r, &stack, e.end, true);
         for (uint32_t i = 0; i < e.count && !found; i++) {
             ss_shown_frame shown = ss_element_at(&e, i);
 
@@ -259,85 +307,45 @@ void ss_report_where(const ss_report *r, ss_shown_stack stack)
 
 /* One frame as text, in pystack's grammar. */
 
-static void put_name(const ss_report *r, const char *text)
-{
-    ss_color_begin(r, SS_COLOR_PLACE);
-    ss_report_put(r, text, STACKSPLICE_TEXT_MESSAGE);
-    ss_color_end(r, SS_COLOR_PLACE);
-}
-
-static void put_spaces(ss_writer *w, unsigned count)
-{
-    while (count--)
-        ss_writer_put(w, " ", 1);
-}
-
 /* Whether FRAME is shown as the tracebacks of its language show it. */
-static bool ss_report_has_own_look(const ss_report *r, const stacksplice_frame *frame)
+static bool has_own_look(const ss_report *r, const stacksplice_frame *frame)
 {
     const stacksplice_glue *known = ss_glue_of(frame->language);
 
-    return r->order == STACKSPLICE_ORDER_NEWEST_LAST && known && known->own_look && frame->file &&
-           !frame->interpreter;
+    return is_last(r) && known && known->own_look && frame->file && !frame->interpreter;
 }
 
 /* Capitalize the name; show "native" as "C". */
-static void put_language_name(ss_writer *w, const char *language)
+static void put_language_name(const ss_report *r, const char *language)
 {
-    char first;
+    char first = *language >= 'a' && *language <= 'z' ? (char)(*language - 32) : *language;
 
     if (!strcmp(language, "native")) {
-        ss_writer_text(w, "C");
-    } else if (*language) {
-        first = *language >= 'a' && *language <= 'z' ? (char)(*language - 32) : *language;
-        ss_writer_utf8(w, &first, 1, SS_ESCAPE_LINE);
-        ss_writer_utf8(w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
+        ss_writer_text(r->w, "C");
+    } else if (first) {
+        ss_writer_utf8(r->w, &first, 1, SS_ESCAPE_LINE);
+        ss_writer_utf8(r->w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
     }
 }
 
 static void put_language(const ss_report *r, const char *language)
 {
     const stacksplice_glue *known = ss_glue_of(language);
-    const char *color = known && known->color ? known->color : SS_COLOR_MARK;
-    ss_writer *w = r->w;
 
-    ss_color_begin(r, color);
-    ss_writer_text(w, "(");
-    put_language_name(w, language);
-    ss_writer_text(w, ")");
-    ss_color_end(r, color);
-    ss_writer_text(w, " ");
+    put(r, "%c(", known && known->color ? known->color : SS_COLOR_MARK);
+    put_language_name(r, language);
+    put(r, ")} ");
 }
 
 static void put_place(const ss_report *r, const stacksplice_frame *frame)
 {
-    ss_writer_text(r->w, "File ");
-    ss_color_begin(r, SS_COLOR_PLACE);
-    ss_writer_text(r->w, "\"");
-    ss_report_put(r, frame->file, STACKSPLICE_TEXT_PATH);
-    ss_writer_text(r->w, "\"");
-    ss_color_end(r, SS_COLOR_PLACE);
-    if (frame->line) {
-        ss_writer_text(r->w, ", line ");
-        ss_color_begin(r, SS_COLOR_PLACE);
-        ss_writer_decimal(r->w, frame->line);
-        ss_color_end(r, SS_COLOR_PLACE);
-    }
+    if (!frame->file)
+        return;
+    put(r, "File {\"%p\"}", frame->file);
+    if (frame->line)
+        put(r, ", line {%u}", (uint64_t)frame->line);
     if (frame->function)
-        ss_writer_text(r->w, ", in ");
-}
-
-/* "??? (libfoo.so+0x1234)" */
-static void put_nameless(const ss_report *r, const stacksplice_frame *frame)
-{
-    ss_writer_text(r->w, "??? (");
-    if (frame->module) {
-        ss_report_put(r, ss_base_name(frame->module), STACKSPLICE_TEXT_PATH);
-        ss_writer_text(r->w, "+");
-    }
-    ss_writer_text(r->w, "0x");
-    ss_writer_hex(r->w, frame->module ? frame->module_offset : frame->address, 1);
-    ss_writer_text(r->w, ")");
+        put(r, ", in ");
 }
 
 /* Whether the bracket at NAME[AT] is part of an operator, as in "operator<<" and "->". */
@@ -364,7 +372,7 @@ static void put_function(const ss_report *r, const char *name)
     unsigned depth = 0;
 
     if (r->all_frames || strlen(name) <= SHORT_ENOUGH) {
-        put_name(r, name);
+        put(r, "{%m}", name);
         return;
     }
     for (; name[at] && length < sizeof brief - sizeof "<...>..."; at++) {
@@ -380,7 +388,7 @@ static void put_function(const ss_report *r, const char *name)
         }
     }
     memcpy(brief + length, name[at] ? "..." : "", name[at] ? 4 : 1);
-    put_name(r, brief);
+    put(r, "{%m}", brief);
 }
 
 /* Whether FUNCTION is NAME, or NAME in a table or namespace. */
@@ -398,39 +406,30 @@ static void put_called(const ss_report *r, const stacksplice_frame *frame,
 {
     if (!caller || !caller->calls || (frame->function && is_called(frame->function, caller->calls)))
         return;
-    ss_writer_text(r->w, " (");
-    put_language_name(r->w, caller->language);
-    ss_writer_text(r->w, ": ");
-    put_name(r, caller->calls);
-    ss_writer_text(r->w, ")");
+    put(r, " (");
+    put_language_name(r, caller->language);
+    put(r, ": {%m})", caller->calls);
 }
 
 static void put_native(const ss_report *r, const stacksplice_frame *frame,
                        const stacksplice_frame *caller)
 {
-    if (!frame->function && !frame->file) {
-        put_nameless(r, frame);
-        put_called(r, frame, caller);
-        return;
-    }
-    if (frame->file)
-        put_place(r, frame);
+    bool is_named = frame->function || frame->file;
+
+    put_place(r, frame);
     if (frame->function)
         put_function(r, frame->function);
-    if (!frame->file && frame->function && frame->function_offset) {
-        ss_writer_text(r->w, "+0x");
-        ss_writer_hex(r->w, frame->function_offset, 1);
-    }
-    if (frame->inlined)
-        ss_writer_text(r->w, " (inlined)");
+    if (!frame->file && frame->function && frame->function_offset)
+        put(r, "+0x%x", frame->function_offset);
+    if (frame->inlined && is_named)
+        put(r, " (inlined)");
+    if (!is_named && frame->module)
+        put(r, "??? (%p+0x%x)", ss_base_name(frame->module), frame->module_offset);
+    else if (!is_named)
+        put(r, "??? (0x%x)", (uint64_t)frame->address);
     put_called(r, frame, caller);
-    if (frame->module) {
-        const char *module = r->all_frames ? frame->module : ss_base_name(frame->module);
-
-        ss_writer_text(r->w, " (");
-        ss_report_put(r, module, STACKSPLICE_TEXT_PATH);
-        ss_writer_text(r->w, ")");
-    }
+    if (is_named && frame->module)
+        put(r, " (%p)", r->all_frames ? frame->module : ss_base_name(frame->module));
 }
 
 /* "g" of the qualified name "f.<locals>.g". */
@@ -441,49 +440,53 @@ static const char *last_part(const char *name)
     return dot && dot[1] ? dot + 1 : name;
 }
 
-/* Equal for frames that tracebacks of their language take for a repetition: line by line. */
-static uint64_t ss_report_place(const stacksplice_frame *frame)
-{
-    const char *name = frame->function ? last_part(frame->function) : "";
-    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
-
-    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
-    return ss_hash_bytes(hash, name, strlen(name)) | 1; /* never 0 */
-}
-
 static void put_script(const ss_report *r, const stacksplice_frame *frame)
 {
-    if (frame->interpreter) {
-        ss_writer_text(r->w, "[");
-        ss_report_put(r, frame->interpreter, STACKSPLICE_TEXT_MESSAGE);
-        ss_writer_text(r->w, "] ");
+    const char *name = frame->function;
+
+    if (frame->interpreter)
+        put(r, "[%m] ", frame->interpreter);
+    put_place(r, frame);
+    if (name)
+        put(r, "{%m}", has_own_look(r, frame) ? last_part(name) : name);
+    if (!frame->file && !name)
+        put(r, "???");
+}
+
+static void put_frame(const ss_report *r, const stacksplice_frame *frame,
+                      const stacksplice_frame *caller)
+{
+    if (frame->kind == STACKSPLICE_FRAME_GAP) {
+        put(r, "[%s: %m]", frame->asynchronous ? "async" : "gap",
+            frame->reason ? frame->reason : "unknown");
+        return;
     }
-    if (frame->file)
-        put_place(r, frame);
-    if (frame->function)
-        put_name(r,
-                 ss_report_has_own_look(r, frame) ? last_part(frame->function) : frame->function);
-    if (!frame->file && !frame->function)
-        ss_writer_text(r->w, "???");
+    if (!has_own_look(r, frame))
+        put_language(r, frame->language);
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        put_native(r, frame, caller);
+    else
+        put_script(r, frame);
+    if (frame->trust == STACKSPLICE_TRUST_INFERRED)
+        put(r, " [inferred]");
+    else if (frame->trust == STACKSPLICE_TRUST_TRACEBACK && r->all_frames)
+        put(r, " [traceback]"); /* as right as the stack: a brief report does not mention it */
 }
 
-static void put_gap(const ss_report *r, const stacksplice_frame *frame)
+stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
+                                             stacksplice_write_callback write, void *data)
 {
-    const char *reason = frame->reason ? frame->reason : "unknown";
+    ss_writer w;
+    ss_report r = {.w = &w, .all_frames = true};
 
-    ss_writer_text(r->w, frame->asynchronous ? "[async: " : "[gap: ");
-    ss_report_put(r, reason, STACKSPLICE_TEXT_MESSAGE);
-    ss_writer_text(r->w, "]");
+    if (!frame || !write)
+        return E_POINTER;
+    ss_writer_init(&w, write, data);
+    put_frame(&r, frame, NULL);
+    return ss_writer_finish(&w) ? S_OK : S_FALSE;
 }
 
-/* An interpreter's own record is as right as the stack, so a brief report does not mention it. */
-static void put_trust(const ss_report *r, stacksplice_trust trust)
-{
-    if (trust == STACKSPLICE_TRUST_INFERRED)
-        ss_writer_text(r->w, " [inferred]");
-    else if (trust == STACKSPLICE_TRUST_TRACEBACK && r->all_frames)
-        ss_writer_text(r->w, " [traceback]");
-}
+/* ---- What stands below a frame ----------------------------------------------------------------*/
 
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                         char line[SS_SOURCE_LINE_MAX], uint32_t *column)
@@ -497,11 +500,6 @@ size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                           column);
 }
 
-static unsigned source_indent(const ss_report *r, unsigned indent)
-{
-    return r->order == STACKSPLICE_ORDER_NEWEST_LAST ? indent + 2 : indent + 4;
-}
-
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     char line[SS_SOURCE_LINE_MAX];
@@ -512,26 +510,24 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
 
     if (!text || !length)
         return;
-    put_spaces(r->w, source_indent(r, indent));
+    put_spaces(r, indent);
     ss_redact((ss_text){text, NULL, length}, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w,
               SS_ESCAPE_LINE);
-    ss_writer_text(r->w, "\n");
+    put(r, "\n");
 }
 
-static void put_frame(const ss_report *r, const stacksplice_frame *frame,
-                      const stacksplice_frame *caller)
+/* Below the source line, where tracebacks of scripts have them if they show any. */
+static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
-    if (frame->kind == STACKSPLICE_FRAME_GAP) {
-        put_gap(r, frame);
-        return;
+    for (uint32_t i = 0; i < shown->locals.count; i++) {
+        const stacksplice_document_local *local = &shown->locals.all[i];
+
+        put_spaces(r, indent);
+        put(r, "%m = ", local->name);
+        ss_redact_local(local->name, (ss_text){local->value.text, NULL, local->value.length},
+                        r->failfast != NULL, r->w, SS_ESCAPE_LINE);
+        put(r, "\n");
     }
-    if (!ss_report_has_own_look(r, frame))
-        put_language(r, frame->language);
-    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
-        put_native(r, frame, caller);
-    else
-        put_script(r, frame);
-    put_trust(r, frame->trust);
 }
 
 /* Whether the file of SHOWN, of a living error, is no longer the one that ran. */
@@ -548,8 +544,8 @@ static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
     stacksplice_document_text text = {NULL, 0};
 
     if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
-        shown->frame->trust == STACKSPLICE_TRUST_INFERRED ||
-        !ss_report_has_own_look(r, shown->frame) || is_refused(r, shown))
+        shown->frame->trust == STACKSPLICE_TRUST_INFERRED || !has_own_look(r, shown->frame) ||
+        is_refused(r, shown))
         return false;
     if (r->look(shown->saved ? shown->saved : &live, &text, r->look_data))
         return false;
@@ -557,57 +553,25 @@ static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
     return true;
 }
 
-/* Below the source line, where tracebacks of scripts have them if they show any. */
-static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
-{
-    for (uint32_t i = 0; i < shown->locals.count; i++) {
-        const stacksplice_document_local *local = &shown->locals.all[i];
-
-        put_spaces(r->w, source_indent(r, indent));
-        ss_report_put(r, local->name, STACKSPLICE_TEXT_MESSAGE);
-        ss_writer_text(r->w, " = ");
-        ss_redact_local(local->name, (ss_text){local->value.text, NULL, local->value.length},
-                        r->failfast != NULL, r->w, SS_ESCAPE_LINE);
-        ss_writer_text(r->w, "\n");
-    }
-}
-
-static void put_default_look(const ss_report *r, const ss_shown_frame *shown,
-                             const stacksplice_frame *caller, unsigned indent)
-{
-    put_spaces(r->w, indent);
-    put_frame(r, shown->frame, caller);
-    ss_writer_text(r->w, "\n");
-    if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
-        put_source(r, shown, indent);
-}
-
 /*
  * Write one frame as one line of text, its source line where it can be read, and its variables.
  * CALLER is the next frame outward of a native one, or NULL: it may have another name for it.
  */
-static void ss_report_frame(const ss_report *r, const ss_shown_frame *shown,
-                            const stacksplice_frame *caller, unsigned indent)
+static void put_shown(const ss_report *r, const ss_shown_frame *shown,
+                      const stacksplice_frame *caller, unsigned indent)
 {
+    unsigned below = is_last(r) ? indent + 2 : indent + 4;
     bool is_written = put_own_look(r, shown);
 
-    if (!is_written)
-        put_default_look(r, shown, caller, indent);
+    if (!is_written) {
+        put_spaces(r, indent);
+        put_frame(r, shown->frame, caller);
+        put(r, "\n");
+        if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
+            put_source(r, shown, below);
+    }
     if (!is_written || !r->bare)
-        put_locals(r, shown, indent);
-}
-
-stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
-                                             stacksplice_write_callback write, void *data)
-{
-    ss_writer w;
-    ss_report r = {.w = &w, .all_frames = true};
-
-    if (!frame || !write)
-        return E_POINTER;
-    ss_writer_init(&w, write, data);
-    put_frame(&r, frame, NULL);
-    return ss_writer_finish(&w) ? S_OK : S_FALSE;
+        put_locals(r, shown, below);
 }
 
 /* ---- One stack --------------------------------------------------------------------------------*/
@@ -616,6 +580,7 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
 
 typedef struct printer {
     const ss_report *r;
+    const ss_facts *facts; /* of the header, until that is written or there is none */
     ss_shown_stack stack;
     unsigned indent;
     uint32_t hidden; /* glue frames so far */
@@ -627,33 +592,26 @@ typedef struct printer {
     ss_folds folds;
 } printer;
 
-/* Where an element is in the stack: one of an error object's, or the frames of a saved report. */
-typedef struct element {
-    uint32_t begin, end;
-} element;
-
-/* In a saved report, inlined frames and the function that contains them form one element. */
-static element element_at(const ss_shown_stack *stack, uint32_t begin)
+/* The first line, as scripts' tracebacks have it in their order. */
+static void put_header(printer *p)
 {
-    element e = {begin, begin + 1};
+    const ss_facts *facts = p->facts;
+    const ss_report *r = p->r;
+    uint32_t members, left_out;
 
-    while (stack->frames && e.end < stack->count && stack->frames[e.end - 1].frame.inlined)
-        e.end++;
-    return e;
-}
-
-static element element_before(const ss_shown_stack *stack, uint32_t end)
-{
-    element e = {end - 1, end};
-
-    while (stack->frames && e.begin && stack->frames[e.begin - 1].frame.inlined)
-        e.begin--;
-    return e;
-}
-
-static uintptr_t address_of(const ss_shown_stack *stack, element e)
-{
-    return stack->frames ? stack->frames[e.begin].frame.address : stack->elements[e.begin];
+    p->facts = NULL;
+    if (!facts)
+        return;
+    if (is_last(r) && ss_facts_group(facts, &members, &left_out))
+        put(r, "Exception Group ");
+    put(r, !is_last(r)     ? "Stack of thread "
+           : r->all_frames ? "Traceback for thread "
+                           : "Traceback");
+    if (!is_last(r) || r->all_frames)
+        put(r, "%u", facts->view.thread_id);
+    if (facts->document && facts->document->place)
+        put(r, " %m", facts->document->place);
+    put(r, " (most recent call %s):\n", is_last(r) ? "last" : "first");
 }
 
 /* CALLER, the frame of a script outside of SHOWN, may have another name for it.
@@ -662,133 +620,125 @@ static SS_NOINLINE void print_called(const printer *p, uint32_t caller, const ss
 {
     ss_element e;
 
-    ss_element_begin(&e, p->r, &p->stack, caller, caller + 1, false);
-    ss_report_frame(p->r, shown, ss_element_at(&e, 0).frame, p->indent);
+    ss_element_begin(&e, p->r, &p->stack, caller, false);
+    put_shown(p->r, shown, ss_element_at(&e, 0).frame, p->indent);
     ss_element_end(&e);
 }
 
-static void print_frame(const printer *p, element at, const ss_shown_frame *shown)
+static bool is_shown(const printer *p, const ss_element *e, const ss_shown_frame *shown,
+                     bool *is_counted)
 {
-    const ss_shown_stack *stack = &p->stack;
-
-    if (shown->frame->kind == STACKSPLICE_FRAME_NATIVE && !shown->frame->inlined &&
-        at.end < stack->count && (stack->frames || ss_token_is_script(stack->elements[at.end])))
-        print_called(p, at.end, shown);
-    else
-        ss_report_frame(p->r, shown, NULL, p->indent);
-}
-
-/* What of an element is shown. */
-typedef struct contents {
-    uint32_t shown;
-    uint32_t uncounted; /* of those that are not shown: gaps, inlined functions */
-    uint64_t place;     /* of a script frame in its own look, else 0 */
-    bool lineless, replaced;
-} contents;
-
-static bool is_shown(const printer *p, element at, const ss_shown_frame *shown, bool *is_counted)
-{
-    return ss_report_shows(p->r, shown->frame, shown->glue || at.begin >= p->folds.start_up,
+    return ss_report_shows(p->r, shown->frame, shown->glue || e->begin >= p->folds.start_up,
                            is_counted);
 }
 
-static contents look_at(const printer *p, element at, const ss_element *e)
+static void print_frames(const printer *p, const ss_element *e, bool all)
 {
-    contents c = {.shown = 0};
+    const ss_shown_stack *stack = &p->stack;
+    bool is_counted;
+
+    for (uint32_t i = 0; i < e->count; i++) {
+        const ss_shown_frame shown = ss_element_at(e, is_last(p->r) ? e->count - 1 - i : i);
+
+        if (!all && !is_shown(p, e, &shown, &is_counted))
+            continue;
+        if (shown.frame->kind == STACKSPLICE_FRAME_NATIVE && !shown.frame->inlined &&
+            e->end < stack->count && (stack->frames || ss_token_is_script(stack->elements[e->end])))
+            print_called(p, e->end, &shown);
+        else
+            put_shown(p->r, &shown, NULL, p->indent);
+    }
+}
+
+/* Write a line about COUNT things, of which ONE is the singular of MORE. */
+static void put_count(const printer *p, const char *before, uint64_t count, const char *one,
+                      const char *more)
+{
+    put_spaces(p->r, p->indent);
+    put(p->r, "%s%u%s", before, count, count == 1 ? one : more);
+}
+
+static void end_repeats(printer *p)
+{
+    if (p->equal > SS_REPORT_EQUAL_MAX)
+        put_count(p, p->is_line ? "[Previous line repeated " : "[Previous frame repeated ",
+                  p->equal - SS_REPORT_EQUAL_MAX, " more time]\n", " more times]\n");
+    p->equal = 0;
+}
+
+/* Equal for frames that tracebacks of their language take for a repetition, line by line; never 0. */
+static uint64_t place_of(const stacksplice_frame *frame)
+{
+    const char *name = frame->function ? last_part(frame->function) : "";
+    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
+
+    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
+    return ss_hash_bytes(hash, name, strlen(name)) | 1;
+}
+
+/* Take down what E has, and return how many of its frames are shown; PLACE is that of a script's. */
+static uint32_t look_at(printer *p, const ss_element *e, uint64_t *place)
+{
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, i);
         const stacksplice_frame *frame = shown.frame;
         bool is_counted;
 
-        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && ss_report_has_own_look(p->r, frame))
-            c.place = ss_report_place(frame);
-        if (is_shown(p, at, &shown, &is_counted))
-            c.shown++;
-        else if (!is_counted || frame->inlined)
-            c.uncounted++;
-        c.replaced |= !shown.glue && shown.replaced;
-        c.lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
-                      frame->module && !frame->file;
-    }
-    return c;
-}
-
-static void put_line(const printer *p, const char *before, uint64_t count, const char *after)
-{
-    put_spaces(p->r->w, p->indent);
-    ss_writer_text(p->r->w, before);
-    ss_writer_decimal(p->r->w, count);
-    ss_writer_text(p->r->w, after);
-}
-
-static void end_repeats(printer *p)
-{
-    uint32_t more = p->equal > SS_REPORT_EQUAL_MAX ? p->equal - SS_REPORT_EQUAL_MAX : 0;
-
-    if (more)
-        put_line(p, p->is_line ? "[Previous line repeated " : "[Previous frame repeated ", more,
-                 more == 1 ? " more time]\n" : " more times]\n");
-    p->equal = 0;
-}
-
-static void print_frames(const printer *p, element at, const ss_element *e, bool all)
-{
-    bool last = p->r->order == STACKSPLICE_ORDER_NEWEST_LAST, is_counted;
-
-    for (uint32_t i = 0; i < e->count; i++) {
-        const ss_shown_frame shown = ss_element_at(e, last ? e->count - 1 - i : i);
-
-        if (all || is_shown(p, at, &shown, &is_counted))
-            print_frame(p, at, &shown);
-    }
-}
-
-static SS_NOINLINE void print_element(printer *p, element at)
-{
-    uint64_t key;
-    ss_element e;
-    contents c;
-
-    ss_element_begin(&e, p->r, &p->stack, at.begin, at.end, true);
-    c = look_at(p, at, &e);
-    p->hidden += e.count - c.shown - c.uncounted;
-    p->lineless |= c.lineless;
-    p->replaced |= c.replaced;
-    if (c.shown) {
-        key = c.place ? c.place : address_of(&p->stack, at);
-        if (key != p->last)
-            end_repeats(p);
-        p->last = key;
-        p->is_line = c.place != 0;
-        if (++p->equal <= SS_REPORT_EQUAL_MAX)
-            print_frames(p, at, &e, c.shown == e.count);
-    }
-    ss_element_end(&e);
-}
-
-/* How many frames the elements from BEGIN on stand for, including omitted ones. */
-static uint64_t count_frames(const ss_shown_stack *stack, uint32_t begin)
-{
-    uint64_t count = 0;
-
-    while (begin < stack->count) {
-        element e = element_at(stack, begin);
-
-        count += ss_left_out_count(address_of(stack, e));
-        begin = e.end;
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
+            *place = place_of(frame);
+        if (is_shown(p, e, &shown, &is_counted))
+            count++;
+        else
+            p->hidden += is_counted && !frame->inlined;
+        p->replaced |= !shown.glue && shown.replaced;
+        p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+                       frame->module && !frame->file;
     }
     return count;
 }
 
-/* Write how many frames outside of those shown are of a program that called the user's code. */
-static void put_shell(const printer *p)
+/* Write the element that AT is in; returns where the next one is. */
+static SS_NOINLINE uint32_t print_element(printer *p, uint32_t at)
 {
+    uint64_t place = 0, key;
+    uint32_t shown;
+    ss_element e;
+
+    ss_element_begin(&e, p->r, &p->stack, at, true);
+    shown = look_at(p, &e, &place);
+    if (shown) {
+        put_header(p);
+        key = place ? place : ss_element_at(&e, 0).frame->address;
+        if (key != p->last)
+            end_repeats(p);
+        p->last = key;
+        p->is_line = place != 0;
+        if (++p->equal <= SS_REPORT_EQUAL_MAX)
+            print_frames(p, &e, shown == e.count);
+    }
+    ss_element_end(&e);
+    return is_last(p->r) ? e.begin - 1 : e.end;
+}
+
+/* Write how many frames outside of those shown are of a program that called the user's code. */
+static void put_shell(printer *p)
+{
+    const ss_shown_stack *stack = &p->stack;
+    uint64_t count = 0;
+
     if (!p->folds.shell_is)
         return;
-    put_line(p, "... ", count_frames(&p->stack, p->folds.shell), " frames of ");
-    ss_writer_text(p->r->w, p->folds.shell_is);
-    ss_writer_text(p->r->w, " hidden\n");
+    put_header(p);
+    for (uint32_t i = p->folds.shell; i < stack->count; i++) {
+        if (!stack->frames)
+            count += ss_left_out_count(stack->elements[i]);
+        else if (!stack->frames[i].frame.inlined)
+            count += ss_left_out_count(stack->frames[i].frame.address);
+    }
+    put_spaces(p->r, p->indent);
+    put(p->r, "... %u frames of %s hidden\n", count, p->folds.shell_is);
 }
 
 /* Say why something is missing; NULL: nothing is. */
@@ -796,81 +746,56 @@ static void put_missing(const printer *p, const char *what, const char *reason)
 {
     if (!reason)
         return;
-    put_spaces(p->r->w, p->indent);
-    ss_writer_text(p->r->w, what);
-    ss_writer_text(p->r->w, reason);
-    ss_writer_text(p->r->w, "\n");
+    put_spaces(p->r, p->indent);
+    put(p->r, "... %s%s\n", what, reason);
 }
 
-/* Once in a report. */
-static void put_replaced(const printer *p)
-{
-    ss_source *report = p->r->source;
-
-    if (report && report->has_told_of_binaries)
-        return;
-    if (report)
-        report->has_told_of_binaries = true;
-    put_missing(p, "... ",
-                "no files and lines of C frames in binaries that were replaced on disk "
-                "since they were loaded");
-}
-
-/* Likewise, of lines of source. */
+/* What is said once in a report: why files and lines are missing. */
 static void put_refused(const printer *p)
 {
     ss_source *source = p->r->source;
     const char *reason = source && !source->has_told ? ss_why_no_lines(source) : NULL;
 
-    if (reason)
-        source->has_told = true;
-    put_missing(p, "... ", reason);
+    if (p->replaced && !(source && source->has_told_of_binaries))
+        put_missing(p, "no files and lines of C frames in binaries that were replaced on disk ",
+                    "since they were loaded");
+    put_missing(p, "", reason);
+    if (!source)
+        return;
+    source->has_told_of_binaries |= p->replaced;
+    source->has_told |= reason != NULL;
 }
 
-/* Whether it would write anything. */
-static SS_NOINLINE bool ss_report_stack_shows(const ss_report *r, ss_shown_stack stack)
+/* In the order of scripts' tracebacks only if a frame is shown, where HEADED. */
+static void put_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
+                      unsigned indent)
 {
-    const printer p = {.r = r, .stack = stack, .folds = ss_report_folds(r, stack)};
-    bool any = p.folds.shell_is != NULL;
-
-    for (uint32_t begin = 0; begin < p.folds.shell && !any;) {
-        element at = element_at(&stack, begin);
-        ss_element e;
-
-        ss_element_begin(&e, r, &stack, at.begin, at.end, true);
-        any = look_at(&p, at, &e).shown != 0;
-        ss_element_end(&e);
-        begin = at.end;
-    }
-    return any;
-}
-
-void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
-{
-    printer p = {.r = r, .stack = stack, .indent = indent, .folds = ss_report_folds(r, stack)};
+    printer p = {r, headed, stack, indent, .folds = ss_report_folds(r, stack)};
+    bool last = is_last(r);
     uint32_t end = p.folds.shell;
-    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
-    element e = {0, 0};
 
     ss_report_dates(r, stack);
     if (last)
         put_shell(&p);
-    for (uint32_t at = last ? end : 0; at != (last ? 0 : end) && !r->w->failed;) {
-        e = last ? element_before(&stack, at) : element_at(&stack, at);
-        print_element(&p, e);
-        at = last ? e.begin : e.end;
-    }
+    else
+        put_header(&p);
+    for (uint32_t at = last ? end - 1 : 0; at < end && !r->w->failed;)
+        at = print_element(&p, at);
+    if (p.facts)
+        return;
     end_repeats(&p);
     if (!last)
         put_shell(&p);
     if (p.hidden)
-        put_line(&p, "... ", p.hidden,
-                 p.hidden == 1 ? " glue frame hidden\n" : " glue frames hidden\n");
+        put_count(&p, "... ", p.hidden, " glue frame hidden\n", " glue frames hidden\n");
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
-        put_missing(&p, "... no files and lines of C frames: ", stacksplice_lines_missing());
-    if (p.replaced)
-        put_replaced(&p);
+        put_missing(&p, "no files and lines of C frames: ", stacksplice_lines_missing());
     put_refused(&p);
+}
+
+void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
+{
+    put_stack(r, NULL, stack, indent);
 }
 
 /* ---- What an error says -----------------------------------------------------------------------*/
@@ -881,12 +806,11 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
 static void put_further_lines(const ss_report *r, ss_redacted *rest, const char *color)
 {
     while (!ss_redacted_is_done(rest) && !r->w->failed) {
-        ss_writer_text(r->w, ss_redacted_line_is_done(rest) ? "|" : "| ");
-        ss_color_begin(r, color);
+        put(r, ss_redacted_line_is_done(rest) ? "|%c" : "| %c", color);
         ss_redacted_line(rest, r->w, SS_ESCAPE_TABS);
-        ss_color_end(r, color);
-        ss_writer_text(r->w, "\n");
+        put(r, *color ? "}\n" : "\n");
     }
+    ss_redacted_end(rest);
 }
 
 static const char *exception_language(const ss_facts *facts)
@@ -909,28 +833,19 @@ static const char *exception_type(const ss_facts *facts)
 static void put_title(const ss_report *r, const ss_facts *facts)
 {
     const char *type = exception_type(facts);
-    ss_writer *w = r->w;
     ss_redacted rest;
     bool any;
 
     ss_redacted_begin(&rest, ss_facts_message(facts), STACKSPLICE_TEXT_MESSAGE,
                       r->failfast != NULL);
     any = !ss_redacted_is_done(&rest);
-    if (type) {
-        ss_color_begin(r, SS_COLOR_TYPE);
-        ss_report_put(r, type, STACKSPLICE_TEXT_MESSAGE);
-        ss_color_end(r, SS_COLOR_TYPE);
-        ss_writer_text(w, any ? ": " : "");
-    }
-    ss_color_begin(r, SS_COLOR_PLACE);
+    if (type)
+        put(r, any ? "%c%m}: " : "%c%m}", SS_COLOR_TYPE, type);
+    put(r, any || type ? "{" : "{error");
     if (any)
-        ss_redacted_line(&rest, w, SS_ESCAPE_TABS);
-    else if (!type)
-        ss_writer_text(w, "error");
-    ss_color_end(r, SS_COLOR_PLACE);
-    ss_writer_text(w, "\n");
-    put_further_lines(r, &rest, SS_COLOR_PLACE);
-    ss_redacted_end(&rest);
+        ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
+    put(r, "}\n");
+    put_further_lines(r, &rest, "\033[35m");
 }
 
 /* "note: while loading rates.csv" */
@@ -941,11 +856,10 @@ static int put_note(const char *text, size_t length, void *data)
 
     ss_redacted_begin(&rest, (ss_text){text, NULL, length}, STACKSPLICE_TEXT_MESSAGE,
                       r->failfast != NULL);
-    ss_writer_text(r->w, "note: ");
+    put(r, "note: ");
     ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
-    ss_writer_text(r->w, "\n");
-    put_further_lines(r, &rest, SS_COLOR_NONE);
-    ss_redacted_end(&rest);
+    put(r, "\n");
+    put_further_lines(r, &rest, "");
     return r->w->failed;
 }
 
@@ -975,60 +889,22 @@ static bool is_told(const ss_report *r, const ss_facts *facts)
 }
 
 /* "HRESULT 0x80070057 E_INVALIDARG: The parameter is incorrect." */
-static void ss_report_hresult(const ss_report *r, const ss_facts *facts)
+static void put_hresult(const ss_report *r, const ss_facts *facts)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
 
     if (!is_told(r, facts))
         return;
-    ss_writer_text(r->w, "HRESULT 0x");
+    put(r, "HRESULT 0x");
     ss_writer_hex(r->w, (uint32_t)facts->view.hresult, 8);
-    if (symbol) {
-        ss_writer_text(r->w, " ");
-        ss_writer_text(r->w, symbol);
-    }
+    if (symbol)
+        put(r, " %s", symbol);
     if (ss_facts_has_own_message(facts)) {
-        ss_writer_text(r->w, ": ");
+        put(r, ": ");
         ss_redact(ss_facts_description(facts), STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL, r->w,
                   SS_ESCAPE_LINE);
     }
-    ss_writer_text(r->w, "\n");
-}
-
-/* Write type, message, notes and, if it says something, the HRESULT. */
-static void ss_report_title(const ss_report *r, const ss_facts *facts)
-{
-    put_title(r, facts);
-    ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
-    ss_report_hresult(r, facts);
-}
-
-/* ---- One error --------------------------------------------------------------------------------*/
-
-/* In the order of scripts' tracebacks as these are, which have no header without a frame. */
-static void put_stack(const ss_report *r, const ss_facts *facts)
-{
-    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
-    const char *place = facts->document ? facts->document->place : NULL;
-    uint32_t members, left_out;
-    ss_locals locals;
-
-    if (last ? !ss_report_stack_shows(r, ss_facts_stack(facts)) : !ss_facts_stack(facts).count)
-        return;
-    if (last && ss_facts_group(facts, &members, &left_out))
-        ss_writer_text(r->w, "Exception Group ");
-    ss_writer_text(r->w, last ? "Traceback" : "Stack of thread ");
-    if (last && r->all_frames)
-        ss_writer_text(r->w, " for thread ");
-    if (!last || r->all_frames)
-        ss_writer_decimal(r->w, facts->view.thread_id);
-    if (place) {
-        ss_writer_text(r->w, " ");
-        ss_report_put(r, place, STACKSPLICE_TEXT_MESSAGE);
-    }
-    ss_writer_text(r->w, last ? " (most recent call last):\n" : " (most recent call first):\n");
-    ss_report_stack(r, ss_report_stack_of(r, facts, &locals), last ? 2 : 4);
-    ss_locals_end(&locals);
+    put(r, "\n");
 }
 
 /* ---- Propagation -----------------------------------------------------------------------------*/
@@ -1043,25 +919,20 @@ typedef struct nodes {
 static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
     nodes *c = data;
-    ss_writer *w = c->r->w;
-    bool whole = c->r->all_frames;
+    const ss_report *r = c->r;
 
     if (!c->count++)
-        ss_writer_text(w, "Propagation:\n");
-    ss_writer_text(w, "  ");
-    ss_writer_decimal(w, c->count);
-    ss_writer_text(w, ". received by ");
-    ss_writer_utf8(w, receiver, strlen(receiver), SS_ESCAPE_LINE);
-    if (!whole)
-        ss_report_where(c->r, stack);
-    if (whole || thread_id != c->thread_id) {
-        ss_writer_text(w, " on thread ");
-        ss_writer_decimal(w, thread_id);
-    }
-    ss_writer_text(w, whole && stack.count ? " at:\n" : "\n");
-    if (whole)
-        ss_report_stack(c->r, stack, 8);
-    return !w->failed;
+        put(r, "Propagation:\n");
+    put(r, "  %u. received by ", (uint64_t)c->count);
+    ss_writer_utf8(r->w, receiver, strlen(receiver), SS_ESCAPE_LINE);
+    if (!r->all_frames)
+        ss_report_where(r, stack);
+    if (r->all_frames || thread_id != c->thread_id)
+        put(r, " on thread %u", thread_id);
+    put(r, r->all_frames && stack.count ? " at:\n" : "\n");
+    if (r->all_frames)
+        ss_report_stack(r, stack, 8);
+    return !r->w->failed;
 }
 
 static void put_nodes(const ss_report *r, const ss_facts *facts)
@@ -1070,6 +941,8 @@ static void put_nodes(const ss_report *r, const ss_facts *facts)
 
     ss_facts_each_node(facts, put_node, &c);
 }
+
+/* ---- The error and its stack ------------------------------------------------------------------*/
 
 void ss_report_bare(const ss_report *r, const ss_facts *facts)
 {
@@ -1080,10 +953,15 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts)
     ss_report_stack(&bare, ss_report_stack_of(r, facts, &locals), 2);
     ss_locals_end(&locals);
     put_nodes(r, facts);
-    ss_report_hresult(r, facts);
+    put_hresult(r, facts);
 }
 
-/* ---- The error and its stack ------------------------------------------------------------------*/
+static void put_title_and_notes(const ss_report *r, const ss_facts *facts)
+{
+    put_title(r, facts);
+    ss_facts_each_note(facts, put_note, (void *)(uintptr_t)r);
+    put_hresult(r, facts);
+}
 
 /* Write lines that a caller has formatted. */
 static void put_lines(const ss_report *r, stacksplice_document_text text)
@@ -1094,26 +972,29 @@ static void put_lines(const ss_report *r, stacksplice_document_text text)
     ss_redacted_begin(&rest, all, STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL);
     while (!ss_redacted_is_done(&rest)) {
         ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
-        ss_writer_text(r->w, "\n");
+        put(r, "\n");
     }
     ss_redacted_end(&rest);
 }
 
-/* The same without causes and members. */
+/* The error without causes and members. */
 static void put_alone(const ss_report *r, const ss_facts *facts)
 {
     const stacksplice_document *document = facts->document;
-    bool last = r->order == STACKSPLICE_ORDER_NEWEST_LAST;
+    ss_locals locals;
 
     if (document && document->text.text) {
         put_lines(r, document->text);
     } else {
-        if (!last)
-            ss_report_title(r, facts);
-        put_stack(r, facts);
+        if (!is_last(r))
+            put_title_and_notes(r, facts);
+        if (ss_facts_stack(facts).count) {
+            put_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
+            ss_locals_end(&locals);
+        }
         put_nodes(r, facts);
-        if (last)
-            ss_report_title(r, facts);
+        if (is_last(r))
+            put_title_and_notes(r, facts);
     }
     if (document)
         put_lines(r, document->passed);
@@ -1135,60 +1016,30 @@ typedef struct report_text {
 
 static void put_error_and_causes(report_text *s, const ss_facts *facts);
 
-static void put_rule(report_text *s, uint32_t number, bool is_rest)
+/* Begin a line with the rules of a group, which stand left of the margin. */
+static void begin_rule(const report_text *s)
 {
-    ss_writer *w = s->r->w;
-
-    ss_writer_margin(w, 0, '|');
-    put_spaces(w, 2 * s->depth);
-    ss_writer_text(w, number == 1 ? "+-+---------------- " : "  +---------------- ");
-    if (is_rest)
-        ss_writer_text(w, "...");
-    else
-        ss_writer_decimal(w, number);
-    ss_writer_text(w, " ----------------\n");
+    ss_writer_margin(s->r->w, 0, '|');
+    put_spaces(s->r, 2 * s->depth);
 }
 
 /* One line for what is not shown. */
 static void put_rest(const report_text *s, uint32_t count)
 {
-    ss_writer_text(s->r->w, "and ");
-    ss_writer_decimal(s->r->w, count);
-    ss_writer_text(s->r->w, count == 1 ? " more error\n" : " more errors\n");
+    put(s->r, "and %u more error%s\n", (uint64_t)count, count == 1 ? "" : "s");
 }
 
 static void put_member(report_text *s, const ss_facts *group, uint32_t index)
 {
-    ss_subject member;
     ss_facts facts;
 
-    if (!ss_facts_member(group, index, &member)) {
-        ss_writer_text(s->r->w, "an unreadable error\n");
-        return;
-    }
-    if (!ss_facts_of(member, &facts)) {
-        ss_writer_text(s->r->w, "an error of another library\n");
-    } else {
-        if (ss_seen_has(&s->seen, &facts))
-            ss_writer_text(s->r->w, s->r->order == STACKSPLICE_ORDER_NEWEST_LAST
-                                        ? "an error of this report\n"
-                                        : "an error above\n");
-        else
-            put_error_and_causes(s, &facts);
-        ss_facts_release(&facts);
-    }
-    ss_subject_release(member);
-}
-
-/* Close a group, and with the same line every group of which it is the last member. */
-static void put_end(report_text *s)
-{
-    if (s->closed)
-        return;
-    ss_writer_margin(s->r->w, 0, '|');
-    put_spaces(s->r->w, 2 * s->depth + 2);
-    ss_writer_text(s->r->w, "+------------------------------------\n");
-    s->closed = true;
+    if (!ss_facts_get_member(group, index, &facts))
+        put(s->r, "an unreadable error\n");
+    else if (ss_seen_has(&s->seen, &facts))
+        put(s->r, is_last(s->r) ? "an error of this report\n" : "an error above\n");
+    else
+        put_error_and_causes(s, &facts);
+    ss_facts_release(&facts);
 }
 
 static void put_members(report_text *s, const ss_facts *group, uint32_t members, uint32_t left_out)
@@ -1202,40 +1053,41 @@ static void put_members(report_text *s, const ss_facts *group, uint32_t members,
         return;
     }
     for (uint32_t i = 0; i < shown + (rest != 0) && !w->failed; i++) {
-        put_rule(s, i + 1, i == shown);
-        s->depth++;
+        begin_rule(s);
+        put(s->r, i ? "  +---------------- " : "+-+---------------- ");
+        put(s->r, i < shown ? "%u ----------------\n" : "... ----------------\n", (uint64_t)i + 1);
         s->closed = false;
-        ss_writer_margin(w, s->depth, '|');
+        ss_writer_margin(w, ++s->depth, '|');
         if (i < shown)
             put_member(s, group, i);
         else
             put_rest(s, rest);
         s->depth--;
     }
-    put_end(s);
+    if (!s->closed) { /* one line closes every group of which this is the last member */
+        begin_rule(s);
+        put(s->r, "  +------------------------------------\n");
+    }
+    s->closed = true;
     ss_writer_margin(w, s->depth, '|');
 }
 
 static void put_error(report_text *s, const ss_facts *facts)
 {
     bool is_outermost = s->depth == 0;
-    uint32_t members = 0, left_out = 0;
+    uint32_t members, left_out;
 
     s->closed = false;
     if (!ss_facts_group(facts, &members, &left_out) || members + left_out == 0) {
         put_alone(s->r, facts);
         return;
     }
-    if (is_outermost) {
-        s->depth = 1;
-        ss_writer_margin(s->r->w, s->depth, '+');
-    }
+    if (is_outermost)
+        ss_writer_margin(s->r->w, ++s->depth, '+');
     put_alone(s->r, facts);
     put_members(s, facts, members, left_out);
-    if (is_outermost) {
-        s->depth = 0;
-        ss_writer_margin(s->r->w, 0, '|');
-    }
+    if (is_outermost)
+        ss_writer_margin(s->r->w, --s->depth, '|');
 }
 
 /* ---- Causes ----------------------------------------------------------------------------------*/
@@ -1243,131 +1095,101 @@ static void put_error(report_text *s, const ss_facts *facts)
 /* The errors that one was made from, latest first, each once. */
 typedef struct chain {
     ss_subject errors[SS_REPORT_CAUSES_MAX];
-    stacksplice_relation relations[SS_REPORT_CAUSES_MAX]; /* to the error before it */
+    stacksplice_relation relations[SS_REPORT_CAUSES_MAX + 1]; /* to the error before it */
     uint32_t count;
-    const char *end;                   /* why there are no more; or NULL */
-    stacksplice_relation end_relation; /* of what END is about */
+    const char *end; /* what follows them, with the last relation; or NULL */
 } chain;
 
-/* The error that was added last, and what is known of the next. */
-typedef struct link {
-    ss_subject later;
-    stacksplice_relation relation;
-    uint32_t left_out;
-} link;
+static const char above[] = " an error above.\n", more[] = " more errors that are not shown.\n";
 
-static bool end_chain(chain *c, stacksplice_relation relation, const char *end)
+static void end_chain(chain *c, const char *end)
 {
     c->end = end;
-    c->end_relation = relation;
-    return false;
-}
-
-static bool end_at(chain *c, const link *at)
-{
-    if (at->later.document && at->later.document->cause_above)
-        return end_chain(c, at->relation, " an error above.\n");
-    if (at->left_out)
-        return end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
-    return false;
-}
-
-/* Add the next error; false after the last. */
-static bool add_cause(report_text *s, chain *c, link *at)
-{
-    ss_subject next = ss_subject_previous(at->later);
-    bool added = false;
-    ss_facts cause;
-
-    if (!ss_subject_is(next) || !ss_facts_of(next, &cause))
-        return end_at(c, at);
-    if (ss_seen_has(&s->seen, &cause)) {
-        end_chain(c, at->relation, " an error above.\n");
-    } else if (c->count == SS_REPORT_CAUSES_MAX || !ss_seen_add(&s->seen, &cause)) {
-        end_chain(c, STACKSPLICE_RELATION_CAUSE, " more errors that are not shown.\n");
-    } else {
-        c->errors[c->count] = next;
-        c->relations[c->count++] = at->relation;
-        added = true;
-    }
-    *at = (link){next, cause.view.relation, cause.view.causes_left_out};
-    ss_facts_release(&cause);
-    return added;
+    if (end == more)
+        c->relations[c->count] = STACKSPLICE_RELATION_CAUSE;
 }
 
 static void find_causes(report_text *s, const ss_facts *facts, chain *c)
 {
-    link at = {{facts->error, facts->document}, facts->view.relation, facts->view.causes_left_out};
+    ss_subject at = {facts->error, facts->document}, next = ss_facts_previous(facts);
+    uint32_t left_out = facts->view.causes_left_out;
+    ss_facts cause;
 
     c->count = 0;
     c->end = NULL;
-    while (ss_facts_has_chain(facts) && add_cause(s, c, &at)) {
+    c->relations[0] = facts->view.relation;
+    while (!c->end && ss_facts_of(next, &cause)) {
+        if (ss_seen_has(&s->seen, &cause)) {
+            end_chain(c, above);
+        } else if (c->count == SS_REPORT_CAUSES_MAX || !ss_seen_add(&s->seen, &cause)) {
+            end_chain(c, more);
+        } else {
+            at = c->errors[c->count++] = next;
+            c->relations[c->count] = cause.view.relation;
+            left_out = cause.view.causes_left_out;
+            next = ss_facts_previous(&cause);
+        }
+        ss_facts_release(&cause);
     }
+    if (!c->end && at.document && at.document->cause_above)
+        end_chain(c, above);
+    else if (!c->end && left_out && ss_facts_has_chain(facts))
+        end_chain(c, more);
 }
 
-static void put_words(report_text *s, stacksplice_relation relation, const char *rest)
+/* How the error at INDEX, or the end, relates to the one before. */
+static const char *words_of(const chain *c, uint32_t index)
 {
-    s->closed = false;
-    ss_writer_text(s->r->w, relation == STACKSPLICE_RELATION_CONTEXT ? "Raised while handling"
-                                                                     : "Caused by");
-    ss_writer_text(s->r->w, rest);
+    return c->relations[index] == STACKSPLICE_RELATION_CONTEXT ? "Raised while handling"
+                                                               : "Caused by";
 }
 
 static void put_cause(report_text *s, ss_subject subject)
 {
     ss_facts cause;
 
-    if (!ss_facts_of(subject, &cause))
-        return;
-    put_error(s, &cause);
+    if (ss_facts_of(subject, &cause))
+        put_error(s, &cause);
     ss_facts_release(&cause);
 }
 
 static void put_causes_below(report_text *s, const chain *c)
 {
     for (uint32_t i = 0; i < c->count && !s->r->w->failed; i++) {
-        s->closed = false;
-        ss_writer_text(s->r->w, "\n");
-        put_words(s, c->relations[i], ":\n");
+        put(s->r, "\n%s:\n", words_of(c, i));
         put_cause(s, c->errors[i]);
     }
     if (!c->end)
         return;
     s->closed = false;
-    ss_writer_text(s->r->w, "\n");
-    put_words(s, c->end_relation, c->end);
+    put(s->r, "\n%s%s", words_of(c, c->count), c->end);
 }
 
 /* The oldest first, in the words of scripts' tracebacks. */
 static void put_causes_above(report_text *s, const chain *c)
 {
-    if (c->end) {
-        put_words(s, c->end_relation, c->end);
-        ss_writer_text(s->r->w, "\n");
-    }
+    if (c->end)
+        put(s->r, "%s%s\n", words_of(c, c->count), c->end);
     for (uint32_t i = c->count; i-- && !s->r->w->failed;) {
         put_cause(s, c->errors[i]);
-        s->closed = false;
-        ss_writer_text(s->r->w, c->relations[i] == STACKSPLICE_RELATION_CONTEXT
-                                    ? "\nDuring handling of the above exception, another exception "
-                                      "occurred:\n\n"
-                                    : "\nThe above exception was the direct cause of the following "
-                                      "exception:\n\n");
+        put(s->r,
+            c->relations[i] == STACKSPLICE_RELATION_CONTEXT
+                ? "\nDuring handling of the above exception, another exception occurred:\n\n"
+                : "\nThe above exception was the direct cause of the following exception:\n\n");
     }
 }
 
 static void put_error_and_causes(report_text *s, const ss_facts *facts)
 {
-    bool last = s->r->order == STACKSPLICE_ORDER_NEWEST_LAST;
     chain c;
 
     (void)ss_seen_add(&s->seen, facts);
-    if (last) {
+    if (is_last(s->r)) {
         find_causes(s, facts, &c);
         put_causes_above(s, &c);
     }
     put_error(s, facts);
-    if (!last) {
+    if (!is_last(s->r)) {
         find_causes(s, facts, &c);
         put_causes_below(s, &c);
     }

@@ -167,7 +167,7 @@ static SS_NOINLINE void emit_element(const ss_report *r, ss_emit *e, const ss_sh
 {
     ss_element found;
 
-    ss_element_begin(&found, r, stack, at, at + 1, false);
+    ss_element_begin(&found, r, stack, at, false);
     for (uint32_t i = 0; i < found.count && !e->stopped; i++) {
         const ss_shown_frame shown = ss_element_at(&found, i);
 
@@ -344,35 +344,25 @@ static bool may_emit(const walk *w, const ss_facts *facts)
     return w->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&w->around, facts);
 }
 
-static bool emit_fields_of_member(walk *w, ss_subject member)
+static bool emit_fields_of_member(walk *w, const ss_facts *member)
 {
-    bool emitted = false;
-    ss_facts facts;
-
-    if (w->level > SS_REPORT_LEVELS_MAX || !ss_stack_suffices_for_error() ||
-        !ss_facts_of(member, &facts))
+    if (w->level > SS_REPORT_LEVELS_MAX || !ss_stack_suffices_for_error() || !may_emit(w, member))
         return false;
-    if (may_emit(w, &facts)) {
-        emit_error(w, NULL, &facts, NULL);
-        emitted = true;
-    }
-    ss_facts_release(&facts);
-    return emitted;
+    emit_error(w, NULL, member, NULL);
+    return true;
 }
 
 /* False when it is omitted. */
 static bool emit_member(walk *w, const ss_facts *group, uint32_t index)
 {
-    ss_subject member;
-    bool emitted = true;
+    ss_facts member;
+    bool emitted = ss_facts_get_member(group, index, &member);
 
-    if (!ss_facts_member(group, index, &member))
-        return false;
-    if (w->e->visitor->error)
+    if (emitted && w->e->visitor->error)
         w->e->stopped = w->e->visitor->error(w->e->visitor, NULL, member.error);
-    else
-        emitted = emit_fields_of_member(w, member);
-    ss_subject_release(member);
+    else if (emitted)
+        emitted = emit_fields_of_member(w, &member);
+    ss_facts_release(&member);
     return emitted;
 }
 
@@ -402,15 +392,10 @@ static const char *relation_name(stacksplice_relation relation)
     return relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause";
 }
 
-static IUnknown *previous_of(const ss_facts *facts)
-{
-    return ss_facts_has_chain(facts) ? ss_error_previous(facts->error) : NULL;
-}
-
 /* Emit the one error that this one was made from. */
 static void emit_cause(walk *w, const ss_facts *facts)
 {
-    IUnknown *cause = previous_of(facts);
+    IUnknown *cause = ss_facts_previous(facts).error;
 
     if (!cause)
         return;
@@ -424,25 +409,22 @@ static void emit_causes(walk *w, const ss_facts *facts)
 {
     stacksplice_relation relation = facts->view.relation;
     uint32_t left_out = facts->view.causes_left_out, before = w->around.count;
-    IUnknown *next = previous_of(facts);
+    ss_subject next = ss_facts_previous(facts);
     const char *above = NULL;
     ss_facts cause;
 
     ss_emit_begin(w->e, "transformed", STACKSPLICE_ARRAY);
-    while (next && !w->e->stopped && ss_facts_get(next, &cause)) {
+    while (!w->e->stopped && ss_facts_of(next, &cause)) {
         const char *name = relation_name(relation);
         bool may = may_emit(w, &cause);
 
         above = ss_seen_has(&w->around, &cause) ? name : NULL;
         if (may)
             emit_error(w, NULL, &cause, name);
-        else
-            left_out = !above;
         (void)ss_seen_add(&w->around, &cause);
-        if (may)
-            left_out = cause.view.causes_left_out;
+        left_out = may ? cause.view.causes_left_out : !above;
         relation = cause.view.relation;
-        next = may ? ss_error_previous(next) : NULL;
+        next = may ? ss_facts_previous(&cause) : (ss_subject){NULL, NULL};
         ss_facts_release(&cause);
     }
     ss_emit_end(w->e, STACKSPLICE_ARRAY);
