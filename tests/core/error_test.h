@@ -56,7 +56,6 @@ static inline ILanguageExceptionErrorInfo2 *head_of(void *error)
 static inline int fresh(void **state)
 {
     RoClearError();
-    (void)stacksplice_set_debug_event_hook(NULL, NULL);
     (void)stacksplice_set_max_frames(512);
     return RoSetErrorReportingFlags(RO_ERROR_REPORTING_USESETERRORINFO) == S_OK ? 0 : -1;
 }

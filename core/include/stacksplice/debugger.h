@@ -12,43 +12,6 @@
 extern "C" {
 #endif
 
-/* ---- Events ----------------------------------------------------------------------------------*/
-
-/* The first-chance events of Windows, with their exception codes. */
-#define STACKSPLICE_EVENT_ORIGINATE_ERROR 0x40080201u
-#define STACKSPLICE_EVENT_TRANSFORM_ERROR 0x40080202u
-
-/*
- * One event.  An origination has three parameters: HRESULT, length of the message, message.  A
- * transformation has four: old HRESULT, new HRESULT, length, message.  HRESULTs are zero-extended.
- * The message is UTF-16, ends in a NUL that its length does not count, and lives until the hook
- * returns.
- */
-typedef struct stacksplice_debug_event {
-    size_t size; /* sizeof(stacksplice_debug_event) */
-    uint32_t code;
-    uint32_t parameter_count; /* 3 or 4 */
-    uintptr_t parameters[4];
-} stacksplice_debug_event;
-
-typedef void (*stacksplice_debug_event_callback)(const stacksplice_debug_event *event, void *data);
-
-/*
- * Install F, or NULL for none, in place of the previous hook.  The library calls it for every
- * origination and transformation while RO_ERROR_REPORTING_FORCEEXCEPTIONS is set.  (Windows raises
- * its exceptions for an attached debugger too; this library does not look for one.)  The hook runs
- * on the originating thread, before its slot changes.  The library undoes what the hook does to the
- * slot and reports no events that the hook causes.  It sends no signal: a hook raises one itself to
- * stop in a debugger.
- *
- * Tracing tools (bpftrace, SystemTap, gdb) see every event, whatever the flags, as a static probe:
- * stacksplice:originate_error or stacksplice:transform_error, with the parameters above.
- *
- * [own: data stays the caller's | thread: any | alloc: no | signal: no]
- */
-STACKSPLICE_API stacksplice_hresult
-stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data);
-
 /* ---- Inspection ------------------------------------------------------------------------------*/
 
 /*

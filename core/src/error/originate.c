@@ -2,11 +2,9 @@
 #include "error/error.h"
 
 #include "base/thread.h"
-#include "com/messages.h"
 #include "base/utf.h"
 #include "splice/splice.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stacksplice/winrt/rtlsupportapi.h>
 #include <string.h>
@@ -204,119 +202,6 @@ HRESULT stacksplice_restore_error(stacksplice_saved_error *saved)
     return S_OK;
 }
 
-/* ---- Events ----------------------------------------------------------------------------------*/
-
-#if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__))
-
-/* Version 3 of the note.  Tools use the base symbol to correct addresses of prelinked files. */
-#define SS_PROBE_NOTE(name, arguments)                                          \
-    "990: nop\n"                                                                \
-    ".pushsection .note.stapsdt, \"\", \"note\"\n"                              \
-    ".balign 4\n"                                                               \
-    ".4byte 992f - 991f, 994f - 993f, 3\n"                                      \
-    "991: .asciz \"stapsdt\"\n"                                                 \
-    "992: .balign 4\n"                                                          \
-    "993: .8byte 990b\n"                                                        \
-    ".8byte _.stapsdt.base\n"                                                   \
-    ".8byte 0\n"                                                                \
-    ".asciz \"stacksplice\"\n"                                                  \
-    ".asciz \"" name "\"\n"                                                     \
-    ".asciz \"" arguments "\"\n"                                                \
-    "994: .balign 4\n"                                                          \
-    ".popsection\n"                                                             \
-    ".ifndef _.stapsdt.base\n"                                                  \
-    ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n" \
-    ".weak _.stapsdt.base\n"                                                    \
-    ".hidden _.stapsdt.base\n"                                                  \
-    "_.stapsdt.base: .space 1\n"                                                \
-    ".size _.stapsdt.base, 1\n"                                                 \
-    ".popsection\n"                                                             \
-    ".endif\n"
-
-#define SS_PROBE_ORIGINATE(hr, length, message)                          \
-    __asm__ volatile(SS_PROBE_NOTE("originate_error", "-4@%0 4@%1 8@%2") \
-                     :                                                   \
-                     : "r"(hr), "r"(length), "r"(message))
-
-#define SS_PROBE_TRANSFORM(old, hr, length, message)                           \
-    __asm__ volatile(SS_PROBE_NOTE("transform_error", "-4@%0 -4@%1 4@%2 8@%3") \
-                     :                                                         \
-                     : "r"(old), "r"(hr), "r"(length), "r"(message))
-
-#else
-
-#define SS_PROBE_ORIGINATE(hr, length, message) ((void)0)
-
-#define SS_PROBE_TRANSFORM(old, hr, length, message) ((void)0)
-
-#endif
-
-static stacksplice_debug_event_callback hook; /* (LOCK) */
-static void *hook_data;                       /* (LOCK) */
-static _Thread_local bool in_event;
-
-stacksplice_hresult stacksplice_set_debug_event_hook(stacksplice_debug_event_callback f, void *data)
-{
-    ss_registry_lock();
-    hook = f;
-    hook_data = data;
-    ss_registry_unlock();
-    return S_OK;
-}
-
-/*
- * The hook sees the slot's error, and afterwards the slot holds it again, whatever the hook does.
- */
-static void call_hook(const stacksplice_debug_event *event)
-{
-    stacksplice_debug_event_callback f;
-    IErrorInfo *kept;
-    void *data;
-
-    ss_registry_lock();
-    f = hook;
-    data = hook_data;
-    ss_registry_unlock();
-    if (!f)
-        return;
-    kept = slot_take();
-    if (kept) {
-        kept->lpVtbl->AddRef(kept);
-        slot_put(kept);
-    }
-    f(event, data);
-    slot_put(kept);
-}
-
-/*
- * If the flags say so, raise the event of originating HR or, with TRANSFORMED, of turning OLD into
- * HR.  Runs the host's hook, which cannot change the slot.
- */
-static void raise_debug_event(bool transformed, HRESULT old, HRESULT hr, const WCHAR *message,
-                              uint32_t length)
-{
-    stacksplice_debug_event event = {.size = sizeof event};
-    int saved_errno = errno;
-
-    if (transformed)
-        SS_PROBE_TRANSFORM(old, hr, length, message);
-    else
-        SS_PROBE_ORIGINATE(hr, length, message);
-    if (in_event || !(ss_flags_get() & RO_ERROR_REPORTING_FORCEEXCEPTIONS))
-        return;
-    event.code =
-        transformed ? STACKSPLICE_EVENT_TRANSFORM_ERROR : STACKSPLICE_EVENT_ORIGINATE_ERROR;
-    if (transformed)
-        event.parameters[event.parameter_count++] = (uint32_t)old;
-    event.parameters[event.parameter_count++] = (uint32_t)hr;
-    event.parameters[event.parameter_count++] = length;
-    event.parameters[event.parameter_count++] = (uintptr_t)message;
-    in_event = true;
-    call_hook(&event);
-    in_event = false;
-    errno = saved_errno;
-}
-
 /* ---- Shared steps ----------------------------------------------------------------------------*/
 
 /* Set the caller's message: up to the first NUL, at most LIMIT units. */
@@ -346,22 +231,6 @@ static void set_counted(ss_origin *origin, UINT max_chars, PCWSTR message)
     set_message(origin, message, max_chars ? max_chars : SS_MAX_MESSAGE);
 }
 
-/* Raise the event with the new error's text. */
-static void raise_event(const ss_origin *origin, bool transformed, HRESULT old)
-{
-    WCHAR ended[SS_MAX_MESSAGE + 1];
-    const WCHAR *text = ended;
-    uint32_t length = origin->length;
-
-    if (origin->message) {
-        memcpy(ended, origin->message, length * sizeof *ended);
-        ended[length] = 0;
-    } else {
-        text = ss_message_text(origin->hr, &length);
-    }
-    raise_debug_event(transformed, old, origin->hr, text, length);
-}
-
 /*
  * Store a new error.  Returns S_OK, or E_OUTOFMEMORY with the slot empty.  An error for
  * E_OUTOFMEMORY always succeeds, with the static object if necessary.
@@ -387,7 +256,6 @@ static bool flags_store(void)
 /* Returns S_FALSE when the flags forbid storing; the slot then keeps its content. */
 static HRESULT originate(const ss_origin *origin)
 {
-    raise_event(origin, false, S_OK);
     return flags_store() ? store_new(origin) : S_FALSE;
 }
 
@@ -459,7 +327,6 @@ static BOOL transform(ss_origin *origin, HRESULT old)
     ss_error *previous;
     HRESULT hr;
 
-    raise_event(origin, true, old);
     if (SUCCEEDED(origin->hr)) {
         RoClearError(); /* the caller has handled it */
         return TRUE;

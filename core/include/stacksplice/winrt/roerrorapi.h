@@ -33,9 +33,9 @@
 /* ---- Reporting flags -------------------------------------------------------------------------*/
 
 /*
- * Process-wide.  The host's hook gets a debugger event if FORCEEXCEPTIONS is set; an attached
- * debugger and SUPPRESSEXCEPTIONS change nothing (see stacksplice/debugger.h).  Errors are stored
- * if USESETERRORINFO and not SUPPRESSSETERRORINFO.  The default is USESETERRORINFO.
+ * Process-wide.  Errors are stored if USESETERRORINFO and not SUPPRESSSETERRORINFO.  The default is
+ * USESETERRORINFO.  There are no debugger events, so FORCEEXCEPTIONS and SUPPRESSEXCEPTIONS change
+ * nothing.
  */
 typedef enum RO_ERROR_REPORTING_FLAGS {
     RO_ERROR_REPORTING_NONE = 0x0,
@@ -56,7 +56,7 @@ STACKSPLICE_WINRT_API HRESULT RoGetErrorReportingFlags(UINT32 *flags)
 STACKSPLICE_WINRT_API HRESULT RoSetErrorReportingFlags(UINT32 flags)
     STACKSPLICE_WINRT_LINK(RoSetErrorReportingFlags);
 
-/* The codes of Windows' first-chance exceptions: of a stacksplice_debug_event, too. */
+/* The codes of Windows' first-chance exceptions, which are not raised here. */
 #define EXCEPTION_RO_ORIGINATEERROR 0x40080201u
 #define EXCEPTION_RO_TRANSFORMERROR 0x40080202u
 
