@@ -1,5 +1,5 @@
 /*
- * Ends a process whose error nobody handled: a few words, records, a report on stderr, a report
+ * Ends a process whose error nobody handled: a few words, a report on stderr, a report
  * file, SIGABRT.  This path needs no memory and waits for no lock of ours.  A thread that has never
  * captured requests its capture memory here; without it the report lacks the thread's stack.
  */

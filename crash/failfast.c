@@ -1,4 +1,4 @@
-/* The end of a process that fails: who reports it, its first words, its records, its report. */
+/* The end of a process that fails: who reports it, its first words, its report. */
 #include "crash/crash.h"
 
 #include "base/stack_call.h"
@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stacksplice/stowed.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,72 +183,28 @@ const char *ss_first_words_facts(ss_facts *facts)
     return first_event;
 }
 
-/* ---- Stowed records --------------------------------------------------------------------------*/
+/* ---- For readers of a core file --------------------------------------------------------------*/
 
-_Static_assert(sizeof(void *) != 8 || sizeof(STOWED_EXCEPTION_INFORMATION_V2) == 56,
-               "debuggers read this layout");
-
-STACKSPLICE_API PSTOWED_EXCEPTION_INFORMATION_V2
-    stacksplice_stowed_exceptions[STACKSPLICE_STOWED_MAX];
-STACKSPLICE_API uint64_t stacksplice_stowed_thread_ids[STACKSPLICE_STOWED_MAX];
-STACKSPLICE_API uint32_t stacksplice_stowed_exception_count;
-
-static STOWED_EXCEPTION_INFORMATION_V2 records[STACKSPLICE_STOWED_MAX];
-
-static bool stow_one(const ss_error_view *view, void *data)
+/* Without an object, one that no other knows has what is known. */
+static void tell_debuggers(const ss_facts *facts)
 {
-    uint32_t at = stacksplice_stowed_exception_count;
-    STOWED_EXCEPTION_INFORMATION_V2 *record = &records[at];
-
-    (void)data;
-    if (at == STACKSPLICE_STOWED_MAX)
-        return false;
-    record->Header.Size = sizeof *record;
-    record->Header.Signature = STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE;
-    record->ResultCode = view->hresult;
-    record->ExceptionForm = STOWED_EXCEPTION_FORM_BINARY;
-    record->ThreadId = (uint32_t)(view->thread_id >> 2) & 0x3FFFFFFF;
-    record->ExceptionAddress = view->frame_count ? (void *)view->frames[0] : NULL;
-    record->StackTraceWordSize = sizeof *view->frames;
-    record->StackTraceWords = view->frame_count;
-    record->StackTrace = (void *)view->frames;
-    if (view->language_exception) {
-        record->NestedExceptionType = STOWED_EXCEPTION_NESTED_TYPE_LEO;
-        record->NestedException = view->language_exception;
-    }
-    stacksplice_stowed_thread_ids[at] = view->thread_id;
-    stacksplice_stowed_exceptions[at] = record;
-    stacksplice_stowed_exception_count = at + 1;
-    return true;
-}
-
-static void stow_all(const ss_facts *facts)
-{
-    IUnknown *next = facts->error;
-
-    stacksplice_stowed_exception_count = 0; /* a child may have inherited the parent's count */
-    (void)stow_one(&facts->view, NULL);
-    if (!ss_facts_has_chain(facts))
-        return;
-    ss_error_each_node(facts->error, stow_one, NULL);
-    for (unsigned i = 0; i < SS_REPORT_CAUSES_MAX && (next = ss_error_previous(next)); i++) {
-        ss_error_view view;
-
-        if (ss_error_view_get(next, &view))
-            (void)stow_one(&view, NULL);
-    }
-}
-
-/* The error itself says more to readers of a core than its records do. */
-static void stow(const ss_facts *facts)
-{
+    static ss_error nameless;
     const ss_record *record = facts->view.identity;
 
-    stow_all(facts);
-    ss_inspection.stowed = (uintptr_t)stacksplice_stowed_exceptions;
-    ss_inspection.stowed_thread_ids = (uintptr_t)stacksplice_stowed_thread_ids;
-    ss_inspection.stowed_count = stacksplice_stowed_exception_count;
-    ss_inspection.failed = facts->error ? (uintptr_t)&record->error->record.fixed : 0;
+    if (!facts->error) {
+        nameless.record.fixed = (stacksplice_record){
+            .signature = STACKSPLICE_RECORD_SIGNATURE,
+            .version = STACKSPLICE_INSPECT_VERSION,
+            .frame_count = facts->view.frame_count,
+            .frame_size = sizeof *facts->view.frames,
+            .frames = (uintptr_t)facts->view.frames,
+            .thread_id = facts->view.thread_id,
+            .hresult = facts->view.hresult,
+        };
+        nameless.record.error = &nameless;
+        record = &nameless.record;
+    }
+    ss_inspection.failed = (uintptr_t)&record->error->record.fixed;
 }
 
 /* ---- The report ------------------------------------------------------------------------------*/
@@ -309,7 +264,7 @@ static void put_report(void *data)
     const contents *c = data;
     ss_report report = {.w = &stderr_writer, .failfast = &scratch};
 
-    stow(c->facts);
+    tell_debuggers(c->facts);
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
     ss_report_text(&report, c->facts);
     (void)ss_writer_finish(&stderr_writer);

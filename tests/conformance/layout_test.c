@@ -3,7 +3,6 @@
 #include "conformance.h"
 
 #include <stacksplice/winrt/combaseapi.h>
-#include <stacksplice/winrt/stowedexception.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,61 +29,6 @@ STATIC_CHECK(sizeof(GUID) == 16);
 STATIC_CHECK(EXCEPTION_RO_ORIGINATEERROR == 0x40080201 &&
              EXCEPTION_RO_TRANSFORMERROR == 0x40080202);
 STATIC_CHECK(sizeof(HSTRING_HEADER) == (sizeof(void *) == 8 ? 24 : 20));
-
-/* ---- Stowed exceptions -----------------------------------------------------------------------*/
-
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_HEADER, Signature) == 4);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, ResultCode) == 8);
-#if UINTPTR_MAX > 0xffffffffu
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, ExceptionAddress) == 16);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, ErrorText) == 16);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTraceWordSize) == 24);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTraceWords) == 28);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTrace) == 32);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, NestedExceptionType) == 40);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, NestedException) == 48);
-STATIC_CHECK(sizeof(STOWED_EXCEPTION_INFORMATION_V1) == 40);
-STATIC_CHECK(sizeof(STOWED_EXCEPTION_INFORMATION_V2) == 56);
-#else
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, ExceptionAddress) == 16);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, ErrorText) == 16);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTraceWordSize) == 20);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTraceWords) == 24);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, StackTrace) == 28);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, NestedExceptionType) == 32);
-STATIC_CHECK(offsetof(STOWED_EXCEPTION_INFORMATION_V2, NestedException) == 36);
-STATIC_CHECK(sizeof(STOWED_EXCEPTION_INFORMATION_V1) == 32);
-STATIC_CHECK(sizeof(STOWED_EXCEPTION_INFORMATION_V2) == 40);
-#endif
-
-static uint32_t characters(const char *text, BOOL reversed)
-{
-    uint32_t value = 0;
-
-    for (int i = 0; i < 4; i++)
-        value = value << 8 | (unsigned char)text[reversed ? 3 - i : i];
-    return value;
-}
-
-TEST(test_stowed_constants_and_bit_field)
-{
-    STOWED_EXCEPTION_INFORMATION_V2 record;
-    uint32_t word;
-
-    assert_int_equal(STOWED_EXCEPTION_INFORMATION_V1_SIGNATURE, characters("SE01", FALSE));
-    assert_int_equal(STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE, characters("SE02", FALSE));
-    assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_NONE, 0);
-    assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_STOWED, characters("STOW", TRUE));
-    assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_CLR, characters("CLR1", TRUE));
-    assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_LEO, characters("LEO1", TRUE));
-    assert_int_equal(STOWED_EXCEPTION_NESTED_TYPE_WIN32, 0x45323357);
-    assert_int_equal(STATUS_STOWED_EXCEPTION, 0xC000027B);
-    memset(&record, 0, sizeof record);
-    record.ExceptionForm = STOWED_EXCEPTION_FORM_BINARY;
-    record.ThreadId = 5;
-    memcpy(&word, (char *)&record + 12, sizeof word);
-    assert_int_equal(word, 1 | 5 << 2);
-}
 
 /* ---- Identifiers -----------------------------------------------------------------------------*/
 

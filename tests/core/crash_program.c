@@ -1,12 +1,12 @@
 /*
  * crash_program WAY: ends in that way; crash_test.py looks at what is left.  A handler of SIGABRT
- * prints the stowed records, as a crash reporter in the process would read them.
+ * prints the error that a reader of a core file would find.
  */
 #include "fault_ways.h"
 #include "instruments.h"
 #include "report_fixture.h"
 
-#include <stacksplice/stowed.h>
+#include <stacksplice/debugger.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -22,22 +22,16 @@ static IRestrictedErrorInfo *error; /* that most ways end with: a chain of two, 
 static const char *detail;          /* what follows the last "-" of the way */
 
 /* dprintf would allocate, which a handler may not. */
-static void print_stowed(int number)
+static void print_failed(int number)
 {
-    char text[300];
+    /* The program's block is a copy. */
+    const stacksplice_inspection_block *block = (void *)(uintptr_t)stacksplice_inspection.self;
+    const stacksplice_record *failed = (void *)(uintptr_t)block->failed;
+    char text[100];
 
-    for (uint32_t i = 0; i < stacksplice_stowed_exception_count; i++) {
-        const STOWED_EXCEPTION_INFORMATION_V2 *s = stacksplice_stowed_exceptions[i];
-
-        (void)snprintf(text, sizeof text, "%u %08x %u %08x %u %u %lx %lx %s\n", s->Header.Size,
-                       s->Header.Signature, (unsigned)s->ExceptionForm, (unsigned)s->ResultCode,
-                       s->StackTraceWordSize, s->StackTraceWords,
-                       s->StackTraceWords ? *(unsigned long *)s->StackTrace : 0,
-                       (unsigned long)(uintptr_t)s->ExceptionAddress,
-                       s->NestedExceptionType == STOWED_EXCEPTION_NESTED_TYPE_LEO ? "LEO1"
-                                                                                  : "none");
-        put(text);
-    }
+    (void)snprintf(text, sizeof text, "failed %08x %u %d\n", (unsigned)failed->hresult,
+                   failed->frame_count, failed->thread_id == (uint64_t)gettid());
+    put(text);
 }
 
 static IRestrictedErrorInfo *full_error(void)
@@ -47,7 +41,7 @@ static IRestrictedErrorInfo *full_error(void)
     IRestrictedErrorInfo *full;
 
     frames[0] = fixture_script("python", "f", "x.py", 17);
-    frames[1] = (uintptr_t)print_stowed + 1;
+    frames[1] = (uintptr_t)print_failed + 1;
     first[0] = fixture_script("lua", "one", "a.lua", 1);
     second[0] = fixture_script("python", "two", "b.py", 2);
     third[0] = fixture_script("lua", "cause", "c.lua", 3);
@@ -90,7 +84,7 @@ static void fail_in_child(int number)
     pid_t child = fork();
 
     if (child == 0) {
-        (void)signal(number, print_stowed);
+        (void)signal(number, print_failed);
         (void)alarm(60);
         RoFailFastWithErrorContext(E_BOUNDS);
     }
@@ -297,7 +291,7 @@ int main(int count, char **arguments)
     setvbuf(stdout, NULL, _IONBF, 0);
     if (stacksplice_set_allocator(&allocator) != S_OK)
         return 3;
-    (void)signal(SIGABRT, print_stowed);
+    (void)signal(SIGABRT, print_failed);
     if (!strncmp(way, "damaged-", 8))
         (void)RtlCaptureStackBackTrace(0, 1, &frame, NULL); /* its memory lies before the damage */
     error = full_error();

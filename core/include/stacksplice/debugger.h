@@ -151,12 +151,10 @@ typedef struct stacksplice_inspection_block {
     uint32_t version;      /* STACKSPLICE_INSPECTION_VERSION */
     uint32_t size;         /* bytes of the block */
     uint32_t number_count; /* STACKSPLICE_NUMBERS */
-    uint32_t stowed_count; /* of a process that failed fast: see stacksplice/stowed.h */
-    uint64_t entries;      /* address of the first stacksplice_entries */
+    uint32_t reserved;
+    uint64_t entries; /* address of the first stacksplice_entries */
     /* The stacksplice_record of the error with which the process failed fast, or 0. */
     uint64_t failed;
-    uint64_t stowed;            /* address of stacksplice_stowed_exceptions, if there are some */
-    uint64_t stowed_thread_ids; /* the same of stacksplice_stowed_thread_ids */
     /*
      * A token is 0x5353000000000000 + 16 * id + 8.  With bit 47 set, id without it is a number of
      * frames that were left out; with bit 46 as well, it is an address of code that was unloaded

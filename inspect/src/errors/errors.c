@@ -5,7 +5,6 @@
 
 #include <stacksplice/script.h>
 #include <stacksplice/source.h>
-#include <stacksplice/stowed.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -744,27 +743,6 @@ static bool write_error_at(reader *r, uint64_t address, const char *relation, bo
     return true;
 }
 
-/* What the first stowed record of a process that failed fast says, whose error is not known. */
-static bool write_stowed(reader *r)
-{
-    const ssi_block *b = r->block;
-    STOWED_EXCEPTION_INFORMATION_V2 stowed;
-    stacksplice_record record = {.frame_size = 0};
-    uint64_t address = 0;
-
-    if (!b->stowed_count || !ssi_read_word(b->stowed, &address) ||
-        !ssi_read(address, &stowed, sizeof stowed) ||
-        stowed.Header.Signature != STOWED_EXCEPTION_INFORMATION_V2_SIGNATURE)
-        return false;
-    record.thread_id = ssi_word(b->stowed_thread_ids);
-    record.hresult = stowed.ResultCode;
-    record.frame_count = stowed.StackTraceWords;
-    record.frame_size = stowed.StackTraceWordSize;
-    record.frames = (uintptr_t)stowed.StackTrace;
-    write_error(r, 0, &record, NULL);
-    return true;
-}
-
 /* ---- All of a process -------------------------------------------------------------------------*/
 
 static const ssi_pending *pending_of(const ssi_errors *errors, int thread)
@@ -777,8 +755,7 @@ static const ssi_pending *pending_of(const ssi_errors *errors, int thread)
 
 static bool write_pending(reader *r, const ssi_pending *pending)
 {
-    bool written =
-        pending->record ? write_error_at(r, pending->record, NULL, true) : write_stowed(r);
+    bool written = write_error_at(r, pending->record, NULL, true);
 
     r->around_count = 0;
     return written;

@@ -24,9 +24,9 @@ void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *
 /* The errors of a target's threads, with all that belongs to them, and its interpreters. */
 
 typedef struct ssi_pending {
-    int thread;      /* as the process itself knows it; 0: the process failed fast with it */
-    uint64_t block;  /* of the copy of stacksplice that has the error */
-    uint64_t record; /* 0: it is what a stowed record says */
+    int thread;     /* as the process itself knows it; 0: the process failed fast with it */
+    uint64_t block; /* of the copy of stacksplice that has the error */
+    uint64_t record;
 } ssi_pending;
 
 /* An interpreter that a binding knows. */
