@@ -6,7 +6,6 @@
 
 /*
  * MACHINE_FP, _SP          DWARF numbers of the frame pointer and the stack pointer
- * MACHINE_ELF              its number in an ELF header
  * MACHINE_SAVED            DWARF numbers of registers that a call leaves as they were
  * machine_calls_argument   code that calls the address that it is given, and returns 1; it keeps no
  *                          frame pointer
@@ -15,7 +14,7 @@
  */
 #if defined(__x86_64__)
 
-enum { MACHINE_FP = 6, MACHINE_SP = 7, MACHINE_ELF = 62 };
+enum { MACHINE_FP = 6, MACHINE_SP = 7 };
 #define MACHINE_SAVED 3, 6, 12, 13, 14, 15
 
 /* mov rax, rdi; sub rsp, 24; call rax; add rsp, 24; mov eax, 1; ret */
@@ -35,7 +34,7 @@ static const struct {
 
 #elif defined(__aarch64__)
 
-enum { MACHINE_FP = 29, MACHINE_SP = 31, MACHINE_ELF = 183 };
+enum { MACHINE_FP = 29, MACHINE_SP = 31 };
 #define MACHINE_SAVED 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29
 
 /* str x30, [sp, #-16]!; blr x0; ldr x30, [sp], #16; mov w0, #1; ret */

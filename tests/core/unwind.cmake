@@ -76,7 +76,7 @@ add_without_data(without_frame_pointer -fomit-frame-pointer)
 stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
   $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
 
-foreach(part table memory unloads)
+foreach(part memory unloads)
   stacksplice_add_inside_test(unwind_${part}_test unwind_${part}_test.c)
 endforeach()
 target_compile_definitions(unwind_unloads_test PRIVATE
@@ -101,12 +101,8 @@ add_dependencies(unwind_fork_test unwind_turn_small)
 stacksplice_add_test(unwind_deep_test unwind_deep_test.c)
 target_link_libraries(unwind_deep_test PRIVATE Threads::Threads)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)
-set(swept /usr/bin/python3)
-if(STACKSPLICE_PYTHON)
-  set(swept ${STACKSPLICE_PYTHON})
-endif()
 target_compile_definitions(unwind_rows_test PRIVATE
-  SWEPT_PROGRAMS="${swept}" STACKSPLICE_LIBRARY="$<TARGET_FILE:stacksplice>")
+  STACKSPLICE_LIBRARY="$<TARGET_FILE:stacksplice>")
 add_dependencies(unwind_rows_test stacksplice)
 stacksplice_add_inside_test(unwind_broken_test unwind_broken_test.c)
 stacksplice_add_inside_test(unwind_code_test unwind_code_test.c)

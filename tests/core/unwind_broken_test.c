@@ -187,6 +187,37 @@ TEST(test_unwind_survives_a_changed_table)
     free(data);
 }
 
+/*
+ * Where a rule does not tell surely where the frame pointer is, the walk must not load it, however
+ * plain the frames further out are that do not touch it.
+ */
+TEST(test_the_frame_pointer_is_looked_for_in_certain_places_only)
+{
+    const ss_rule plain = {0, 2 * sizeof(uintptr_t), {UINT64_MAX}}; /* all unchanged */
+    const ss_rule uncommon[] = {
+        {0, SS_RULE_FULL, {0}}, {0, SS_RULE_AT_SAVED, {0}}, {0, SS_RULE_LEAF, {UINT64_MAX}}};
+    ss_table *table = ss_table_new(SS_TABLE_SMALL);
+    const unsigned slots[] = {2, 3, SS_SLOT_LOST};
+    uintptr_t ip = 0x1000;
+
+    assert_non_null(table);
+    for (size_t i = 0; i < SS_COUNT_OF(uncommon); i++, ip += 16) {
+        assert_true(ss_table_add(table, ip, &uncommon[i], 0));
+        assert_int_equal(ss_table_find(table->known, table->mask, ip)->fp_below, SS_BELOW_LOST);
+    }
+    for (size_t i = 0; i < SS_COUNT_OF(slots); i++, ip += 16) {
+        ss_rule saving = plain; /* of two words: the third is outside */
+
+        saving.slots[SS_SAVED_FP / SS_SLOTS_A_WORD] ^=
+            (uint64_t)(SS_SLOT_UNCHANGED ^ slots[i])
+            << SS_SLOT_BITS * (SS_SAVED_FP % SS_SLOTS_A_WORD);
+        assert_true(ss_table_add(table, ip, &saving, 0));
+        assert_int_equal(ss_table_find(table->known, table->mask, ip)->fp_below,
+                         i ? SS_BELOW_LOST : 2 * SS_WORD);
+    }
+    ss_table_free(table);
+}
+
 /* ---- Stacks -----------------------------------------------------------------------------------*/
 
 static uintptr_t some_word(const uintptr_t *words, size_t count)

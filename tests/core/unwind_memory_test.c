@@ -1,16 +1,28 @@
-/* Walks without memory: they say what is missing, and the next one has it. */
+/* Walks without memory, and without room: they say what is missing, and the next one has it. */
 #include "unwind/table.h"
 #include "unwind/walk.h"
 #include "frames.h"
 #include "instruments.h"
 #include "support.h"
 #include "threads.h"
-#include "unwind_deep.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 static ss_unwind walk;
+
+/* A recursion whose calls all look alike. */
+static SS_NOINLINE unsigned deep(unsigned depth, void (*function)(void))
+{
+    volatile unsigned result;
+
+    if (depth)
+        result = deep(depth - 1, function);
+    else
+        function();
+    result = depth;
+    return result + 1;
+}
 
 TEST(test_first_walk_without_memory_fails)
 {
@@ -132,4 +144,74 @@ TEST(test_walk_in_locked_memory_takes_little)
                   : 1);
     }
     child_check_unless(child, "this process may not lock memory");
+}
+
+/* ---- Room -------------------------------------------------------------------------------------*/
+
+static const char *const too_many = "too many functions here have a rare kind of unwind data";
+
+/* Addresses without code, which have their place in common in a table of any size. */
+static void fill(ss_table *table)
+{
+    const ss_rule rule = ss_rule_frame_pointer();
+    uintptr_t number = 1;
+
+    ss_table_forget(table);
+    while (ss_table_add(table, number << 40, &rule, 0))
+        number++;
+    assert_true(ss_table_is_full(table));
+}
+
+static SS_NOINLINE void walk_whole(void)
+{
+    assert_true(ss_unwind_walk(&walk, SS_HERE(), SS_UNWIND_MAX_FRAMES));
+    AFTER();
+}
+
+/* One that is too small for a walk ends it, and says why; a full one gets wider, and then begins anew. */
+TEST(test_a_full_table_gets_wider_once_and_then_begins_anew)
+{
+    stacksplice_native_frame frames[64];
+    uint32_t count = 0;
+
+    ss_unwind_trim(&walk, true);
+    for (volatile unsigned i = 0; i < 6; i++) { /* one call: not unrolled */
+        ss_table_room room = {0, 0, 0};
+
+        if (i > 0)
+            fill(walk.table);
+        if (i == 3) {
+            room = walk.table->room;
+            walk.table->room.known = 8;
+        }
+        walk_whole();
+        if (i == 3) {
+            assert_string_equal(walk.end_reason, too_many);
+            assert_int_equal(ss_table_count(walk.table), 6);
+            walk.table->room = room;
+            continue;
+        }
+        if (i == 0) {
+            count = walk.count;
+            assert_in_range(count, 3, 64);
+            memcpy(frames, walk.frames, count * sizeof *frames);
+        }
+        assert_int_equal(walk.count, count);
+        for (uint32_t at = 0; at < count; at++)
+            assert_true(walk.frames[at].ip == frames[at].ip && walk.frames[at].sp == frames[at].sp);
+        assert_int_equal(walk.table->size, i > 0 ? SS_TABLE_WIDE : SS_TABLE_SMALL);
+        assert_in_range(ss_table_count(walk.table), 3, 1000);
+    }
+}
+
+TEST(test_a_deep_recursion_takes_room_for_frames_only)
+{
+    ss_unwind_trim(&walk, true);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)deep(30000, walk_whole);
+        assert_true(walk.count > 30000);
+        assert_in_range(ss_table_count(walk.table), 5, 100);
+        assert_int_equal(walk.table->size, SS_TABLE_DEEP);
+        ss_unwind_trim(&walk, false);
+    }
 }
