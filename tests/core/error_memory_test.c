@@ -3,67 +3,63 @@
  * result is the documented one, nothing is leaked, and the slot is sane.
  */
 #include "error_test.h"
+#include "check.h"
 #include "failing_allocator.h"
-
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static long fail_at; /* which allocation the next arm() lets fail; 0: none */
-
-static void arm(void)
-{
-    memory_arm(fail_at);
-}
-
-/* STATEMENT, in which an allocation may fail. */
-#define STARVED(statement) \
-    do {                   \
-        arm();             \
-        statement;         \
-        memory_disarm();   \
-    } while (0)
+#include "threads.h"
 
 /* ---- What each function does that takes memory ------------------------------------------------*/
 
-/* A case sets up, arms, calls once, disarms, checks, and cleans up: S_OK or E_OUTOFMEMORY. */
-static const uintptr_t some_frames[] = {1, 2, 3};
+/* What a case may use: nobody holds these before it and after it. */
+static IRestrictedErrorInfo *other; /* of E_BOUNDS */
+static error_double exception;      /* has a stack */
+static HSTRING text;
+static long fail_at; /* which allocation of a case fails; 0: none */
+
+/* STATEMENT, in which an allocation may fail. */
+#define STARVED(statement)   \
+    do {                     \
+        memory_arm(fail_at); \
+        statement;           \
+        memory_disarm();     \
+    } while (0)
 
 /* The slot must hold an error for HR if OK, else nothing. */
 static HRESULT slot_result(int ok, HRESULT hr)
 {
     IRestrictedErrorInfo *error = NULL;
-    BSTR description = NULL, message = NULL, sid = NULL;
     HRESULT got = S_OK;
 
-    assert_int_equal(GetRestrictedErrorInfo(&error), ok ? S_OK : S_FALSE);
-    if (!ok) {
-        assert_null(error);
+    CHECK(GetRestrictedErrorInfo(&error) == (ok ? S_OK : S_FALSE));
+    CHECK(!ok == !error);
+    if (!ok)
         return E_OUTOFMEMORY;
-    }
-    assert_int_equal(error->lpVtbl->GetErrorDetails(error, &description, &got, &message, &sid),
-                     S_OK);
-    assert_int_equal(got, hr);
-    SysFreeString(description);
-    SysFreeString(message);
+    CHECK(stacksplice_error_hresult(UNKNOWN(error), &got) == S_OK && got == hr);
     release(error);
     return S_OK;
+}
+
+/* What a function gives if it succeeds, and only then. */
+static HRESULT given(HRESULT hr, void *object)
+{
+    CHECK(!object == FAILED(hr));
+    return hr;
 }
 
 /* An origination of E_OUTOFMEMORY itself cannot fail. */
 static HRESULT originate(int hr)
 {
-    HSTRING text = NULL;
     int ok;
 
-    assert_int_equal(WindowsCreateString(u"text", 4, &text), S_OK);
-    RoOriginateErrorW(E_ABORT, 0, u"old");
-    if (hr == E_ABORT)
-        STARVED(ok = RoOriginateError(hr, text));
-    else
-        STARVED(ok = RoOriginateErrorW(hr, 0, u"new"));
-    assert_true(ok || hr != E_OUTOFMEMORY);
-    WindowsDeleteString(text);
+    STARVED(ok = RoOriginateErrorW(hr, 0, u"new"));
+    CHECK(ok || hr != E_OUTOFMEMORY);
+    return slot_result(ok, hr);
+}
+
+static HRESULT originate_string(int hr)
+{
+    int ok;
+
+    STARVED(ok = RoOriginateError(hr, text));
     return slot_result(ok, hr);
 }
 
@@ -77,81 +73,40 @@ static HRESULT originate_with_many_frames(int frames)
     return hr;
 }
 
-static HRESULT originate_exception(int is_script)
+/* Of a script, or of others with so many frames. */
+static HRESULT originate_exception(int frames)
 {
-    IRestrictedErrorInfo *cause = originated(E_BOUNDS);
-    error_double x;
-    HRESULT hr;
     int ok;
 
-    error_double_init(&x, is_script);
-    x.has_stack = 1;
-    x.frames = some_frames;
-    x.frame_count = COUNT_OF(some_frames);
-    x.cause = cause;
-    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x)));
-    hr = slot_result(ok, E_FAIL);
-    assert_int_equal(x.outside, 1);
-    assert_int_equal(x.inside, 0);
-    assert_int_equal(cause->lpVtbl->Release(cause), 0);
-    return hr;
+    exception.is_script = !frames;
+    if (frames)
+        exception.frame_count = (uint32_t)frames;
+    exception.cause = other;
+    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&exception)));
+    return slot_result(ok, E_FAIL);
 }
 
-static int count_note(const char *text, size_t length, void *data)
-{
-    assert_int_equal(length, 4);
-    assert_memory_equal(text, "note", 4);
-    ++*(int *)data;
-    return 0;
-}
-
-/* A note is there, or it is not. */
-static HRESULT add_note(int unused)
-{
-    IRestrictedErrorInfo *error;
-    int notes = 0;
-    HRESULT hr;
-
-    error = originated(E_FAIL);
-    STARVED(hr = stacksplice_add_note(UNKNOWN(error), "note", 4));
-    assert_int_equal(stacksplice_error_notes(UNKNOWN(error), count_note, &notes), S_OK);
-    assert_int_equal(notes, hr == S_OK);
-    release(error);
-    return hr;
-}
-
-/* A group and its member's error are held as often as they are let go. */
 static HRESULT originate_group(int unused)
 {
-    IRestrictedErrorInfo *member = originated(E_BOUNDS);
-    error_double x;
-    HRESULT hr;
     int ok;
 
-    error_double_init(&x, 1);
-    x.has_details = 1;
-    x.members = &member;
-    x.member_count = 1;
-    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&x)));
-    hr = slot_result(ok, E_FAIL);
-    assert_int_equal(x.outside, 1);
-    assert_int_equal(x.inside, 0);
-    assert_int_equal(member->lpVtbl->Release(member), 0);
-    return hr;
+    exception.has_details = 1;
+    exception.members = &other;
+    exception.member_count = 1;
+    STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&exception)));
+    return slot_result(ok, E_FAIL);
 }
 
 static HRESULT originate_utf8(int unused)
 {
     IRestrictedErrorInfo *error = NULL;
-    error_double x;
     HRESULT hr;
 
-    error_double_init(&x, 1);
-    STARVED(hr = stacksplice_originate(E_FAIL, "text", 4, error_double_unknown(&x), &error));
-    assert_int_equal(error != NULL, hr == S_OK);
+    STARVED(hr =
+                stacksplice_originate(E_FAIL, "text", 4, error_double_unknown(&exception), &error));
+    (void)given(hr, error);
     release(error);
-    assert_int_equal(slot_result(hr == S_OK, E_FAIL), hr);
-    assert_int_equal(x.outside, 1);
+    CHECK(slot_result(hr == S_OK, E_FAIL) == hr);
     return hr;
 }
 
@@ -159,7 +114,6 @@ static HRESULT transform(int wide)
 {
     int ok;
 
-    RoOriginateErrorW(E_ABORT, 0, u"old");
     STARVED(ok = wide ? RoTransformErrorW(E_ABORT, E_FAIL, 0, u"new")
                       : RoTransformError(E_ABORT, E_FAIL, NULL));
     return slot_result(ok, E_FAIL);
@@ -170,107 +124,102 @@ static HRESULT match(int wanted)
     IRestrictedErrorInfo *error = NULL;
     HRESULT hr;
 
-    RoOriginateErrorW(E_ABORT, 0, u"stale");
     STARVED(hr = RoGetMatchingRestrictedErrorInfo(wanted, &error));
-    assert_int_equal(error != NULL, hr == S_OK);
-    assert_true(hr == S_OK || wanted != E_OUTOFMEMORY);
+    CHECK(hr == S_OK || wanted != E_OUTOFMEMORY);
+    (void)given(hr, error);
     release(error);
     (void)slot_result(0, 0);
     return hr;
 }
 
-static HRESULT capture_context(int before)
+/* A node that cannot be added leaves its error. */
+static HRESULT capture_context(int hr)
 {
-    HRESULT hr;
+    HRESULT captured;
 
-    RoOriginateErrorW(before, 0, u"old");
-    STARVED(hr = RoCaptureErrorContext(E_FAIL));
-    /* A node that cannot be added leaves its error. */
-    (void)slot_result(before == E_FAIL || hr == S_OK, E_FAIL);
-    return hr;
+    STARVED(captured = RoCaptureErrorContext(hr));
+    (void)slot_result(hr == E_ABORT || captured == S_OK, hr);
+    return captured;
 }
 
 static HRESULT propagate(int unused)
 {
     IRestrictedErrorInfo *error;
-    error_double x;
+    ILanguageExceptionErrorInfo2 *node;
     HRESULT hr;
 
-    error_double_init(&x, 0);
-    x.has_stack = 1;
-    x.frames = some_frames;
-    x.frame_count = COUNT_OF(some_frames);
-    STARVED(hr = stacksplice_propagate(E_FAIL, error_double_unknown(&x)));
-    if (stacksplice_peek_error(&error) == S_OK) {
-        ILanguageExceptionErrorInfo2 *node = head_of(error);
-
-        assert_int_equal(node != NULL, hr == S_OK);
-        release(node);
-        release(error);
-    }
-    RoClearError();
-    assert_int_equal(x.outside, 1);
+    STARVED(hr = stacksplice_propagate(E_ABORT, error_double_unknown(&exception)));
+    error = take();
+    node = head_of(error);
+    (void)given(hr, node);
+    release(node);
+    release(error);
     return hr;
 }
 
 static HRESULT capture_node(int unused)
 {
-    ILanguageExceptionErrorInfo2 *info;
-    IRestrictedErrorInfo *error = originated(E_FAIL);
+    ILanguageExceptionErrorInfo2 *info = query(other, &IID_ILanguageExceptionErrorInfo2);
     HRESULT hr;
 
-    info = query(error, &IID_ILanguageExceptionErrorInfo2);
     STARVED(hr = info->lpVtbl->CapturePropagationContext(info, NULL));
     release(info);
-    assert_int_equal(error->lpVtbl->Release(error), 0);
     return hr;
 }
 
 static HRESULT read_details(int unused)
 {
     BSTR description = NULL, message = NULL, sid = NULL;
-    IRestrictedErrorInfo *error;
-    HRESULT got = S_FALSE;
-    HRESULT hr;
+    HRESULT got = S_FALSE, hr;
 
-    error = originated(E_FAIL);
-    STARVED(hr = error->lpVtbl->GetErrorDetails(error, &description, &got, &message, &sid));
-    if (FAILED(hr))
-        assert_true(!description && !message && !sid && got == S_FALSE);
-    else
-        assert_true(description && message && got == E_FAIL);
+    STARVED(hr = other->lpVtbl->GetErrorDetails(other, &description, &got, &message, &sid));
+    (void)given(hr, description);
+    CHECK(got == (FAILED(hr) ? S_FALSE : E_BOUNDS) && !sid);
     SysFreeString(description);
+    (void)given(hr, message);
     SysFreeString(message);
-    release(error);
     return hr;
 }
 
 static HRESULT read_reference(int unused)
 {
-    IRestrictedErrorInfo *error;
     BSTR reference = NULL;
     HRESULT hr;
 
-    error = originated(E_FAIL);
-    STARVED(hr = error->lpVtbl->GetReference(error, &reference));
-    assert_int_equal(reference != NULL, hr == S_OK);
+    STARVED(hr = other->lpVtbl->GetReference(other, &reference));
+    (void)given(hr, reference);
     SysFreeString(reference);
-    release(error);
     return hr;
 }
 
 static HRESULT read_description(int unused)
 {
-    IErrorInfo *info = NULL;
-    BSTR text = NULL;
+    IErrorInfo *info = query(other, &IID_IErrorInfo);
+    BSTR description = NULL;
     HRESULT hr;
 
-    RoOriginateError(E_FAIL, NULL);
-    assert_int_equal(GetErrorInfo(0, &info), S_OK);
-    STARVED(hr = info->lpVtbl->GetDescription(info, &text));
-    assert_int_equal(text != NULL, hr == S_OK);
-    SysFreeString(text);
+    STARVED(hr = info->lpVtbl->GetDescription(info, &description));
+    (void)given(hr, description);
+    SysFreeString(description);
     release(info);
+    return hr;
+}
+
+static int count_note(const char *note, size_t length, void *data)
+{
+    CHECK(length == 4 && memcmp(note, "note", 4) == 0);
+    ++*(int *)data;
+    return 0;
+}
+
+static HRESULT add_note(int unused)
+{
+    int notes = 0;
+    HRESULT hr;
+
+    STARVED(hr = stacksplice_add_note(UNKNOWN(other), "note", 4));
+    CHECK(stacksplice_error_notes(UNKNOWN(other), count_note, &notes) == S_OK);
+    CHECK(notes == (hr == S_OK));
     return hr;
 }
 
@@ -285,46 +234,29 @@ static HRESULT allocate_string(int how)
     return string ? S_OK : E_OUTOFMEMORY;
 }
 
-static HRESULT create_string(int unused)
+static HRESULT create_string(int duplicates)
 {
-    HSTRING string = NULL;
+    HSTRING string = NULL, reference = NULL;
+    HSTRING_HEADER header;
     HRESULT hr;
 
-    STARVED(hr = WindowsCreateString(u"x", 1, &string));
-    assert_int_equal(string != NULL, hr == S_OK);
+    WindowsCreateStringReference(u"x", 1, &header, &reference);
+    STARVED(hr = duplicates ? WindowsDuplicateString(reference, &string)
+                            : WindowsCreateString(u"x", 1, &string));
+    (void)given(hr, string);
     WindowsDeleteString(string);
     return hr;
 }
 
-static HRESULT duplicate_reference_string(int unused)
-{
-    HSTRING string = NULL, copy = NULL;
-    HSTRING_HEADER header;
-    HRESULT hr;
-
-    WindowsCreateStringReference(u"x", 1, &header, &string);
-    STARVED(hr = WindowsDuplicateString(string, &copy));
-    assert_int_equal(copy != NULL, hr == S_OK);
-    WindowsDeleteString(copy);
-    return hr;
-}
-
-static HRESULT capture(int unused)
+static HRESULT capture(int native)
 {
     uintptr_t frames[64];
     uint32_t captured = 0;
-    HRESULT hr;
+    HRESULT hr = S_OK;
 
-    STARVED(hr = stacksplice_capture(0, 64, frames, &captured, NULL));
+    STARVED(if (native)(void) RtlCaptureStackBackTrace(0, 64, (PVOID *)frames, NULL);
+            else hr = stacksplice_capture(0, 64, frames, &captured, NULL));
     return hr == S_FALSE ? S_OK : hr;
-}
-
-static HRESULT capture_native(int unused)
-{
-    void *frames[64];
-
-    STARVED((void)RtlCaptureStackBackTrace(0, 64, frames, NULL));
-    return S_OK;
 }
 
 static HRESULT add_stack(int unused)
@@ -333,8 +265,7 @@ static HRESULT add_stack(int unused)
     HRESULT hr;
 
     STARVED(hr = stacksplice_add_stack(stack, stack + sizeof stack));
-    if (hr == S_OK)
-        assert_int_equal(stacksplice_remove_stack(stack), S_OK);
+    CHECK(FAILED(hr) || stacksplice_remove_stack(stack) == S_OK);
     return hr;
 }
 
@@ -344,18 +275,19 @@ static const struct {
     int argument;
 } memory_cases[] = {
     {"RoOriginateErrorW", originate, E_FAIL},
-    {"RoOriginateError", originate, E_ABORT},
+    {"RoOriginateError", originate_string, E_ABORT},
     {"RoOriginateErrorW(E_OUTOFMEMORY)", originate, E_OUTOFMEMORY},
-    {"RoOriginateLanguageException(script)", originate_exception, 1},
-    {"RoOriginateLanguageException(foreign)", originate_exception, 0},
+    {"RoOriginateLanguageException(script)", originate_exception, 0},
+    {"RoOriginateLanguageException(foreign, 600 frames)", originate_exception, 600},
+    {"RoOriginateLanguageException(foreign)", originate_exception, 3},
     {"RoOriginateErrorW(5000 frames)", originate_with_many_frames, 5000},
     {"stacksplice_originate", originate_utf8, 0},
     {"RoTransformErrorW", transform, 1},
     {"RoTransformError", transform, 0},
     {"RoGetMatchingRestrictedErrorInfo", match, E_FAIL},
     {"RoGetMatchingRestrictedErrorInfo(E_OUTOFMEMORY)", match, E_OUTOFMEMORY},
-    {"RoCaptureErrorContext(same)", capture_context, E_FAIL},
-    {"RoCaptureErrorContext(other)", capture_context, E_ABORT},
+    {"RoCaptureErrorContext(same)", capture_context, E_ABORT},
+    {"RoCaptureErrorContext(other)", capture_context, E_FAIL},
     {"stacksplice_propagate", propagate, 0},
     {"CapturePropagationContext", capture_node, 0},
     {"GetErrorDetails", read_details, 0},
@@ -367,97 +299,80 @@ static const struct {
     {"SysAllocStringLen", allocate_string, 1},
     {"SysAllocStringByteLen", allocate_string, 2},
     {"WindowsCreateString", create_string, 0},
-    {"WindowsDuplicateString", duplicate_reference_string, 0},
+    {"WindowsDuplicateString", create_string, 1},
     {"stacksplice_capture", capture, 0},
-    {"RtlCaptureStackBackTrace", capture_native, 0},
+    {"RtlCaptureStackBackTrace", capture, 1},
     {"stacksplice_add_stack", add_stack, 0},
 };
 
 /* ---- The loops -------------------------------------------------------------------------------*/
 
+/* The slot has an error, which most cases replace. */
 static void *run_case(void *data)
 {
+    static const uintptr_t frames[600];
     size_t i = *(size_t *)data;
-    HRESULT hr = memory_cases[i].run(memory_cases[i].argument);
+    HRESULT hr;
 
+    other = originated(E_BOUNDS);
+    error_double_init(&exception, 1);
+    exception.has_stack = 1;
+    exception.frames = frames;
+    exception.frame_count = 3;
+    RoOriginateErrorW(E_ABORT, 0, u"old");
+    hr = memory_cases[i].run(memory_cases[i].argument);
     RoClearError();
-    if (hr != S_OK && !(hr == E_OUTOFMEMORY && atomic_load(&memory_failed))) {
-        print_error("%s: 0x%08x\n", memory_cases[i].name, (unsigned)hr);
-        return NULL;
-    }
-    return data;
+    CHECK(hr == S_OK || (hr == E_OUTOFMEMORY && atomic_load(&memory_failed)));
+    CHECK(exception.outside == 1 && exception.inside == 0);
+    CHECK(other->lpVtbl->Release(other) == 0);
+    return NULL;
 }
 
-/* In a thread of its own, whose first capture it is. */
-static void run_in_thread(size_t i)
+/* In a process that has made nothing yet; what failed works afterwards.  Then with the memory that
+   the process keeps, in a thread whose first capture it is: nothing more is kept. */
+static int run_in_child(size_t i)
 {
-    pthread_t thread;
-    void *result = NULL;
+    long nth = fail_at, before;
+    int failed;
 
-    assert_int_equal(pthread_create(&thread, NULL, run_case, &i), 0);
-    assert_int_equal(pthread_join(thread, &result), 0);
-    if (!result)
-        print_error("%s, allocation %ld\n", memory_cases[i].name, fail_at);
-    assert_non_null(result);
+    (void)run_case(&i);
+    failed = atomic_load(&memory_failed);
+    fail_at = 0;
+    (void)thread_run(run_case, &i);
+    fail_at = nth;
+    before = atomic_load(&memory_live);
+    (void)thread_run(run_case, &i);
+    CHECK(atomic_load(&memory_live) == before);
+    return failed || atomic_load(&memory_failed) ? CHILD_SKIPS : 0;
 }
 
 static void fail_each(int all_after)
 {
+    atomic_store(&memory_all_after, all_after);
     for (size_t i = 0; i < COUNT_OF(memory_cases); i++) {
-        fail_at = 0;
-        run_in_thread(i); /* what the process makes once is made now */
-        atomic_store(&memory_all_after, all_after);
-        for (fail_at = 1;; fail_at++) {
-            long before = atomic_load(&memory_live);
+        int status = -1;
 
-            run_in_thread(i);
-            if (atomic_load(&memory_live) != before)
-                print_error("%s, allocation %ld leaks\n", memory_cases[i].name, fail_at);
-            assert_int_equal(atomic_load(&memory_live), before);
-            if (!atomic_load(&memory_failed))
-                break;
-            assert_true(fail_at < 1000);
-        }
-        atomic_store(&memory_all_after, 0);
-    }
-}
-
-/* In a process that has made nothing yet; and what failed works afterwards. */
-TEST(test_first_use_without_memory)
-{
-    for (size_t i = 0; i < COUNT_OF(memory_cases); i++) {
-        for (fail_at = 1; fail_at < 1000; fail_at++) {
-            int status = 0;
+        for (fail_at = 1; status && fail_at < 1000; fail_at++) {
             pid_t child = fork();
 
-            assert_true(child >= 0);
-            if (child == 0) {
-                void *ok = run_case(&i);
-                int more = atomic_load(&memory_failed);
-
-                fail_at = 0;
-                _exit(!ok || memory_cases[i].run(memory_cases[i].argument) != S_OK ? 1
-                      : more                                                       ? 2
-                                                                                   : 0);
-            }
-            assert_int_equal(waitpid(child, &status, 0), child);
-            if (!WIFEXITED(status) || WEXITSTATUS(status) == 1)
-                print_error("%s, allocation %ld\n", memory_cases[i].name, fail_at);
-            assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 1);
-            if (WEXITSTATUS(status) == 0)
-                break;
+            if (child == 0)
+                _exit(run_in_child(i));
+            status = child_status(child);
+            if (status && !(WIFEXITED(status) && WEXITSTATUS(status) == CHILD_SKIPS))
+                fail_msg("%s, allocation %ld", memory_cases[i].name, fail_at);
         }
-        assert_true(fail_at < 1000);
+        assert_int_equal(status, 0);
     }
     fail_at = 0;
+    atomic_store(&memory_all_after, 0);
 }
 
-FRESH_TEST(test_each_allocation_fails_once)
+TEST(test_each_allocation_fails_once)
 {
     fail_each(0);
 }
 
-FRESH_TEST(test_each_allocation_and_all_after_it_fail)
+TEST(test_each_allocation_and_all_after_it_fail)
 {
     fail_each(1);
 }
@@ -468,20 +383,18 @@ FRESH_TEST(test_static_object_is_an_error_like_others)
 {
     IRestrictedErrorInfo *error, *found = NULL;
     BSTR reference = NULL;
-    char text[200];
+    char message[200];
     uint32_t count = 99;
 
-    fail_at = 1;
     atomic_store(&memory_all_after, 1);
-    arm();
+    memory_arm(1);
     assert_int_equal(RoOriginateErrorW(E_OUTOFMEMORY, 0, u"not kept"), TRUE);
     memory_disarm();
     atomic_store(&memory_all_after, 0);
-    fail_at = 0;
     error = take();
-    message_of(error, text, sizeof text);
+    message_of(error, message, sizeof message);
     assert_string_equal(
-        text, "Not enough memory resources are available to complete this operation.\r\n");
+        message, "Not enough memory resources are available to complete this operation.\r\n");
     assert_int_equal(stacksplice_error_stack(UNKNOWN(error), 0, NULL, &count), S_OK);
     assert_int_equal(count, 0);
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
@@ -507,7 +420,7 @@ FRESH_TEST(test_allocator_that_empties_the_slot)
 {
     IRestrictedErrorInfo *error, *previous;
     ILanguageExceptionErrorInfo2 *second, *first = NULL;
-    char text[50];
+    char message[50];
 
     assert_int_equal(stacksplice_set_max_frames(2000), S_OK); /* more memory, at the beginning */
     RoOriginateErrorW(E_FAIL, 0, u"first");
@@ -519,8 +432,8 @@ FRESH_TEST(test_allocator_that_empties_the_slot)
     assert_int_equal(second->lpVtbl->GetPreviousLanguageExceptionErrorInfo(second, &first), S_OK);
     assert_non_null(first);
     previous = query(first, &IID_IRestrictedErrorInfo);
-    message_of(previous, text, sizeof text);
-    assert_string_equal(text, "first");
+    message_of(previous, message, sizeof message);
+    assert_string_equal(message, "first");
     release(previous);
     release(first);
     release(second);
@@ -534,17 +447,16 @@ FRESH_TEST(test_functions_that_do_not_allocate)
 {
     stacksplice_saved_error saved;
     IRestrictedErrorInfo *error, *again;
-    HSTRING string = NULL, copy = NULL;
+    HSTRING copy = NULL;
     BSTR reference = NULL;
     uint32_t count, flags;
     uint64_t thread;
-    char text[50];
+    char utf8[50];
 
     error = originated(E_FAIL);
     assert_int_equal(error->lpVtbl->GetReference(error, &reference), S_OK);
-    assert_int_equal(WindowsCreateString(u"x", 1, &string), S_OK);
     RoCaptureErrorContext(E_ABORT);
-    arm();
+    memory_arm(0);
     assert_int_equal(SetRestrictedErrorInfo(error), S_OK);
     assert_int_equal(stacksplice_peek_error(&again), S_OK);
     release(again);
@@ -557,9 +469,9 @@ FRESH_TEST(test_functions_that_do_not_allocate)
     assert_true(SUCCEEDED(stacksplice_error_stack(UNKNOWN(error), 0, NULL, &count)));
     assert_int_equal(stacksplice_error_thread(UNKNOWN(error), &thread), S_OK);
     assert_int_equal(RoGetErrorReportingFlags(&flags), S_OK);
-    assert_int_equal(WindowsDuplicateString(string, &copy), S_OK);
+    assert_int_equal(WindowsDuplicateString(text, &copy), S_OK);
     WindowsDeleteString(copy);
-    assert_int_equal(stacksplice_utf8(u"x", 1, text, sizeof text), 1);
+    assert_int_equal(stacksplice_utf8(u"x", 1, utf8, sizeof utf8), 1);
     assert_non_null(stacksplice_version());
     assert_non_null(stacksplice_thread_anchor());
     assert_int_equal(SetErrorInfo(0, NULL), S_OK);
@@ -567,13 +479,12 @@ FRESH_TEST(test_functions_that_do_not_allocate)
     assert_int_equal(atomic_load(&memory_attempted), 0);
     memory_disarm();
     SysFreeString(reference);
-    WindowsDeleteString(string);
     release(error);
 }
 
 static int use_counting_allocator(void **state)
 {
-    return memory_use();
+    return memory_use() || WindowsCreateString(u"text", 4, &text) != S_OK;
 }
 
 GROUP(use_counting_allocator, fresh)
