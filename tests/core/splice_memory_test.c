@@ -1,18 +1,15 @@
-/* Captures, tokens, names and stacks while memory runs out, and what threads leave behind. */
+/* Captures, tokens and names while memory runs out, and what threads leave behind. */
 #include <stacksplice/source.h>
 
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "failing_allocator.h"
 #include "forks.h"
 #include "frames.h"
 #include "support.h"
 #include "threads.h"
-
-static atomic_long live;
 
 /* A fork while a thread is about to note that it has freed something. */
 typedef enum meeting { APART, FREED, FORKED } meeting;
@@ -21,9 +18,8 @@ static _Thread_local bool meets; /* at the next block that it frees */
 static void *gone;               /* that block, which is really freed in the end */
 static size_t gone_bytes;
 static bool in_child, misused;
-static _Thread_local long left = -1; /* allocations until one fails; below 0: none fails */
+static _Thread_local long left = -1; /* mappings until one fails; below 0: none fails */
 static _Thread_local bool failed;
-static _Thread_local bool maps_too; /* those of captures */
 
 static bool fails(void)
 {
@@ -32,34 +28,6 @@ static bool fails(void)
     failed = true;
     left = 0; /* and all that follow */
     return true;
-}
-
-static void *alloc(size_t bytes, void *data)
-{
-    void *block;
-
-    if (fails())
-        return NULL;
-    block = malloc(bytes);
-    live += block != NULL;
-    return block;
-}
-
-static void *reallocate(void *block, size_t bytes, void *data)
-{
-    void *grown;
-
-    if (fails())
-        return NULL;
-    grown = realloc(block, bytes);
-    live += grown && !block;
-    return grown;
-}
-
-static void release(void *block, void *data)
-{
-    live -= block != NULL;
-    free(block);
 }
 
 /* ---- Captures map their memory, by these functions -------------------------------------------*/
@@ -75,7 +43,7 @@ enum { WATCHES_MAPPINGS = 1 };
 IN_PLACE_OF_LIBC void *mmap(void *place, size_t bytes, int protection, int flags, int file,
                             off_t offset)
 {
-    if (maps_too && fails())
+    if (fails())
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, place, bytes, protection, flags, file, offset);
 }
@@ -138,7 +106,6 @@ static void *capture_in_thread(void *data)
     attempt *a = data;
 
     pushing = true;
-    maps_too = true;
     left = a->allow;
     failed = false;
     (void)descend(3000, a);
@@ -156,7 +123,6 @@ TEST(test_capture_survives_every_allocation_failure)
 {
     attempt a = {.allow = -1};
     uint32_t whole;
-    long before;
 
     if (!WATCHES_MAPPINGS)
         skip();
@@ -164,27 +130,29 @@ TEST(test_capture_survives_every_allocation_failure)
     assert_int_equal(a.hr, S_OK);
     whole = a.captured;
     assert_true(whole > 6000);
-    before = live;
+    memory_arm(0);
     for (a.allow = 0;; a.allow++) {
         a.captured = 77;
         run_thread(&a);
-        assert_int_equal(live, before); /* captures use no other memory */
         if (!a.failed)
             break;
         assert_int_equal(a.hr, E_OUTOFMEMORY);
         assert_int_equal(a.captured, 0);
     }
     assert_true(a.allow > 5);
+    assert_int_equal(memory_attempted, 0); /* captures use no other memory */
     assert_int_equal(a.hr, S_OK);
     assert_int_equal(a.captured, whole);
 }
 
-/* Sources may be asked in a signal handler, which may have interrupted the allocator. */
-TEST(test_token_needs_no_allocator)
+/* Sources may be asked in a signal handler, which may have interrupted the allocator; and may meet a
+   function of a script for the first time. */
+TEST(test_tokens_and_names_need_no_allocator)
 {
     stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "f"};
+    static char name[5000];
 
-    left = 0;
+    memory_arm(0);
     for (uint32_t i = 0; i < 30000; i++) { /* over the growth of all that is behind it */
         uintptr_t got, again;
 
@@ -193,21 +161,12 @@ TEST(test_token_needs_no_allocator)
         assert_int_equal(stacksplice_intern(&info, &again), S_OK);
         assert_true(again == got);
     }
-    left = -1;
-}
-
-/* Nor does a capture in a handler that meets a function of a script for the first time. */
-TEST(test_names_need_no_allocator)
-{
-    static char name[5000];
-
     memset(name, 'n', sizeof name - 1);
-    left = 0;
     for (uintptr_t i = 1; i < 3000; i++)
         assert_int_equal(stacksplice_name_function(i, "test", "name"), S_OK);
     assert_int_equal(stacksplice_name_function(1, "test", "other"), S_FALSE);
     assert_int_equal(stacksplice_name_function(3000, "test", name), S_OK);
-    left = -1;
+    assert_int_equal(memory_attempted, 0);
 }
 
 TEST(test_names_survive_every_mapping_failure)
@@ -216,7 +175,6 @@ TEST(test_names_survive_every_mapping_failure)
 
     if (!WATCHES_MAPPINGS)
         skip();
-    maps_too = true;
     for (uintptr_t i = 3001; i < 9000; i++) {
         left = 0;
         if (stacksplice_name_function(i, "test", "name") == S_OK)
@@ -225,30 +183,8 @@ TEST(test_names_survive_every_mapping_failure)
         left = 1;
         assert_int_equal(stacksplice_name_function(i, "test", "name"), S_OK);
     }
-    maps_too = false;
     left = -1;
     assert_true(failures > 1);
-}
-
-TEST(test_stacks_survive_every_allocation_failure)
-{
-    static char memory[2000];
-    unsigned failures = 0;
-
-    for (size_t i = 0; i < 1000; i++) {
-        stacksplice_hresult hr = E_OUTOFMEMORY;
-
-        for (long allow = 0; hr != S_OK; allow++) {
-            left = allow;
-            hr = stacksplice_add_stack(memory + 2 * i, memory + 2 * i + 1);
-            left = -1;
-            assert_true(hr == S_OK || hr == E_OUTOFMEMORY);
-            failures += hr == E_OUTOFMEMORY;
-        }
-    }
-    assert_true(failures > 5);
-    for (size_t i = 0; i < 1000; i++)
-        assert_int_equal(stacksplice_remove_stack(memory + 2 * i), S_OK);
 }
 
 static void *capture_and_meet(void *data)
@@ -282,13 +218,11 @@ TEST(test_child_uses_nothing_that_another_thread_has_freed)
 
 int main(void)
 {
-    static const stacksplice_allocator allocator = {sizeof allocator, alloc, reallocate, release,
-                                                    NULL};
     static const stacksplice_source source = {SOURCE, .language = "test", .identity = &source,
                                               .collect = collect};
     stacksplice_token_info info = {SCRIPT_TOKEN, .language = "test", .function = "pushed"};
 
-    if (stacksplice_set_allocator(&allocator) != S_OK || stacksplice_add_source(&source) != S_OK ||
+    if (memory_use() || stacksplice_add_source(&source) != S_OK ||
         stacksplice_intern(&info, &token) != S_OK)
         return 1;
     return run_all_tests();
