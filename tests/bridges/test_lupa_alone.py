@@ -174,6 +174,13 @@ for each in (told, scripts(info.stack)):
     assert each.count(gap) == 1, each
 assert info.format().count(gap.replace("[", "[gap: ")) == 1, info.format()
 assert info.to_json().count("Lua frames unknown") == 1
+
+lua.execute('''local function f() look() return 1 end
+local function g() pcall(f) return 1 end
+coroutine.wrap(function() g() return 1 end)()''')
+assert scripts(info.stack).count(gap) == 3, info.stack  # once for each call into Lua
+lua.eval("setmetatable({}, {__index = function() look() end})")["x"]
+assert scripts(info.stack).count(gap) == 2, info.stack  # lupa calls lua_gettable below lua_pcall
 """)
 
 

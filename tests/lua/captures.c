@@ -1,13 +1,11 @@
 /* What a capture must not do to Lua, and captures at bad moments. */
 #include "frames.h"
-#include "instruments.h"
 #include "libraries.h"
 #include "lua_state.h"
-#include "threads.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { MAX_FRAMES = 512 };
@@ -71,37 +69,6 @@ static lua_State *new_state(void)
 static void run(lua_State *L, const char *script)
 {
     run_chunk(L, "@captures.lua", script, 0);
-}
-
-/* ---- Threads -------------------------------------------------------------------------------*/
-
-static void *run_states(void *data)
-{
-    for (int i = 0; i < 5; i++) {
-        lua_State *L = fill_state(luaL_newstate());
-
-        if (luaL_dostring(L, "for i = 1, 50 do\n"
-                             "local ok, v, e = stacksplice.pcall(error, {i})\n"
-                             "assert(v[1] == i and rawequal(e.value, v)) end") != LUA_OK)
-            *(bool *)data = true;
-        lua_close(L);
-    }
-    return NULL;
-}
-
-/* The first captures of the process may be these, so the threads also race to learn Lua's layout.
- */
-TEST(test_states_on_several_threads)
-{
-    pthread_t threads[4];
-    bool failed[4] = {false};
-
-    for (int i = 0; i < 4; i++)
-        threads[i] = thread_start(run_states, &failed[i]);
-    for (int i = 0; i < 4; i++) {
-        (void)thread_end(threads[i]);
-        assert_false(failed[i]);
-    }
 }
 
 /* ---- Nothing of Lua changes ------------------------------------------------------------------*/
@@ -223,32 +190,3 @@ STATE_TEST(test_stack_that_is_read_later_keeps_its_modules)
     assert_int_equal(dlclose(library), 0);
 }
 #endif
-
-/* ---- Processes -----------------------------------------------------------------------------*/
-
-TEST(test_fork_beside_a_thread_that_captures)
-{
-    pthread_t thread;
-    bool failed = false, failed_in_child = false;
-    int status;
-
-#if UNDER_ASAN
-    SKIP("AddressSanitizer's allocator takes no lock for fork: a child can find one held for ever");
-#endif
-    thread = thread_start(run_states, &failed);
-    for (int i = 0; i < 10; i++) {
-        pid_t child = fork();
-
-        if (child == 0) {
-            alarm(120); /* it would wait for ever for a lock that nobody holds any more */
-            run_states(&failed_in_child);
-            /* No exit, at which sanitizers miss the thread that the parent alone has. */
-            (void)kill(getpid(), failed_in_child ? SIGKILL : SIGUSR1);
-        }
-        status = child_status(child);
-        assert_true(WIFSIGNALED(status));
-        assert_int_equal(WTERMSIG(status), SIGUSR1);
-    }
-    (void)thread_end(thread);
-    assert_false(failed);
-}

@@ -3,52 +3,139 @@
 
 #include <stacksplice/script.h>
 
-/* ---- pcall -----------------------------------------------------------------------------------*/
+/* ---- Protected calls -------------------------------------------------------------------------*/
 
-STATE_TEST(test_pcall_succeeds_like_lua_pcall)
+enum { SLOT = 2 }; /* where the handler of stacksplice_lua_xpcall is */
+
+static HRESULT by_pcall(lua_State *L, int nargs, int nresults)
+{
+    return stacksplice_lua_pcall(L, nargs, nresults);
+}
+
+static HRESULT by_xpcall(lua_State *L, int nargs, int nresults)
+{
+    return stacksplice_lua_xpcall(L, nargs, nresults, SLOT);
+}
+
+static HRESULT by_deadline(lua_State *L, int nargs, int nresults)
+{
+    return stacksplice_lua_pcall_within(L, nargs, nresults, 3600 * 1000, 0, "work");
+}
+
+static HRESULT (*const calls[])(lua_State *L, int nargs, int nresults) = {by_pcall, by_xpcall,
+                                                                          by_deadline};
+
+/* The host's own handler, which counts what it sees. */
+static int seen;
+
+static int counting(lua_State *L)
+{
+    int results = stacksplice_lua_handler(L);
+
+    seen++; /* after the call: a jump would lose this function's native frame */
+    return results;
+}
+
+static int pass(lua_State *L)
+{
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* Leave "below" and HANDLER on the stack, and SCRIPT above. */
+static void begin(lua_State *L, lua_CFunction handler, const char *script)
+{
+    lua_settop(L, 0);
+    lua_pushliteral(L, "below");
+    lua_pushcfunction(L, handler);
+    load(L, script);
+    seen = 0;
+}
+
+/* Above them are COUNT values. */
+static void assert_left(lua_State *L, lua_CFunction handler, int count)
+{
+    assert_int_equal(lua_gettop(L), SLOT + count);
+    assert_string_equal(lua_tostring(L, 1), "below");
+    assert_ptr_equal(lua_tocfunction(L, SLOT), handler);
+}
+
+STATE_TEST(test_calls_succeed_like_lua_pcall)
 {
     lua_State *L = *state;
 
-    lua_pushliteral(L, "below");
-    load(L, "local a, b = ... return a + b, 'x', nil");
-    lua_pushinteger(L, 1);
-    lua_pushinteger(L, 2);
-    assert_int_equal(stacksplice_lua_pcall(L, 2, LUA_MULTRET), S_OK);
-    assert_int_equal(lua_gettop(L), 4);
-    assert_int_equal(lua_tointeger(L, 2), 3);
-    assert_string_equal(lua_tostring(L, 3), "x");
-    assert_true(lua_isnil(L, 4));
-    lua_settop(L, 1);
-    load(L, "return 1");
-    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
-    assert_int_equal(lua_gettop(L), 1);
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        begin(L, stacksplice_lua_handler, "local a, b = ... return a + b, 'x', nil");
+        lua_pushinteger(L, 1);
+        lua_pushinteger(L, 2);
+        assert_int_equal(calls[i](L, 2, LUA_MULTRET), S_OK);
+        assert_left(L, stacksplice_lua_handler, 3);
+        assert_int_equal(lua_tointeger(L, SLOT + 1), 3);
+        assert_string_equal(lua_tostring(L, SLOT + 2), "x");
+        assert_true(lua_isnil(L, SLOT + 3));
+        for (int results = 0; results < 3; results++) {
+            begin(L, stacksplice_lua_handler, "return 1");
+            assert_int_equal(calls[i](L, 0, results), S_OK);
+            assert_left(L, stacksplice_lua_handler, results);
+        }
+    }
     assert_no_error();
 }
 
-STATE_TEST(test_pcall_originates_a_failure)
+static const char failing[] = "local function inner()\nerror({hresult = 0x80070005})\nend\n"
+                              "local function outer()\ninner()\nend\nouter()";
+static const char stack_of_failing[] = "lua:inner:2 lua:outer:5 lua:main chunk:7 ";
+
+STATE_TEST(test_a_failure_has_the_stack_of_its_raise)
 {
     lua_State *L = *state;
-    IRestrictedErrorInfo *error;
 
-    lua_pushliteral(L, "below");
-    load(L, "local function inner()\nerror({hresult = 0x80070005})\nend\n"
-            "local function outer()\ninner()\nend\nouter()");
-    lua_pushinteger(L, 1);
-    assert_int_equal(stacksplice_lua_pcall(L, 1, 2), E_ACCESSDENIED);
-    assert_int_equal(lua_gettop(L), 1);
-    error = peek();
-    assert_stack(error, "lua:inner:2 lua:outer:5 lua:main chunk:7 ");
-    assert_int_equal(nodes_of(error), 0);
+    for (size_t i = 0; i < 2 * COUNT_OF(calls); i++) {
+        lua_CFunction handler = i % 2 ? counting : stacksplice_lua_handler;
+
+        begin(L, handler, failing);
+        lua_pushinteger(L, 1);
+        assert_int_equal(calls[i / 2](L, 1, i % 2 ? 2 : LUA_MULTRET), E_ACCESSDENIED);
+        assert_left(L, handler, 0);
+        assert_int_equal(seen, i % 2 && calls[i / 2] == by_xpcall);
+        assert_stack(peek(), stack_of_failing);
+        assert_int_equal(nodes_of(peek()), 0);
+        lua_pushnil(L); /* which cannot be called */
+        assert_int_equal(calls[i / 2](L, 0, 0), E_FAIL);
+        assert_left(L, handler, 0);
+        (void)peek();
+    }
 }
 
-STATE_TEST(test_pcall_of_what_cannot_be_called)
+STATE_TEST(test_another_handler_in_the_slot_leaves_a_gap)
 {
     lua_State *L = *state;
 
+    begin(L, pass, failing);
+    assert_int_equal(by_xpcall(L, 0, 0), E_ACCESSDENIED);
+    assert_stack(peek(), "gap:" STACKSPLICE_GAP_RETURNED " ");
+    assert_left(L, pass, 0);
     lua_pushnil(L);
-    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
-    assert_int_equal(lua_gettop(L), 0);
-    (void)peek();
+    lua_replace(L, SLOT);
+    load(L, failing);
+    assert_int_equal(by_xpcall(L, 0, 0), E_UNEXPECTED);
+    assert_int_equal(lua_gettop(L), SLOT);
+}
+
+/* The call opens the state: functions that capture inside then have their names. */
+STATE_TEST(test_the_first_call_in_a_state_knows_its_functions)
+{
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        lua_State *L = luaL_newstate();
+
+        assert_non_null(L);
+        luaL_openlibs(L);
+        begin(L, stacksplice_lua_handler, failing);
+        assert_int_equal(calls[i](L, 0, 0), E_ACCESSDENIED);
+        assert_stack(peek(), stack_of_failing);
+        RoClearError();
+        lua_close(L);
+    }
 }
 
 /* ---- Identity --------------------------------------------------------------------------------*/
@@ -289,13 +376,38 @@ STATE_TEST(test_counts_and_indices_beyond_the_stack)
     assert_int_equal(stacksplice_lua_originate(L, -2), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_exception(L, -2, &out), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_exception(L, 0, &out), E_INVALIDARG);
-    assert_int_equal(stacksplice_lua_pcall(L, 1, 0), E_INVALIDARG);
-    assert_int_equal(stacksplice_lua_pcall(L, -1, 0), E_INVALIDARG);
-    assert_int_equal(stacksplice_lua_pcall(L, 0, -2), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_pcallk(L, 1, 0, 0, NULL), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_resume(lua_newthread(L), L, 1, &results), E_INVALIDARG);
     assert_int_equal(results, 7);
     assert_int_equal(lua_gettop(L), 2);
+    RoClearError();
+}
+
+STATE_TEST(test_calls_beyond_the_stack)
+{
+    static const int counts[][2] = {{1, 0}, {-1, 0}, {1000, 0}, {0, -2}};
+    static const int slots[] = {0, -2, SLOT + 1, 10000, LUA_REGISTRYINDEX};
+    lua_State *L = *state;
+
+    begin(L, stacksplice_lua_handler, "return 1");
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        for (size_t call = 0; call < COUNT_OF(calls); call++) {
+            /* One of another function would be the handler. */
+            if (counts[i][0] != 1 || calls[call] == by_xpcall)
+                assert_int_equal(calls[call](L, counts[i][0], counts[i][1]), E_INVALIDARG);
+            assert_left(L, stacksplice_lua_handler, 1);
+        }
+    for (size_t i = 0; i < COUNT_OF(slots); i++) {
+        assert_int_equal(stacksplice_lua_xpcall(L, 0, 0, slots[i]), E_INVALIDARG);
+        assert_left(L, stacksplice_lua_handler, 1);
+        (void)peek();
+    }
+    assert_int_equal(by_xpcall(L, 0, 0), S_OK);
+    lua_settop(L, 0);
+    for (size_t call = 0; call < COUNT_OF(calls); call++)
+        assert_int_equal(calls[call](L, 0, 0), E_INVALIDARG);
+    assert_int_equal(stacksplice_lua_pcall(L, 1, 0), E_INVALIDARG);
+    assert_int_equal(lua_gettop(L), 0);
     RoClearError();
 }
 

@@ -68,7 +68,6 @@ TESTS = [
     "host_handler",
     "host_lifetimes",
     "host_memory",
-    "host_slot",
     "interrupts",
     "lost",
     "captures",

@@ -1,4 +1,4 @@
--- luacheck: std +busted, globals debug
+-- luacheck: std +busted, globals debug _G
 -- A captured stack whose frames are looked up at its first use.
 local stacksplice = require "stacksplice"
 
@@ -68,21 +68,52 @@ describe("a captured stack", function()
     assert.equal(#stack + 1, count)
   end)
 
-  it("has the name of each call of a function in C", function()
-    local each, object, seen = table.sort, {arrange = table.sort}, {}
-    local function note()
+  describe("has of a call of a function in C", function()
+    local wanted = {
+      ["the name"] = {"up name of near", [[
+        local up, object, module = look, {name = look}, {size = {of = look}}
+        local function outer(...) up() ; object:name() ; module.size.of(...) end
+        outer(1, 2, 3) ; local near = look ; near()]]},
+      ["its own among those of the line"] = {"b a b a", "local a, b = look, look ; for i = 1, 2 do a(b()) end"},
+      ["the name that a coroutine calls it by"] = {"step step", [[
+        local t = {step = look}
+        local co = coroutine.wrap(function() t.step() coroutine.yield() t.step() end)
+        co() ; co()]]},
+      ["the name of what called it"] = {"pcall", "pcall(look)"},
+      -- Lua's own traceback names a message handler after the instruction that failed.
+      ["none if nothing calls it"] = {"- - -", [[
+        xpcall(function() local x = nil + 1 end, look) ; xpcall(function() local x = {} .. 'y' end, look)
+        setmetatable({}, {__gc = look}) ; for i = 1, 20000 do local t = {} end]]},
+      ["each at a place that calls and fails"] = {"f - f - f -", [[
+        local function call(f) f(1, 2) end
+        for i = 1, 3 do call(look) xpcall(call, look) end]]},
+    }
+
+    -- The name that the function of the script outside of it calls it by.
+    local function look(seen)
       for _, frame in ipairs(stacksplice.capture()) do
-        if frame.calls and frame.calls ~= "capture" then
-          seen[#seen + 1] = frame.calls
+        if frame.source == "called.lua" then
+          seen[#seen + 1] = frame.calls or "-"
           return
         end
       end
     end
-    for _ = 1, 2 do
-      each({2, 1}, note) object.arrange({2, 1}, note)
-      table.sort({2, 1}, note)
+
+    for what, case in pairs(wanted) do
+      it(what, function()
+        for _ = 1, 20 do -- captures are kept, and repeated
+          local seen = {}
+          local env = setmetatable({look = coroutine.wrap(function()
+            while true do
+              look(seen)
+              coroutine.yield()
+            end
+          end)}, {__index = _G})
+          assert(load(case[2], "@called.lua", "t", env))()
+          assert.equal(case[1], table.concat(seen, " "))
+        end
+      end)
     end
-    assert.same({"each", "arrange", "sort", "each", "arrange", "sort"}, seen)
   end)
 
   it("is shown with that name where the function has another one", function()
