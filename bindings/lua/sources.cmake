@@ -2,16 +2,11 @@
 set(sources
   ../shared/value_text.c
   src/life/state.c
-  src/calibrate/blocks.c
-  src/calibrate/call_info.c
-  src/calibrate/state_words.c
-  src/calibrate/entry.c
   src/calibrate/filler.c
   src/calibrate/layout.c
   src/calibrate/learn.c
   src/calibrate/probes.c
   src/calibrate/snippets.c
-  src/calibrate/visit.c
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c

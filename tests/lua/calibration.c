@@ -9,6 +9,7 @@ TEST(test_what_is_known_of_this_version_is_right)
     const ssi_lua_layout *known = ssi_lua_layout_of(LUA_VERSION_NUM % 100);
 
     assert_null(layout->failure);
+    assert_true(layout->knows_state);
     assert_non_null(known);
     assert_int_equal(SS_LUA_AT_PC, known->call_pc);
     assert_int_equal(SS_LUA_TAIL_CALLED, 1 << (known->status_tail + 8 * (known->call_status % 4)));

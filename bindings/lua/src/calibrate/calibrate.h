@@ -25,7 +25,7 @@ typedef struct ss_lua_site {
     ss_lua_place state, ci;
 } ss_lua_site;
 
-enum { SS_LUA_SITES = 24, SS_LUA_INTERNALS = 256, SS_LUA_APIS = 96, SS_LUA_UNKNOWN = 0xffff };
+enum { SS_LUA_SITES = 24, SS_LUA_INTERNALS = 256, SS_LUA_APIS = 96 };
 enum { SS_LUA_CALLBACKS = 32 };
 
 /* Immutable once it is visible. */
@@ -40,9 +40,7 @@ typedef struct ss_lua_layout {
     /* Return addresses of the allocator's callers, which are no call sites of C functions. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];
     uint32_t callback_count;
-    /* Byte offsets in a lua_State, SS_LUA_UNKNOWN where they are not certain. */
-    uint16_t handler; /* a word: how far above the stack's base the message handler is; 0: none */
-    uint16_t hooks;   /* a byte: 1, or 0 while no hook may run */
+    bool knows_state; /* ss_lua_handler_of and ss_lua_hooks_of are right */
 } ss_lua_layout;
 
 /*
@@ -72,5 +70,25 @@ bool ss_lua_is_near(const ss_lua_layout *layout, uintptr_t function);
 
 /* Whether Lua may call the allocator from IP, a return address. */
 bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip);
+
+/*
+ * COUNT words, which the kernel reads where it may: Lua's stack may just be moving, and native frames
+ * have words that nobody has written.
+ */
+bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count);
+
+/* ---- Learning, in this folder -----------------------------------------------------------------*/
+
+/* Learn by the snippets, in private states; false when memory ran out. */
+bool ss_lua_sample(ss_lua_layout *layout);
+
+/* The scripts; NULL at the end. */
+extern const char *const ss_lua_snippets[];
+
+/*
+ * Call BODY with L while every callee-saved register holds a meaningless value (filler.c).
+ * Otherwise a register of a frame outside of the interpreter could look right.
+ */
+int ss_lua_with_filler(lua_CFunction body, lua_State *L);
 
 #endif

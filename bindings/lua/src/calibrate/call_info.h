@@ -24,6 +24,9 @@ enum {
     SS_LUA_AT_STATUS = 64,
     SS_LUA_TAIL_CALLED = 1 << 21,
     SS_LUA_AT_REGISTER = 6,
+    SS_LUA_AT_HANDLER = 176,
+    SS_LUA_AT_HOOKS = 204,
+    SS_LUA_STATE_SIZE = 208, /* at least */
 #else
     SS_LUA_AT_REGISTERS = SSI_LUA_CALL_FUNCTION,
     SS_LUA_BEFORE_REGISTERS = SSI_LUA_VALUE,
@@ -31,6 +34,9 @@ enum {
     SS_LUA_AT_STATUS = 60,
     SS_LUA_TAIL_CALLED = LUA_VERSION_NUM < 505 ? 1 << 21 : 1 << 22,
     SS_LUA_AT_REGISTER = 7,
+    SS_LUA_AT_HANDLER = 168,
+    SS_LUA_AT_HOOKS = LUA_VERSION_NUM < 505 ? 11 : 10,
+    SS_LUA_STATE_SIZE = 176,
 #endif
 };
 
@@ -121,6 +127,19 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
     default:
         return 0;
     }
+}
+
+/* How far above the base of L's stack the message handler is that Lua calls for the next error; 0:
+   none. */
+static inline uintptr_t *ss_lua_handler_of(lua_State *L)
+{
+    return (uintptr_t *)((uintptr_t)L + SS_LUA_AT_HANDLER);
+}
+
+/* 1, or 0 while no hook of L may run. */
+static inline volatile uint8_t *ss_lua_hooks_of(lua_State *L)
+{
+    return (uint8_t *)((uintptr_t)L + SS_LUA_AT_HOOKS);
 }
 
 #endif

@@ -2,7 +2,7 @@
  * One function per architecture: its argument is called with filler in all callee-saved registers.
  * Its unwind data says where they were saved, as that of any function does.
  */
-#include "calibrate/sample.h"
+#include "calibrate/calibrate.h"
 
 #if defined(__x86_64__)
 #define TYPE "@function"

@@ -1,14 +1,9 @@
 /* Learns the layout, once in a process. */
 #include "calibrate/calibrate.h"
+#include "life/life.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "calibrate/sample.h"
 
 /* API functions that can call back into Lua or out of it. */
 static void add_known_apis(ss_lua_layout *layout)
@@ -71,82 +66,21 @@ static const ss_lua_layout starved = {.failure = "out of memory while locating L
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
-static bool are_seen_twice(const ss_lua_sample *sample)
-{
-    for (uint32_t i = 0; i < sample->layout->site_count; i++)
-        if (sample->seen[i] != 3)
-            return false;
-    return true;
-}
-
-/*
- * Two states see every site; the second removes what agreed with the first one by accident.  They
- * call the probes in two ways, so a site of one way alone needs another run.
- */
-static bool run_enough(ss_lua_sample *sample)
-{
-    int complete = 0;
-
-    while (complete < 2) {
-        sample->again = false;
-        memset(sample->seen, 0, sizeof sample->seen);
-        if (!ss_lua_sample_run(sample))
-            return false;
-        complete = sample->again ? 0 : complete + 1; /* ends: the registers of a site fail once */
-        if (complete && are_seen_twice(sample))
-            break;
-    }
-    return true;
-}
-
 /* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
-    ss_lua_sample *sample;
-    bool learned;
-
     *layout = (ss_lua_layout){0};
     if (ss_lua_version() != LUA_VERSION_NUM) {
         layout->failure = "this copy of Lua does not match the lua.h of the build";
         return true;
     }
-    sample = calloc(1, sizeof *sample);
-    if (!sample)
-        return false;
-    sample->layout = layout;
     add_known_apis(layout);
-    learned = run_enough(sample);
-    if (learned) {
-        ss_lua_sample_finish(sample);
-        ss_lua_sample_settle_state(sample);
-    }
-    free(sample);
-    return learned;
+    return ss_lua_sample(layout);
 }
 
-static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(const ss_lua_layout *) learnt;
-static __thread bool learning_here; /* or waiting for it, with the lock */
+static __thread bool learning_here;
 enum { LEARNING_STACK = 1 << 20 };
-
-static void lock_learning(void)
-{
-    if (!learning_here)
-        (void)pthread_mutex_lock(&learning);
-}
-
-static void unlock_learning(void)
-{
-    if (!learning_here)
-        (void)pthread_mutex_unlock(&learning);
-}
-
-/* A child of a process that was learning must not wait for a thread that the child does not
-   have. */
-__attribute__((constructor)) static void register_fork_handlers(void)
-{
-    (void)pthread_atfork(lock_learning, unlock_learning, unlock_learning);
-}
 
 static ss_lua_layout the_layout;
 
@@ -160,7 +94,6 @@ static void *learning_thread(void *result)
 static bool start_learning(pthread_t *thread, const ss_lua_layout **result)
 {
     pthread_attr_t attributes;
-    sigset_t all, before;
     size_t size;
     bool started;
 
@@ -168,10 +101,7 @@ static bool start_learning(pthread_t *thread, const ss_lua_layout **result)
         return false;
     if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < LEARNING_STACK)
         (void)pthread_attr_setstacksize(&attributes, LEARNING_STACK);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread handles no signals */
     started = pthread_create(thread, &attributes, learning_thread, result) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
     return started;
 }
@@ -184,32 +114,44 @@ static const ss_lua_layout *learn_elsewhere(void)
 {
     const ss_lua_layout *result = &threadless;
     pthread_t thread;
-    int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* joining can be cancelled */
     if (start_learning(&thread, &result))
         (void)pthread_join(thread, NULL);
-    (void)pthread_setcancelstate(cancel, &cancel);
     return result;
 }
 
-const ss_lua_layout *ss_lua_layout_get(void)
+/* What this copy has learnt, or learns now. */
+static const ss_lua_layout *learn_once(void)
 {
-    const ss_lua_layout *layout = atomic_load_explicit(&learnt, memory_order_acquire);
-    int saved_errno = errno;
+    const ss_lua_layout *layout;
 
-    if (layout || learning_here)
-        return layout;
-    (void)pthread_mutex_lock(&learning);
+    (void)pthread_mutex_lock(&ss_lua_the_shared->lock);
     layout = atomic_load_explicit(&learnt, memory_order_relaxed);
     if (!layout) {
-        learning_here = true;
         layout = learn_elsewhere();
-        learning_here = false;
         if (layout == &the_layout)
             atomic_store_explicit(&learnt, &the_layout, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&learning);
+    (void)pthread_mutex_unlock(&ss_lua_the_shared->lock);
+    return layout;
+}
+
+/* No signal is handled meanwhile, on neither thread: its handler could fork, or capture.  To wait for
+   a thread can be cancelled. */
+const ss_lua_layout *ss_lua_layout_get(void)
+{
+    const ss_lua_layout *layout = atomic_load_explicit(&learnt, memory_order_acquire);
+    int saved_errno = errno, cancel;
+    sigset_t all, before;
+
+    if (layout || learning_here)
+        return layout;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    layout = learn_once();
+    (void)pthread_setcancelstate(cancel, &cancel);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
     return layout;
 }

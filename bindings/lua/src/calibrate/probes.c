@@ -1,128 +1,516 @@
-/* Runs the snippets in a private state.  Its C functions examine their callers when Lua calls
-   them. */
-#include "calibrate/sample.h"
-
-#include <string.h>
-#include <unistd.h>
+/*
+ * Learns by running the snippets in a private state.  The C functions that Lua calls there look at
+ * their callers, as a capture shows them, and at what Lua says of itself.
+ */
+#include "calibrate/calibrate.h"
+#include "life/life.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
 
-/* One thread learns at a time, so one pointer is enough for the functions Lua calls. */
-static ss_lua_sample *sample;
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+static const uint8_t callee_saved[] = {3, 6, 12, 13, 14, 15};
+#elif defined(__aarch64__)
+static const uint8_t callee_saved[] = {19, 20, 21, 22, 23, 24};
+#else
+#error "the callee-saved registers of this architecture are not known here"
+#endif
+
+enum { REGISTERS = sizeof callee_saved, SLOTS = 128 };
+
+/* The places that held a value at every visit so far; slots only once no register is left. */
+typedef struct candidates {
+    uint32_t registers;
+    uint64_t slots[SLOTS / 64];
+} candidates;
+
+/* What of a lua_State was compared. */
+enum { HANDLER = 1, NO_HANDLER = 2, HOOKS = 4, NO_HOOKS = 8, WHOLE_STATE = 15 };
+
+/* What is being learnt; one thread does at a time. */
+static struct {
+    ss_lua_layout *layout;
+    candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
+    uint32_t visits[2][SS_LUA_SITES]; /* by probes of each kind */
+    bool upvalues;                    /* the kind that is called now */
+    pthread_t thread;                 /* that learns */
+    lua_State *visited;               /* of the visit; NULL: none */
+    bool hook;                        /* it is one of a hook */
+    bool starved;                     /* memory ran out: any part may be missing */
+    bool overflow;                    /* a table was too small */
+    bool again; /* slots came into question after visits that did not look at them */
+    bool compared, pc_compared; /* call_info.h with activations of this copy, */
+    bool contradicted;          /* which has them elsewhere */
+    unsigned state_compared;
+    bool state_contradicted;
+    uintptr_t pc, pc_step; /* at the last comparison */
+} sample;
+
+/* Marks each function of ours that calls Lua or is called by it: we learn from no frame outward of
+   one. */
+#define PROBE static __attribute__((noinline, section("ss_lua_probes")))
+extern const char __start_ss_lua_probes[] __attribute__((visibility("hidden")));
+extern const char __stop_ss_lua_probes[] __attribute__((visibility("hidden")));
 
 /* Prevents a tail call, which would remove the caller's frame. */
 #define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
-/* What the functions of entry.c call, those that Lua called with L. */
-#define CALLED __attribute__((used, visibility("hidden")))
-CALLED int ss_lua_probe_called(lua_State *L, const ss_lua_entry *entry);
-CALLED int ss_lua_probe_true_called(lua_State *L, const ss_lua_entry *entry);
-CALLED int ss_lua_probe_continuation_called(lua_State *L, const ss_lua_entry *entry);
-CALLED void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry);
-
-int ss_lua_probe_called(lua_State *L, const ss_lua_entry *entry)
+static bool is_probe(uintptr_t function)
 {
-    ss_lua_sample_visit(sample, L, entry, false);
+    return function >= (uintptr_t)__start_ss_lua_probes &&
+           function < (uintptr_t)__stop_ss_lua_probes;
+}
+
+/* ---- Blocks: how much of an object we may read -------------------------------------------------*/
+
+/* Precedes every block. */
+typedef struct block_head {
+    size_t size;
+    uintptr_t mark; /* distinguishes a block from an address inside one */
+} block_head;
+
+static uintptr_t mark_of(const block_head *head)
+{
+    return (uintptr_t)head ^ (uintptr_t)UINT64_C(0x5353b10c0b5e1ec7);
+}
+
+/* The bytes of an object of a private state; 0 if that is unknown. */
+static size_t size_of(uintptr_t object)
+{
+    const block_head *head = (const block_head *)object - 1;
+
+    return head->mark == mark_of(head) ? head->size : 0;
+}
+
+/* Record where the interpreter calls an allocator. */
+static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
+{
+    for (uint32_t i = 0; i < layout->callback_count; i++)
+        if (layout->callbacks[i] == ip)
+            return;
+    if (layout->callback_count < SS_LUA_CALLBACKS)
+        layout->callbacks[layout->callback_count++] = ip;
+}
+
+/* New memory is zeroed: we look at words that Lua may never have written. */
+static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
+{
+    block_head *head = block ? (block_head *)block - 1 : NULL, *grown;
+
+    (void)data;
+    learn_callback(sample.layout, (uintptr_t)__builtin_return_address(0));
+    if (new_size == 0) {
+        free(head);
+        return NULL;
+    }
+    old_size = head ? head->size : 0; /* without a block it is the kind of object that Lua wants */
+    grown = realloc(head, sizeof *head + new_size);
+    if (!grown) {
+        /* Lua relies on shrinking a block without failure. */
+        if (new_size <= old_size)
+            return block;
+        sample.starved = true;
+        return NULL;
+    }
+    grown->size = new_size;
+    grown->mark = mark_of(grown);
+    if (new_size > old_size)
+        memset((char *)(grown + 1) + old_size, 0, new_size - old_size);
+    return grown + 1;
+}
+
+/* ---- What Lua says of its activations ---------------------------------------------------------*/
+
+enum { MOST_APART = 4096 /* the slots of two activations that follow each other */ };
+
+/* Whether the words of CI may be read, and its slot too: that of INNER, if not 0, is further in. */
+static bool is_readable(uintptr_t ci, uintptr_t inner)
+{
+    uintptr_t apart = inner ? ss_lua_slot_of(inner) - ss_lua_slot_of(ci) : SSI_LUA_VALUE;
+
+    return size_of(ci) > SS_LUA_AT_STATUS && apart && apart <= MOST_APART &&
+           apart % SSI_LUA_VALUE == 0;
+}
+
+/* Whether the function of CI, at the top, is where it should be. */
+static bool has_function(lua_State *L, uintptr_t ci)
+{
+    uintptr_t function = (uintptr_t)lua_topointer(L, -1), c = (uintptr_t)lua_tocfunction(L, -1);
+
+    return ss_lua_function_of(ci) == function && ss_lua_c_function_of(ci) == c &&
+           ss_lua_is_in_lua(ci) == !c;
+}
+
+/* Whether the activation of LEVEL is as expected; INNER becomes its address, 0 at the end. */
+static bool is_right(lua_State *L, int level, uintptr_t *inner)
+{
+    lua_Debug activation;
+    uintptr_t ci, before = *inner;
+    bool right;
+
+    if (!lua_getstack(L, level, &activation)) {
+        *inner = 0;
+        return !ss_lua_outer(before);
+    }
+    ci = *inner = (uintptr_t)activation.i_ci;
+    if (!is_readable(ci, before) || (before && ss_lua_outer(before) != ci))
+        return false;
+    lua_getinfo(L, "ft", &activation);
+    right = has_function(L, ci) && ss_lua_is_tail_call(ci) == (activation.istailcall != 0);
+    lua_pop(L, 1);
+    return right;
+}
+
+/* Compare call_info.h with all activations. */
+PROBE int compare_activations(lua_State *L)
+{
+    uintptr_t size = (uintptr_t)(lua_gettop(L) + 1 + LUA_MINSTACK) * SSI_LUA_VALUE, ci = 0;
+    lua_Debug innermost;
+
+    for (int level = 0; !level || ci; level++)
+        if (!is_right(L, level, &ci)) {
+            sample.contradicted = true;
+            return 0;
+        }
+    if (lua_getstack(L, 0, &innermost)) {
+        ci = (uintptr_t)innermost.i_ci;
+        sample.contradicted |= ss_lua_word(ci + SSI_LUA_CALL_TOP) != ss_lua_slot_of(ci) + size;
+    }
+    sample.compared = true;
     return 0;
 }
 
-/* For metamethods that must return a number, a string or a boolean. */
-int ss_lua_probe_true_called(lua_State *L, const ss_lua_entry *entry)
+/* The same for the program counter.  One Lua function calls this for the TURN-th time (its
+   argument: 1, 2, ...) by equal statements on one line. */
+PROBE int compare_pc(lua_State *L)
 {
-    ss_lua_sample_visit(sample, L, entry, false);
-    lua_pushinteger(L, 1);
-    return 1;
-}
+    uintptr_t before = sample.pc, step = sample.pc_step;
+    lua_Debug caller;
 
-int ss_lua_probe_continuation_called(lua_State *L, const ss_lua_entry *entry)
-{
-    ss_lua_sample_visit(sample, L, entry, false);
+    if (!lua_getstack(L, 1, &caller))
+        return 0;
+    sample.pc = ss_lua_pc_of((uintptr_t)caller.i_ci);
+    sample.pc_step = sample.pc - before;
+    if (lua_tointeger(L, 1) < 3)
+        return 0;
+    /* Equal statements are a few instructions of four bytes each. */
+    sample.contradicted |= sample.pc_step != step || step == 0 || step > 64 || step % 4;
+    sample.pc_compared = true;
     return 0;
 }
 
-void ss_lua_probe_hook_called(lua_State *L, const ss_lua_entry *entry)
+/* ---- What Lua says of a coroutine --------------------------------------------------------------*/
+
+/* Whether what call_info.h says of L may be read.  A coroutine's block begins with the words that a
+   build of Lua gives its host (LUA_EXTRASPACE). */
+static bool is_readable_state(lua_State *L)
 {
-    ss_lua_sample_hooks(sample, L, false);
-    ss_lua_sample_visit(sample, L, entry, true);
+    enum { MOST_EXTRA = 4 * sizeof(uintptr_t) };
+
+    for (size_t extra = 0; extra < MOST_EXTRA; extra += sizeof(uintptr_t)) {
+        size_t size = size_of((uintptr_t)L - extra);
+
+        if (size)
+            return size - extra >= SS_LUA_STATE_SIZE;
+    }
+    return false;
 }
 
-static int probe_call_info(lua_State *L)
+static void note_state(bool is_as_known, unsigned what)
 {
-    ss_lua_sample_call_info(sample, L);
-    return 0;
+    sample.state_contradicted |= !is_as_known;
+    sample.state_compared |= what;
 }
 
-static int probe_pc(lua_State *L)
+/* The handler at INDEX of the caller's stack, as its distance from the base. */
+static uintptr_t distance_of(lua_State *L, int index)
 {
-    ss_lua_sample_pc(sample, L, (int)luaL_checkinteger(L, 1));
-    return 0;
+    lua_Debug activation;
+    uintptr_t ci, outer, slot;
+
+    if (!lua_getstack(L, 1, &activation))
+        return 0;
+    ci = (uintptr_t)activation.i_ci;
+    slot = ss_lua_slot_of(ci) + (uintptr_t)index * SSI_LUA_VALUE;
+    while ((outer = ss_lua_previous(ci)))
+        ci = outer;
+    return slot - ss_lua_slot_of(ci);
 }
 
-static int probe_handler(lua_State *L)
+/* Its caller has the message handler at the index that is the argument; 0: none. */
+PROBE int compare_handler(lua_State *L)
 {
-    ss_lua_sample_handler(sample, L, (int)lua_tointeger(L, 1));
+    int index = (int)lua_tointeger(L, 1);
+
+    if (sample.compared && !sample.contradicted && is_readable_state(L))
+        note_state(*ss_lua_handler_of(L) == (index ? distance_of(L, index) : 0),
+                   index ? HANDLER : NO_HANDLER);
     return 0;
 }
 
 /* The handler stands above the arguments. */
-static int call_handled(lua_State *L)
+PROBE int call_handled(lua_State *L)
 {
     int handler = lua_gettop(L) + 1;
 
-    lua_pushcfunction(L, probe_handler);
-    lua_pushcfunction(L, probe_handler);
+    lua_pushcfunction(L, compare_handler);
+    lua_pushcfunction(L, compare_handler);
     lua_pushinteger(L, handler);
     (void)lua_pcall(L, 1, 0, handler);
-    lua_pushcfunction(L, probe_handler);
+    lua_pushcfunction(L, compare_handler);
     (void)lua_pcall(L, 0, 0, 0);
     return 0;
 }
 
-static int probe_hooks(lua_State *L)
+static void compare_hooks(lua_State *L, bool may_run)
 {
-    ss_lua_sample_hooks(sample, L, true);
+    if (is_readable_state(L))
+        note_state(*ss_lua_hooks_of(L) == may_run, may_run ? HOOKS : NO_HOOKS);
+}
+
+PROBE int compare_hooks_on(lua_State *L)
+{
+    compare_hooks(L, true);
     return 0;
 }
 
-/* ---- Calls into Lua --------------------------------------------------------------------------*/
+/* ---- One visit of a site ----------------------------------------------------------------------*/
+
+bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count)
+{
+    struct iovec to = {words, count * sizeof *words}, from = {(void *)address, to.iov_len};
+    int saved_errno = errno;
+    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    bool may_not = got < 0 && errno != EFAULT;
+
+    errno = saved_errno;
+    for (size_t i = 0; may_not && i < count; i++)
+        words[i] = ss_lua_word(address + i * sizeof *words);
+    return may_not || got == (ssize_t)to.iov_len;
+}
+
+static void keep_registers(candidates *kept, const stacksplice_walk *walk, uintptr_t value,
+                           bool first)
+{
+    uint32_t before = kept->registers;
+    uintptr_t found;
+
+    for (uint32_t i = 0; i < REGISTERS; i++)
+        if (kept->registers >> i & 1 &&
+            (!stacksplice_walk_register(walk, 0, callee_saved[i], &found) || found != value))
+            kept->registers &= ~(1u << i);
+    if (before && !kept->registers && !first)
+        sample.again = true;
+}
+
+static void keep_slots(candidates *kept, const uintptr_t *words, size_t word_count, uintptr_t value)
+{
+    if (kept->registers)
+        return;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (i >= word_count || words[i] != value)
+            kept->slots[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
+
+/*
+ * At a visit of the site at ROW.  Nearly all builds keep both values in registers, which needs no
+ * look at the slots.
+ */
+static void keep_candidates(const stacksplice_walk *walk, uint32_t row, uintptr_t state,
+                            uintptr_t ci)
+{
+    uintptr_t words[SLOTS], start = walk->frames[0].sp;
+    size_t count = (walk->frames[1].sp - start) / sizeof *words;
+    bool first = !sample.visits[0][row] && !sample.visits[1][row];
+
+    sample.visits[sample.upvalues][row]++;
+    keep_registers(&sample.state[row], walk, state, first);
+    keep_registers(&sample.ci[row], walk, ci, first);
+    if (sample.state[row].registers && sample.ci[row].registers)
+        return;
+    count = count < SLOTS ? count : SLOTS;
+    if (!ss_lua_read_words(start, words, count))
+        count = 0;
+    keep_slots(&sample.state[row], words, count, state);
+    keep_slots(&sample.ci[row], words, count, ci);
+}
+
+/* The row of the site, with all places possible if it is new; SS_LUA_SITES when the table is
+   full. */
+static uint32_t row_of_site(uintptr_t ip, bool hook)
+{
+    ss_lua_layout *layout = sample.layout;
+    uint32_t row = 0;
+
+    while (row < layout->site_count && layout->sites[row].ip != ip)
+        row++;
+    if (row < layout->site_count || row == SS_LUA_SITES)
+        return row;
+    layout->sites[row] = (ss_lua_site){.ip = ip, .hook = hook};
+    memset(&sample.state[row], 0xff, sizeof sample.state[row]);
+    sample.state[row].registers = (1u << REGISTERS) - 1;
+    sample.ci[row] = sample.state[row];
+    layout->site_count++;
+    return row;
+}
+
+/* Whether the table has the value; else it is added. */
+static bool has_or_add(uintptr_t *table, uint32_t *count, uint32_t capacity, uintptr_t value)
+{
+    for (uint32_t i = 0; i < *count; i++)
+        if (table[i] == value)
+            return true;
+    if (*count < capacity)
+        table[(*count)++] = value;
+    else
+        sample.overflow = true;
+    return false;
+}
+
+/* From the site outward everything is the interpreter's, up to the API function we called. */
+static void learn_internals(ss_lua_layout *layout, const stacksplice_walk *walk)
+{
+    for (uint32_t i = 0; i + 1 < walk->frame_count; i++) {
+        uintptr_t function = walk->frames[i].function;
+
+        if (is_probe(walk->frames[i + 1].function)) {
+            (void)has_or_add(layout->apis, &layout->api_count, SS_LUA_APIS, function);
+            return;
+        }
+        if (!has_or_add(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function) &&
+            ss_lua_is_api(layout, function)) {
+            layout->internal_count--;
+            return;
+        }
+    }
+}
+
+static bool look(stacksplice_walk *walk)
+{
+    lua_State *L = pthread_equal(sample.thread, pthread_self()) ? sample.visited : NULL;
+    lua_Debug activation;
+    uint32_t row;
+
+    if (!L)
+        return false;
+    stacksplice_walk_refuse(walk); /* else the next one like it would be repeated */
+    (void)stacksplice_walk_splice(walk, 0, walk->frame_count); /* nobody wants the elements */
+    if (walk->frame_count < 2 || !lua_getstack(L, 0, &activation))
+        return true;
+    row = row_of_site(walk->frames[0].ip, sample.hook);
+    if (row == SS_LUA_SITES) {
+        sample.overflow = true;
+        return true;
+    }
+    keep_candidates(walk, row, (uintptr_t)L, (uintptr_t)activation.i_ci);
+    learn_internals(sample.layout, walk);
+    return true;
+}
+
+/* Called by the functions that Lua calls with L, with their frame. */
+static void visit(lua_State *L, bool hook, const void *above)
+{
+    uint32_t captured;
+
+    sample.visited = L;
+    sample.hook = hook;
+    if (FAILED(stacksplice_capture_above(above, 0, NULL, &captured, NULL)))
+        sample.starved = true;
+    sample.visited = NULL;
+}
+
+/* ---- Functions that Lua calls ------------------------------------------------------------------*/
+
+PROBE int probe(lua_State *L)
+{
+    visit(L, false, SS_LUA_HERE());
+    KEEP_FRAME();
+    return 0;
+}
+
+/* For metamethods that must return a number, a string or a boolean. */
+PROBE int probe_true(lua_State *L)
+{
+    visit(L, false, SS_LUA_HERE());
+    lua_pushinteger(L, 1);
+    return 1;
+}
+
+PROBE int probe_continuation(lua_State *L, int status, lua_KContext context)
+{
+    (void)status;
+    (void)context;
+    visit(L, false, SS_LUA_HERE());
+    KEEP_FRAME();
+    return 0;
+}
+
+PROBE void probe_hook(lua_State *L, lua_Debug *activation)
+{
+    (void)activation;
+    compare_hooks(L, false);
+    visit(L, true, SS_LUA_HERE());
+    KEEP_FRAME();
+}
+
+PROBE int set_hook(lua_State *L)
+{
+    int count = (int)luaL_checkinteger(L, 1);
+
+    lua_sethook(L, probe_hook, LUA_MASKCOUNT | LUA_MASKLINE | LUA_MASKCALL | LUA_MASKRET, count);
+    return 0;
+}
+
+PROBE int clear_hook(lua_State *L)
+{
+    lua_sethook(L, NULL, 0, 0);
+    return 0;
+}
+
+/* ---- Calls into Lua ---------------------------------------------------------------------------*/
 
 /*
  * ss_lua_with_filler calls each of these.  Each passes its arguments, already on Lua's stack, to
  * one API function, so that only Lua puts L in a register that outlives a call.  Those with a
  * continuation may yield; the continuation examines its caller too.
  */
-#define BODIES(X)                                              \
-    X(call, lua_call(L, 0, 0))                                 \
-    X(callk, lua_callk(L, 0, 0, 0, ss_lua_probe_continuation)) \
-    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))                    \
-    X(fail, lua_error(L))                                      \
-    X(get, lua_gettable(L, 1))                                 \
-    X(set, lua_settable(L, 1))                                 \
-    X(add, lua_arith(L, LUA_OPADD))                            \
-    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))           \
-    X(concat, lua_concat(L, 2))                                \
-    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))                    \
-    X(yieldk, lua_yieldk(L, 0, 0, ss_lua_probe_continuation))
+#define BODIES(X)                                       \
+    X(call, lua_call(L, 0, 0))                          \
+    X(callk, lua_callk(L, 0, 0, 0, probe_continuation)) \
+    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))             \
+    X(fail, lua_error(L))                               \
+    X(get, lua_gettable(L, 1))                          \
+    X(set, lua_settable(L, 1))                          \
+    X(add, lua_arith(L, LUA_OPADD))                     \
+    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))    \
+    X(concat, lua_concat(L, 2))                         \
+    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))             \
+    X(yieldk, lua_yieldk(L, 0, 0, probe_continuation))
 
-#define BODY(name, call)                 \
-    static int body_##name(lua_State *L) \
-    {                                    \
-        call;                            \
-        KEEP_FRAME();                    \
-        return 0;                        \
+#define BODY(name, call)                \
+    PROBE int body_##name(lua_State *L) \
+    {                                   \
+        call;                           \
+        KEEP_FRAME();                   \
+        return 0;                       \
     }
 BODIES(BODY)
 
-static int pcall_yieldable(lua_State *L)
+PROBE int pcall_yieldable(lua_State *L)
 {
-    int status = lua_pcallk(L, 0, 0, 0, 0, ss_lua_probe_continuation);
+    int status = lua_pcallk(L, 0, 0, 0, 0, probe_continuation);
 
     KEEP_FRAME();
     return status == LUA_OK ? 0 : lua_error(L);
 }
 
-static int resume_plainly(lua_State *thread)
+PROBE int resume_plainly(lua_State *thread)
 {
     int results = 0;
 
@@ -132,7 +520,7 @@ static int resume_plainly(lua_State *thread)
 }
 
 /* Overwrite what earlier calls left on the stack: it is no value of Lua's. */
-__attribute__((noinline)) static void scribble(void)
+static __attribute__((noinline)) void scribble(void)
 {
     uintptr_t below[512];
 
@@ -167,25 +555,12 @@ static int resume_new_thread(lua_State *L)
     return run_with_filler(resume_plainly, thread);
 }
 
-static int set_hook(lua_State *L)
-{
-    int count = (int)luaL_checkinteger(L, 1);
-
-    lua_sethook(L, ss_lua_probe_hook, LUA_MASKCOUNT | LUA_MASKLINE | LUA_MASKCALL | LUA_MASKRET,
-                count);
-    return 0;
-}
-
-static int clear_hook(lua_State *L)
-{
-    lua_sethook(L, NULL, 0, 0);
-    return 0;
-}
+/* ---- The private state -------------------------------------------------------------------------*/
 
 static const luaL_Reg probes[] = {
-    {"C", ss_lua_probe}, {"T", ss_lua_probe_true},  {"resume", resume_new_thread},
-    {"hook", set_hook},  {"unhook", clear_hook},    {"info", probe_call_info},
-    {"pc", probe_pc},    {"handled", call_handled}, {"open", probe_hooks},
+    {"C", probe},       {"T", probe_true},         {"resume", resume_new_thread},
+    {"hook", set_hook}, {"unhook", clear_hook},    {"info", compare_activations},
+    {"pc", compare_pc}, {"handled", call_handled}, {"open", compare_hooks_on},
     {NULL, NULL},
 };
 
@@ -209,145 +584,148 @@ static void open_libraries(lua_State *L)
     }
 }
 
-static void open_bodies(lua_State *L)
+static int open_state(lua_State *L)
 {
+    open_libraries(L);
     for (const luaL_Reg *each = bodies; each->name; each++) {
         lua_pushlightuserdata(L, (void *)(uintptr_t)&each->func);
         lua_pushcclosure(L, run_body, 1);
         lua_setglobal(L, each->name);
     }
+    return 0;
 }
 
-/* The probes are light functions, or closures, which some builds call from other instructions. */
-static int open_state(lua_State *L)
+/* Arguments: the script, and whether the probes are closures.  Else they are light functions, which some
+   builds call from other instructions. */
+PROBE int run_script(lua_State *L)
 {
-    int upvalues = lua_toboolean(L, 1);
-
-    open_libraries(L);
-    open_bodies(L);
+    sample.upvalues = lua_toboolean(L, 2);
     lua_pushglobaltable(L);
-    if (upvalues)
+    if (sample.upvalues)
         lua_pushboolean(L, 1);
-    luaL_setfuncs(L, probes, upvalues);
-    return 0;
-}
-
-/* Run the function at INDEX, the top. */
-static void run_snippet(lua_State *L, int index)
-{
-    lua_pushvalue(L, index);
-    (void)lua_pcall(L, 0, 0, 0);
-    lua_settop(L, index);
+    luaL_setfuncs(L, probes, sample.upvalues);
+    lua_settop(L, 1);
+    lua_call(L, 0, 0);
     KEEP_FRAME();
-}
-
-static bool load_text(lua_State *L, const char *text)
-{
-    return luaL_loadbufferx(L, text, strlen(text), "=calibration", "t") == LUA_OK;
-}
-
-/* Argument: the text of a snippet.  Result: its code, which loads faster. */
-static int run_text(lua_State *L)
-{
-    if (!load_text(L, (const char *)lua_touserdata(L, 1)))
-        return 0;
-    run_snippet(L, 2);
-    (void)lua_getglobal(L, LUA_STRLIBNAME);
-    (void)lua_getfield(L, -1, "dump");
-    lua_pushvalue(L, 2);
-    lua_call(L, 1, 1);
-    return 1;
-}
-
-/* Arguments: the text of a snippet; the state in which run_text was called, if it has a result. */
-static int run_code(lua_State *L)
-{
-    const char *text = (const char *)lua_touserdata(L, 1), *code;
-    lua_State *from = (lua_State *)lua_touserdata(L, 2);
-    size_t length = 0;
-
-    code = from ? lua_tolstring(from, -1, &length) : NULL;
-    lua_settop(L, 0);
-    if (code ? luaL_loadbufferx(L, code, length, "=calibration", "b") == LUA_OK
-             : load_text(L, text))
-        run_snippet(L, 1);
     return 0;
 }
 
-static void run_snippets(lua_State *closures, lua_State *light)
+/* Run the script at the top of L in THREAD, and pop it. */
+static void run_in(lua_State *L, lua_State *thread, bool upvalues)
 {
-    for (const char *const *each = ss_lua_snippets; *each; each++) {
-        bool has_code;
-
-        sample->state_bit = 1;
-        lua_pushcfunction(closures, run_text);
-        lua_pushlightuserdata(closures, (void *)(uintptr_t)*each);
-        has_code = lua_pcall(closures, 1, 1, 0) == LUA_OK && lua_isstring(closures, -1);
-        sample->state_bit = 2;
-        lua_pushcfunction(light, run_code);
-        lua_pushlightuserdata(light, (void *)(uintptr_t)*each);
-        lua_pushlightuserdata(light, has_code ? closures : NULL);
-        (void)lua_pcall(light, 2, 0, 0);
-        lua_settop(closures, 0);
-        lua_settop(light, 0);
-    }
+    lua_pushcfunction(thread, run_script);
+    lua_xmove(L, thread, 1);
+    lua_pushboolean(thread, upvalues);
+    (void)lua_pcall(thread, 2, 0, 0);
+    lua_settop(thread, 0);
 }
 
-/* NULL when memory ran out. */
-static lua_State *new_state(ss_lua_sample *now, bool upvalues)
+/* Each script runs in two coroutines. */
+static int run_scripts(lua_State *L)
+{
+    lua_State *first = lua_newthread(L), *second = lua_newthread(L);
+
+    (void)open_state(L);
+    for (const char *const *text = ss_lua_snippets; *text && !sample.starved; text++)
+        if (luaL_loadbufferx(L, *text, strlen(*text), "=calibration", "t") == LUA_OK) {
+            lua_pushvalue(L, -1);
+            run_in(L, first, true);
+            run_in(L, second, false);
+        } else {
+            lua_pop(L, 1);
+        }
+    return 0;
+}
+
+/* False when memory ran out. */
+static bool run_state(void)
 {
 #if LUA_VERSION_NUM >= 505
-    lua_State *L = lua_newstate(ss_lua_sample_allocate, now, 1);
+    lua_State *L = lua_newstate(allocate, NULL, 1);
 #else
-    lua_State *L = lua_newstate(ss_lua_sample_allocate, now);
+    lua_State *L = lua_newstate(allocate, NULL);
 #endif
 
     if (!L)
-        return NULL;
-    lua_pushcfunction(L, open_state);
-    lua_pushboolean(L, upvalues);
-    (void)lua_pcall(L, 1, 0, 0);
-    lua_settop(L, 0);
-    return L;
+        return false;
+    lua_pushcfunction(L, run_scripts);
+    (void)lua_pcall(L, 0, 0, 0);
+    lua_close(L);
+    return !sample.starved;
 }
 
-/* Every function of ours that can be the first frame outside of an API function. */
-static const uintptr_t *own_functions(uint32_t *count)
-{
-    static uintptr_t own[40];
-    uint32_t n = 0;
+/* ---- What was learnt --------------------------------------------------------------------------*/
 
-    for (const luaL_Reg *each = probes; each->name; each++)
-        own[n++] = (uintptr_t)each->func;
-    for (const luaL_Reg *each = bodies; each->name; each++)
-        own[n++] = (uintptr_t)each->func;
-    own[n++] = (uintptr_t)resume_plainly;
-    own[n++] = (uintptr_t)ss_lua_probe_continuation;
-    own[n++] = (uintptr_t)ss_lua_probe_hook;
-    own[n++] = (uintptr_t)run_snippet;
-    own[n++] = (uintptr_t)run_text;
-    own[n++] = (uintptr_t)run_code;
-    own[n++] = (uintptr_t)ss_lua_sample_run;
-    *count = n;
-    return own;
+static ss_lua_place place_of(const candidates *kept)
+{
+    if (kept->registers)
+        return (ss_lua_place){SS_LUA_REGISTER, callee_saved[__builtin_ctz(kept->registers)]};
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (kept->slots[i / 64] >> i % 64 & 1)
+            return (ss_lua_place){SS_LUA_SLOT, i * (uint32_t)sizeof(uintptr_t)};
+    return (ss_lua_place){SS_LUA_NOWHERE, 0};
 }
 
-bool ss_lua_sample_run(ss_lua_sample *now)
+/* Require two visits: one could agree by accident.  A site without both places is useless. */
+static void finish(ss_lua_layout *layout)
 {
-    lua_State *closures = new_state(now, true), *light = NULL;
+    uint32_t kept = 0;
 
-    sample = now;
-    now->process = getpid();
-    now->stack_end = (uintptr_t)__builtin_frame_address(0);
-    now->own = own_functions(&now->own_count);
-    if (closures)
-        light = new_state(now, false);
-    if (light) {
-        run_snippets(closures, light);
-        lua_close(light);
+    for (uint32_t i = 0; i < layout->site_count; i++) {
+        ss_lua_site site = layout->sites[i];
+
+        site.state = place_of(&sample.state[i]);
+        site.ci = place_of(&sample.ci[i]);
+        if (sample.visits[0][i] + sample.visits[1][i] >= 2 && site.state.kind != SS_LUA_NOWHERE &&
+            site.ci.kind != SS_LUA_NOWHERE)
+            layout->sites[kept++] = site;
     }
-    if (closures)
-        lua_close(closures);
-    sample = NULL;
-    return light && !now->starved;
+    layout->site_count = kept;
+    layout->knows_state = sample.state_compared == WHOLE_STATE && !sample.state_contradicted;
+    if (sample.overflow)
+        layout->failure = "too many call sites in this copy of Lua";
+    else if (kept == 0)
+        layout->failure = "no call sites found in this copy of Lua";
+    else if (sample.contradicted || !sample.compared || !sample.pc_compared)
+        layout->failure = "this copy of Lua keeps its calls in another way than its version does";
+}
+
+static bool are_seen_by_both(void)
+{
+    for (uint32_t i = 0; i < sample.layout->site_count; i++)
+        if (!sample.visits[0][i] || !sample.visits[1][i])
+            return false;
+    return true;
+}
+
+/*
+ * Two coroutines see every site; the second removes what agreed with the first one by accident.  They
+ * call the probes in two ways, so a site of one way alone needs another run.
+ */
+static bool run_enough(void)
+{
+    int runs = 0;
+
+    do {
+        sample.again = false;
+        if (!run_state())
+            return false;
+        runs++;
+    } while (sample.again || (runs < 2 && !are_seen_by_both())); /* a site's registers fail once */
+    return true;
+}
+
+bool ss_lua_sample(ss_lua_layout *layout)
+{
+    bool done;
+
+    memset(&sample, 0, sizeof sample);
+    sample.layout = layout;
+    sample.thread = pthread_self();
+    atomic_store(&ss_lua_the_shared->look, look);
+    done = run_enough();
+    atomic_store(&ss_lua_the_shared->look, NULL);
+    if (done)
+        finish(layout);
+    return done;
 }

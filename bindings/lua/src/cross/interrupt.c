@@ -100,8 +100,8 @@ int ss_lua_raise_interrupt(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
 
-    if (layout && !layout->failure && layout->handler != SS_LUA_UNKNOWN)
-        remove_handler(L, (uintptr_t *)((uintptr_t)L + layout->handler));
+    if (layout && !layout->failure && layout->knows_state)
+        remove_handler(L, ss_lua_handler_of(L));
     return lua_error(L);
 }
 
@@ -109,8 +109,8 @@ void ss_lua_let_hooks_run(lua_State *L)
 {
     const ss_lua_layout *layout = ss_lua_layout_peek();
 
-    if (layout && !layout->failure && layout->hooks != SS_LUA_UNKNOWN)
-        *(volatile uint8_t *)((uintptr_t)L + layout->hooks) = true;
+    if (layout && !layout->failure && layout->knows_state)
+        *ss_lua_hooks_of(L) = true;
 }
 
 /* ---- The hook --------------------------------------------------------------------------------*/

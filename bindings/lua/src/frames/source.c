@@ -126,9 +126,13 @@ static const ss_lua_layout *layout_for(const stacksplice_walk *walk)
 
 static void collect_frames(stacksplice_walk *walk, void *data)
 {
-    const ss_lua_layout *layout = layout_for(walk);
+    bool (*look)(stacksplice_walk * walk) =
+        atomic_load_explicit(&((ss_lua_shared *)data)->look, memory_order_acquire);
+    const ss_lua_layout *layout;
 
-    (void)data;
+    if (look && look(walk))
+        return;
+    layout = layout_for(walk);
     if (!layout || layout->failure)
         stacksplice_walk_refuse(walk);
     if (!layout)

@@ -1,10 +1,7 @@
 /* Puts the activations of one coroutine, as tokens, in the place of native frames. */
 #include "frames/collection.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 bool ss_lua_flush(ss_lua_collection *c)
 {
@@ -230,37 +227,14 @@ static bool calls_unknown(const ss_lua_collection *c, const loop *in)
     return false;
 }
 
-/*
- * COUNT words, which the kernel reads: Lua's stack may just be moving, and native frames have words
- * that nobody has written.
- */
-static bool read_words(uintptr_t address, uintptr_t *words, size_t count)
-{
-    size_t size = count * sizeof *words;
-    struct iovec to = {words, size}, from = {(void *)address, size};
-    int saved_errno = errno;
-    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-    bool may_not = got < 0 && errno != EFAULT;
-
-    errno = saved_errno;
-    for (size_t i = 0; may_not && i < count; i++)
-        words[i] = ss_lua_word(address + i * sizeof *words);
-    return may_not || got == (ssize_t)size;
-}
-
-static bool read_word(uintptr_t address, uintptr_t *word)
-{
-    return read_words(address, word, 1);
-}
-
 /* Whether L runs a function of Lua: neither suspended, nor ended, nor in a function in C. */
 static bool runs_lua(lua_State *L)
 {
     uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_innermost(L) : 0, slot, tag, function;
 
-    return ci && read_word(ci + SSI_LUA_CALL_FUNCTION, &slot) &&
-           read_word(slot + sizeof slot, &tag) && (uint8_t)tag == SSI_LUA_TAG_LUA &&
-           read_word(slot, &function) && read_word(function, &function);
+    return ci && ss_lua_read_words(ci + SSI_LUA_CALL_FUNCTION, &slot, 1) &&
+           ss_lua_read_words(slot + sizeof slot, &tag, 1) && (uint8_t)tag == SSI_LUA_TAG_LUA &&
+           ss_lua_read_words(slot, &function, 1) && ss_lua_read_words(function, &function, 1);
 }
 
 /* The coroutine that the function of SITE has resumed or is closing: coroutine.wrap has it as an
@@ -291,7 +265,7 @@ static bool lies_in(const ss_lua_collection *c, const loop *in, lua_State *L)
         size_t count = (end - at) / sizeof at;
 
         count = count < 64 ? count : 64;
-        if (!read_words(at, words, count))
+        if (!ss_lua_read_words(at, words, count))
             return false;
         for (size_t i = 0; i < count; i++)
             if (words[i] == (uintptr_t)L)

@@ -48,13 +48,15 @@ enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
 typedef struct ss_lua_shared {
     uint32_t size;
     _Atomic(ss_lua_state *) states;
-    pthread_mutex_t lock;                            /* for writers to the list */
+    pthread_mutex_t lock;                            /* for writers to the list, and to learn */
     atomic_uint interrupted_states;                  /* that a successful call checks */
     _Atomic(const ss_lua_code *) own[SS_LUA_COPIES]; /* each copy's */
     /* Coroutines by address whose state is open and has nothing to do: calls need to check no
        more. */
     _Atomic(lua_State *) known[SS_LUA_KNOWN_THREADS];
     atomic_bool shows_locals; /* errors of all states keep local variables */
+    /* While a copy learns, with the lock, captures show it their walk.  True: it was for that. */
+    bool (*_Atomic look)(stacksplice_walk *walk);
 } ss_lua_shared;
 
 /* Hidden, so that code reads it without the table of global offsets. */
