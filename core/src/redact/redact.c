@@ -10,14 +10,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What a name in front of a value says of it. */
-typedef struct ss_secret_name {
-    const char *kind;
-    bool to_line_end; /* its value has blanks */
-    bool in_prose;    /* a quoted word after it is no secret: "unexpected token '<'" */
-    bool encoded;     /* its value is base64 or the like: in prose it says something else */
-} ss_secret_name;
-
 /* ---- Characters, ASCII only ------------------------------------------------------------------*/
 
 static uint32_t ss_scan_at(const ss_scan *s, size_t at)
@@ -56,14 +48,62 @@ static bool ss_is_blank(uint32_t c)
     return c == ' ' || c == '\t';
 }
 
-static bool ss_is_line_end(uint32_t c)
+static bool ss_is_any(uint32_t c, const char *of)
 {
-    return c == '\n' || c == '\r';
+    return c && c < 128 && strchr(of, (int)c);
 }
 
 static uint32_t ss_lower(uint32_t c)
 {
     return c - 'A' < 26 ? c | 32 : c;
+}
+
+static bool ends_line(const ss_scan *s, size_t at)
+{
+    uint32_t c = at < s->text.length ? ss_text_at(&s->text, at) : '\n';
+
+    return c == '\n' || c == '\r';
+}
+
+static bool is_alnum_or(uint32_t c, const char *more)
+{
+    return ss_is_alnum(c) || ss_is_any(c, more);
+}
+
+/* Past letters, digits and characters of MORE. */
+static size_t run_end(const ss_scan *s, size_t at, const char *more)
+{
+    while (is_alnum_or(ss_scan_at(s, at), more))
+        at++;
+    return at;
+}
+
+/* Past characters of ANY. */
+static size_t after_any(const ss_scan *s, size_t at, const char *any)
+{
+    while (ss_is_any(ss_scan_at(s, at), any))
+        at++;
+    return at;
+}
+
+static size_t after_blanks(const ss_scan *s, size_t at)
+{
+    while (ss_is_blank(ss_scan_at(s, at)))
+        at++;
+    return at;
+}
+
+/* Past a quote, which a text within a text has behind a backslash. */
+static size_t after_quote(const ss_scan *s, size_t at)
+{
+    size_t quote = ss_scan_at(s, at) == '\\' ? at + 1 : at;
+
+    return ss_is_quote(ss_scan_at(s, quote)) ? quote + 1 : at;
+}
+
+static bool is_quoted(const ss_scan *s, size_t at)
+{
+    return after_quote(s, at) != at;
 }
 
 /* Whether WORD, in lower case, stands at AT, in any case. */
@@ -76,12 +116,60 @@ static bool ss_scan_has(const ss_scan *s, size_t at, const char *word)
     return !*word;
 }
 
+/* Whether PREFIX, in which '?' is any letter, stands at AT. */
+static bool begins_with(const ss_scan *s, size_t at, const char *prefix)
+{
+    for (; *prefix; prefix++, at++) {
+        uint32_t c = ss_scan_at(s, at);
+
+        if (*prefix == '?' ? !ss_is_letter(c) : c != (unsigned char)*prefix)
+            return false;
+    }
+    return true;
+}
+
+/* Where TEXT begins, from AT on and before END; else END. */
+static size_t find_text(const ss_scan *s, size_t at, size_t end, const char *text)
+{
+    while (at < end && !begins_with(s, at, text))
+        at++;
+    return at < end ? at : end;
+}
+
+enum { WORD_MAX = 16 };
+
+/* Past a word of letters, as in "can't". */
+static size_t plain_word_end(const ss_scan *s, size_t at)
+{
+    size_t end = at;
+
+    while (end < at + WORD_MAX &&
+           (ss_is_letter(ss_scan_at(s, end)) ||
+            (ss_scan_at(s, end) == '\'' && ss_is_letter(ss_scan_at(s, end + 1)))))
+        end++;
+    return end;
+}
+
+/* Whether the text from BEGIN to END is one of WORDS, which have blanks between, in any case. */
+static bool is_word_of(const ss_scan *s, size_t begin, size_t end, const char *words)
+{
+    size_t length, same;
+
+    for (; *words; words += length + (words[length] == ' ')) {
+        length = strcspn(words, " ");
+        for (same = 0; same < length && length == end - begin; same++) {
+            if (ss_lower(ss_scan_at(s, begin + same)) != (unsigned char)words[same])
+                break;
+        }
+        if (same == length)
+            return true;
+    }
+    return false;
+}
+
 /* ---- Secrets known by their form --------------------------------------------------------------*/
 
-/* ---- Tokens ----------------------------------------------------------------------------------*/
-
-/* A prefix, in which '?' is any letter, and the fewest letters, digits and characters of MORE that
-   follow it. */
+/* A prefix and the fewest letters, digits and characters of MORE that follow it. */
 static const struct shape {
     const char *prefix;
     unsigned fewest;
@@ -110,29 +198,6 @@ static const struct shape {
 };
 static const char firsts[] = "AghxsrnpeSd"; /* with which a shape or a JWT begins */
 
-static bool is_one_of(uint32_t c, const char *more)
-{
-    return ss_is_alnum(c) || (c && c < 128 && strchr(more, (int)c));
-}
-
-static size_t run_end(const ss_scan *s, size_t at, const char *more)
-{
-    while (is_one_of(ss_scan_at(s, at), more))
-        at++;
-    return at;
-}
-
-static bool begins_with(const ss_scan *s, size_t at, const char *prefix)
-{
-    for (; *prefix; prefix++, at++) {
-        uint32_t c = ss_scan_at(s, at);
-
-        if (*prefix == '?' ? !ss_is_letter(c) : c != (unsigned char)*prefix)
-            return false;
-    }
-    return true;
-}
-
 /* Three parts of base64 with dots between; the first is a JSON object. */
 static bool is_jwt(const ss_scan *s, size_t at, size_t *end)
 {
@@ -148,11 +213,6 @@ static bool is_jwt(const ss_scan *s, size_t at, size_t *end)
     return second > first + 8;
 }
 
-static bool is_one_of_firsts(uint32_t c)
-{
-    return c && c < 128 && strchr(firsts, (int)c);
-}
-
 /* Client secrets of Azure have no prefix: three characters, a digit, "Q~" and 31 to 34 more. */
 static bool is_azure(const ss_scan *s, size_t at, size_t *end)
 {
@@ -165,16 +225,18 @@ static bool is_azure(const ss_scan *s, size_t at, size_t *end)
 
 static bool scan_token(const ss_scan *s, size_t at, ss_secret *secret)
 {
+    uint32_t first = ss_scan_at(s, at);
+
     secret->begin = at;
     secret->kind = "Azure secret";
     if (is_azure(s, at, &secret->end))
         return true;
-    if (!is_one_of_firsts(ss_scan_at(s, at)))
+    if (!ss_is_any(first, firsts))
         return false;
     for (size_t i = 0; i < SS_COUNT_OF(shapes); i++) {
         size_t body = at + strlen(shapes[i].prefix);
 
-        if (!begins_with(s, at, shapes[i].prefix))
+        if ((unsigned char)*shapes[i].prefix != first || !begins_with(s, at, shapes[i].prefix))
             continue;
         secret->end = run_end(s, body, shapes[i].more);
         secret->kind = shapes[i].kind;
@@ -184,30 +246,20 @@ static bool scan_token(const ss_scan *s, size_t at, ss_secret *secret)
     return is_jwt(s, at, &secret->end);
 }
 
-/* ---- Private keys ----------------------------------------------------------------------------*/
-
 static bool scan_private_key(const ss_scan *s, size_t at, ss_secret *secret)
 {
-    size_t label = at + 11, end;
+    size_t label, end, most = at + 64;
 
     if (!begins_with(s, at, "-----BEGIN "))
         return false;
-    while (label < at + 64 && !begins_with(s, label, "PRIVATE KEY"))
-        label++;
-    if (label == at + 64)
+    label = find_text(s, at + 11, most, "PRIVATE KEY");
+    if (label == most)
         return false;
-    for (end = label; end < s->text.length && !begins_with(s, end, "-----END "); end++) {
-    }
-    if (end < s->text.length) {
-        for (end += 9; end < s->text.length && !begins_with(s, end, "-----"); end++) {
-        }
-        end += end < s->text.length ? 5 : 0;
-    }
-    *secret = (ss_secret){at, end, "private key"};
+    end = find_text(s, label, s->text.length, "-----END ");
+    end = find_text(s, end + 9, s->text.length, "-----") + 5;
+    *secret = (ss_secret){at, end < s->text.length ? end : s->text.length, "private key"};
     return true;
 }
-
-/* ---- URLs and addresses ----------------------------------------------------------------------*/
 
 /* Whether the quote at END is that of a literal around the URL whose colon is at AT, and no part of
    a password. */
@@ -220,7 +272,7 @@ static bool ends_url(const ss_scan *s, size_t at, size_t end)
         return ss_scan_at(s, end - 1) != '\\';
     if (!ss_is_alnum(next) && next != '@' && !ss_is_quote(next))
         return true;
-    while (scheme > s->done && at - scheme < 16 && is_one_of(ss_scan_at(s, scheme - 1), "+.-"))
+    while (scheme > s->done && at - scheme < 16 && is_alnum_or(ss_scan_at(s, scheme - 1), "+.-"))
         scheme--;
     return scheme > s->done && ss_scan_at(s, scheme - 1) == ss_scan_at(s, end) &&
            ss_scan_at(s, end - 1) != '\\';
@@ -254,14 +306,149 @@ static bool scan_email(const ss_scan *s, size_t at, ss_secret *secret)
 {
     size_t begin = at, end = at + 1, dot = 0;
 
-    while (begin > s->done && at - begin < 64 && is_one_of(ss_scan_at(s, begin - 1), "._%+-"))
+    while (begin > s->done && at - begin < 64 && is_alnum_or(ss_scan_at(s, begin - 1), "._%+-"))
         begin--;
-    for (; is_one_of(ss_scan_at(s, end), ".-"); end++)
+    for (; is_alnum_or(ss_scan_at(s, end), ".-"); end++)
         dot = ss_scan_at(s, end) == '.' && ss_is_alnum(ss_scan_at(s, end + 1)) ? end : dot;
     while (end > at && !ss_is_alnum(ss_scan_at(s, end - 1)))
         end--;
     *secret = (ss_secret){begin, end, "e-mail"};
     return begin < at && dot > at + 1;
+}
+
+/* ---- Names that tell of a secret --------------------------------------------------------------*/
+
+/* What a name in front of a value says of it. */
+typedef struct ss_secret_name {
+    const char *kind;
+    bool whole;       /* it is a word of its own, as in db_pass */
+    bool to_line_end; /* its value has blanks */
+    bool in_prose;    /* a quoted word after it is no secret: "unexpected token '<'" */
+    bool encoded;     /* its value is base64 or the like: in prose it says something else */
+} ss_secret_name;
+
+typedef struct word {
+    const char *text;
+    size_t length;
+} word;
+
+#define WORD(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
+
+/* A name ends in one of these. */
+static const struct known_name {
+    ss_secret_name is;
+    word ends[13];
+} known_names[] = {
+    {{.kind = "password"},
+     {WORD("password"), WORD("passwords"), WORD("passwd"), WORD("passphrase"), WORD("passcode")}},
+    {{.kind = "password", .whole = true}, {WORD("pwd"), WORD("pass")}},
+    {{.kind = "secret"}, {WORD("secret"), WORD("secrets")}},
+    {{.kind = "token", .in_prose = true}, {WORD("token")}},
+    {{.kind = "token", .whole = true, .in_prose = true}, {WORD("jwt"), WORD("bearer")}},
+    {{.kind = "key"},
+     {WORD("apikey"), WORD("accesskey"), WORD("secretkey"), WORD("privatekey"), WORD("authkey"),
+      WORD("encryptionkey"), WORD("signingkey"), WORD("masterkey"), WORD("accountkey"),
+      WORD("sharedkey"), WORD("amzsignature"), WORD("sharedaccesssignature")}},
+    {{.kind = "credentials"}, {WORD("credential"), WORD("credentials")}},
+    {{.kind = "credentials", .to_line_end = true}, {WORD("authorization")}},
+    {{.kind = "cookie", .whole = true, .to_line_end = true}, {WORD("cookie")}},
+    {{.kind = "session"}, {WORD("sessionid")}},
+    {{.kind = "key", .whole = true, .encoded = true}, {WORD("sig")}},
+    {{.kind = "credentials", .whole = true, .encoded = true}, {WORD("basic"), WORD("auth")}},
+};
+static const ss_secret_name by_host = {.kind = "secret", .whole = true};
+
+/* What may stand behind such a name, as in db_password_prod or secret_key_base. */
+static const word variants[] = {
+    WORD("prod"),        WORD("production"),   WORD("stage"),   WORD("staging"),   WORD("dev"),
+    WORD("development"), WORD("test"),         WORD("live"),    WORD("old"),       WORD("new"),
+    WORD("current"),     WORD("previous"),     WORD("primary"), WORD("secondary"), WORD("backup"),
+    WORD("main"),        WORD("default"),      WORD("value"),   WORD("text"),      WORD("plain"),
+    WORD("raw"),         WORD("base"),         WORD("hash"),    WORD("confirm"),   WORD("local"),
+    WORD("env"),         WORD("confirmation"),
+};
+
+enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
+
+/* A name in lower case without '_' and '-'. */
+typedef struct plain_name {
+    char text[NAME_SEEN];
+    bool begins[NAME_SEEN]; /* whether a word begins there */
+    unsigned words;
+    size_t length;
+} plain_name;
+
+static void read_name(const ss_text *text, size_t begin, size_t end, plain_name *n)
+{
+    uint32_t before = 0;
+
+    n->length = n->words = 0;
+    for (size_t at = end - begin > NAME_SEEN ? end - NAME_SEEN : begin; at < end; at++) {
+        uint32_t c = ss_text_at(text, at), small = ss_lower(c);
+
+        if (c != '_' && c != '-') {
+            bool begins = !ss_is_letter(before) || (c != small && before == ss_lower(before));
+
+            n->words += begins;
+            n->begins[n->length] = begins;
+            n->text[n->length++] = (char)(c < 128 ? small : 127);
+        }
+        before = c;
+    }
+}
+
+static bool ends_in(const plain_name *n, word w, bool whole)
+{
+    return n->length >= w.length && n->text[n->length - 1] == w.text[w.length - 1] &&
+           !memcmp(n->text + n->length - w.length, w.text, w.length) &&
+           (!whole || n->begins[n->length - w.length]);
+}
+
+static const ss_secret_name *find_name(const ss_rules *rules, const plain_name *n)
+{
+    for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
+        const struct known_name *known = &known_names[i];
+
+        for (const word *w = known->ends; w->length; w++) {
+            if (ends_in(n, *w, known->is.whole))
+                return &known->is;
+        }
+    }
+    for (uint32_t i = 0; i < rules->name_count; i++) {
+        if (ends_in(n, (word){rules->names[i], strlen(rules->names[i])}, true))
+            return &by_host;
+    }
+    return NULL;
+}
+
+/* Take a number or a variant off the end; false if there is none. */
+static bool drop_variant(plain_name *n)
+{
+    size_t before = n->length;
+
+    while (n->length && ss_is_digit((unsigned char)n->text[n->length - 1]))
+        n->length--;
+    for (size_t i = 0; n->words > 1 && n->length == before && i < SS_COUNT_OF(variants); i++) {
+        if (ends_in(n, variants[i], true))
+            n->length -= variants[i].length;
+    }
+    return n->length < before;
+}
+
+static const ss_secret_name *secret_name_of(const ss_rules *rules, const ss_text *text,
+                                            size_t begin, size_t end)
+{
+    const ss_secret_name *found;
+    plain_name n;
+
+    read_name(text, begin, end, &n);
+    do
+        found = find_name(rules, &n);
+    while (!found && drop_variant(&n));
+    return found;
 }
 
 /* ---- Where a value begins and ends ------------------------------------------------------------*/
@@ -275,20 +462,12 @@ enum {
 /* What stands between a name and its value. */
 typedef enum separator { NOTHING, BLANKS, COLON, EQUALS, COMMA, PARENTHESIS } separator;
 
-static size_t after_blanks(const ss_scan *s, size_t at)
-{
-    while (ss_is_blank(ss_scan_at(s, at)))
-        at++;
-    return at;
-}
-
-/* Past a quote, which a text within a text has behind a backslash. */
-static size_t after_quote(const ss_scan *s, size_t at)
-{
-    size_t quote = ss_scan_at(s, at) == '\\' ? at + 1 : at;
-
-    return ss_is_quote(ss_scan_at(s, quote)) ? quote + 1 : at;
-}
+/* A name from BEGIN to END, and AT, where its value may begin. */
+typedef struct named {
+    const ss_secret_name *is;
+    size_t begin, end, at;
+    separator by;
+} named;
 
 static separator read_sign(const ss_scan *s, size_t *at)
 {
@@ -307,23 +486,21 @@ static separator read_sign(const ss_scan *s, size_t *at)
     return c == ':' ? COLON : c == ',' ? COMMA : PARENTHESIS;
 }
 
-/* Read from END of a name to where its value may begin. */
-static separator read_separator(const ss_scan *s, size_t end, size_t *at)
+/* Read from the end of a name to where its value may begin. */
+static void read_separator(const ss_scan *s, named *n)
 {
-    size_t after = after_quote(s, end), blank;
-    bool is_quoted = after != end;
-    separator found;
+    size_t after = after_quote(s, n->end), blank;
+    bool in_quotes = after != n->end;
 
-    if (is_quoted && ss_scan_at(s, after) == ']')
+    if (in_quotes && ss_scan_at(s, after) == ']')
         after++;
-    *at = blank = after_blanks(s, after);
-    found = read_sign(s, at);
-    *at = after_blanks(s, *at);
-    if (found == COMMA && !is_quoted)
-        return NOTHING;
-    if (found == NOTHING && !is_quoted && blank > end)
-        return BLANKS;
-    return found;
+    n->at = blank = after_blanks(s, after);
+    n->by = read_sign(s, &n->at);
+    n->at = after_blanks(s, n->at);
+    if (n->by == COMMA && !in_quotes)
+        n->by = NOTHING;
+    else if (n->by == NOTHING && !in_quotes && blank > n->end)
+        n->by = BLANKS;
 }
 
 /* In source: past the type in "password: str = ". */
@@ -337,15 +514,14 @@ static size_t after_type(const ss_scan *s, size_t at)
     return ss_scan_at(s, end) == '=' ? after_blanks(s, end + 1) : at;
 }
 
+/* Past "Bearer " and the like. */
 static size_t after_scheme(const ss_scan *s, size_t at)
 {
-    static const char *const schemes[] = {"bearer ", "basic ", "digest ", "token "};
+    size_t end = plain_word_end(s, at);
 
-    for (size_t i = 0; i < SS_COUNT_OF(schemes); i++) {
-        if (ss_scan_has(s, at, schemes[i]))
-            return after_blanks(s, at + strlen(schemes[i]));
-    }
-    return at;
+    return ss_scan_at(s, end) == ' ' && is_word_of(s, at, end, "bearer basic digest token")
+               ? after_blanks(s, end)
+               : at;
 }
 
 /* Past the letters before a literal: b'', rb"", L"". */
@@ -355,39 +531,22 @@ static size_t after_prefix(const ss_scan *s, size_t at)
 
     while (end < at + 2 && ss_is_letter(ss_scan_at(s, end)))
         end++;
-    return after_quote(s, end) != end ? end : at;
+    return is_quoted(s, end) ? end : at;
 }
 
-static bool ends_line(const ss_scan *s, size_t at)
-{
-    return at >= s->text.length || ss_is_line_end(ss_scan_at(s, at));
-}
-
-/* Whether only punctuation follows in this line. */
-static bool is_rest_of_code(const ss_scan *s, size_t at)
-{
-    while (!ends_line(s, at)) {
-        uint32_t c = ss_scan_at(s, at++);
-
-        if (!ss_is_blank(c) && c != ')' && c != ']' && c != '}' && c != ',' && c != ';' && c != ':')
-            return false;
-    }
-    return true;
-}
-
-/* Where the literal that begins at AT ends; it may have several lines.  The end of its first line,
-   if no quote ends it: then nothing behind here looks for such a quote again. */
+/* Where the literal that begins at AT ends; it may have several lines unless IN_LINE.  The end of its
+   first line, if no quote ends it: then nothing behind here looks for such a quote again. */
 static size_t literal_end(const ss_scan *s, size_t at, uint32_t quote, bool is_inner,
-                          bool is_triple)
+                          bool is_triple, bool in_line)
 {
     size_t line_end = 0;
 
     for (size_t end = at; end < s->text.length; end++) {
         uint32_t c = ss_scan_at(s, end);
 
-        if (ss_is_line_end(c)) {
+        if (ends_line(s, end)) {
             line_end = line_end ? line_end : end;
-            if (s->is_source)
+            if (in_line)
                 break;
         } else if (c == '\\') {
             if (is_inner && ss_scan_at(s, end + 1) == quote)
@@ -406,17 +565,15 @@ static bool read_quoted(const ss_scan *s, size_t at, ss_secret *secret)
 {
     bool is_inner = ss_scan_at(s, at) == '\\', is_triple;
     uint32_t quote = ss_scan_at(s, at + is_inner);
-    size_t end;
 
     at += 1 + (size_t)is_inner;
     is_triple = ss_scan_at(s, at) == quote && ss_scan_at(s, at + 1) == quote;
-    at += is_triple ? 2 : 0;
-    end = literal_end(s, at, quote, is_inner, is_triple);
-    if (s->is_source && ends_line(s, end) && is_rest_of_code(s, at))
+    secret->begin = is_triple ? at + 2 : at;
+    secret->end = literal_end(s, secret->begin, quote, is_inner, is_triple, s->is_source);
+    if (s->is_source && ends_line(s, secret->end) &&
+        ends_line(s, after_any(s, secret->begin, " \t)]},;:")))
         return false; /* it is the quote that ends a literal */
-    secret->begin = at;
-    secret->end = end;
-    return end > at;
+    return secret->end > secret->begin;
 }
 
 /* A list, a table or a tuple; in code only one with literals. */
@@ -441,39 +598,20 @@ static bool read_bracketed(const ss_scan *s, size_t at, ss_secret *secret)
 
 static bool ends_word(uint32_t c)
 {
-    switch (c) {
-    case ',':
-    case ';':
-    case '&':
-    case ')':
-    case ']':
-    case '}':
-    case '<':
-    case '>':
-    case '|':
-    case '\\':
-        return true;
-    default:
-        return c <= ' ' || ss_is_quote(c);
-    }
+    return c <= ' ' || ss_is_quote(c) || ss_is_any(c, ",;&)]}<>|\\");
 }
 
-/* Whether what stands at BEGIN says that there is no value. */
-static bool is_no_value(const ss_scan *s, const ss_secret_name *name, size_t begin)
+/* Whether what stands at the value's place says that there is none. */
+static bool is_no_value(const ss_scan *s, const named *n)
 {
-    static const char *const words[] = {"none", "null", "nil", "true", "false", "undefined"};
-    size_t at = begin;
+    size_t end = n->at, stars = after_any(s, n->at, "*");
 
-    for (size_t i = 0; i < SS_COUNT_OF(words); i++) {
-        size_t after = begin + strlen(words[i]);
-
-        if (ss_scan_has(s, begin, words[i]) && !ss_is_of_name(ss_scan_at(s, after)) &&
-            (!name->to_line_end || ends_line(s, after) || ss_is_quote(ss_scan_at(s, after))))
-            return true;
-    }
-    while (ss_scan_at(s, at) == '*')
-        at++;
-    return at > begin && (ends_line(s, at) || ends_word(ss_scan_at(s, at)));
+    while (end < n->at + WORD_MAX && ss_is_of_name(ss_scan_at(s, end)))
+        end++;
+    if (is_word_of(s, n->at, end, "none null nil true false undefined") &&
+        (!n->is->to_line_end || ends_line(s, end) || ss_is_quote(ss_scan_at(s, end))))
+        return true;
+    return stars > n->at && (ends_line(s, stars) || ends_word(ss_scan_at(s, stars)));
 }
 
 /* The blank with which a header goes on behind the end of a line at AT, after a comma; AT itself if
@@ -485,164 +623,114 @@ static size_t after_fold(const ss_scan *s, size_t at)
     return at && ss_scan_at(s, at - 1) == ',' && ss_is_blank(ss_scan_at(s, next)) ? next : at;
 }
 
-/* Where the line ends that begins with a name at BEGIN and has its value at AT, or the literal
-   around it.  Quotes in it are its own. */
-static size_t header_end(const ss_scan *s, size_t begin, size_t at)
+/* Where the line of a header ends, or the literal around it.  Quotes in it are its own. */
+static size_t header_end(const ss_scan *s, const named *n)
 {
-    uint32_t before = begin ? ss_scan_at(s, begin - 1) : 0;
+    uint32_t before = n->begin ? ss_scan_at(s, n->begin - 1) : 0;
     uint32_t quote = s->is_source ? s->in_quote : ss_is_quote(before) ? before : 0;
-    bool is_inner = quote && begin > 1 && ss_scan_at(s, begin - 2) == '\\';
+    bool is_inner = quote && n->begin > 1 && ss_scan_at(s, n->begin - 2) == '\\';
+    size_t end = n->at, next;
 
-    for (; at < s->text.length; at++) {
-        uint32_t c = ss_scan_at(s, at);
-
-        if (quote && c == '\\') {
-            if (is_inner && ss_scan_at(s, at + 1) == quote)
-                break;
-            at += !ends_line(s, at + 1);
-        } else if (quote && c == quote) {
-            break;
-        } else if (ss_is_line_end(c)) {
-            size_t next = quote ? at : after_fold(s, at);
-
-            if (next == at)
-                break;
-            at = next;
-        }
-    }
-    return at < s->text.length ? at : s->text.length;
+    if (quote)
+        return literal_end(s, n->at, quote, is_inner, false, true);
+    for (; !ends_line(s, end) || (next = after_fold(s, end)) != end; end++)
+        end = ends_line(s, end) ? next : end;
+    return end;
 }
 
-/* Whether the name from BEGIN to END is a variable of a shell or of .env, whose value ends with a
-   blank: at the beginning of a line, in capitals, with '=' behind it. */
-static bool is_variable(const ss_scan *s, size_t begin, size_t end)
+/* Whether the name is a variable of a shell or of .env, whose value ends with a blank: at the
+   beginning of a line, in capitals, with '=' behind it. */
+static bool is_variable(const ss_scan *s, const named *n)
 {
-    if (s->is_source || ss_scan_at(s, end) != '=' ||
-        (begin && !ss_is_line_end(ss_scan_at(s, begin - 1)) &&
-         (begin < 7 || !ss_scan_has(s, begin - 7, "export "))))
+    size_t at = n->begin;
+
+    if (s->is_source || ss_scan_at(s, n->end) != '=' ||
+        (at && !ends_line(s, at - 1) && (at < 7 || !ss_scan_has(s, at - 7, "export "))))
         return false;
-    for (; begin < end; begin++) {
-        if (ss_lower(ss_scan_at(s, begin)) != ss_scan_at(s, begin))
-            continue;
-        if (ss_is_letter(ss_scan_at(s, begin)))
-            return false;
-    }
-    return true;
+    while (at < n->end && ss_scan_at(s, at) - 'a' >= 26)
+        at++;
+    return at == n->end;
 }
 
-static size_t word_end(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t name_end,
-                       size_t at)
+static size_t word_end(const ss_scan *s, const named *n, size_t most)
 {
-    bool is_whole = is_variable(s, begin, name_end);
-    size_t most = name->encoded ? at + ENCODED_SEEN : s->text.length;
+    bool is_whole = is_variable(s, n);
+    size_t at = n->at;
 
-    while (at < most && !ends_line(s, at) &&
+    while (at - n->at < most && !ends_line(s, at) &&
            (is_whole ? ss_scan_at(s, at) > ' ' : !ends_word(ss_scan_at(s, at))))
         at++;
     return at;
 }
 
-/* Whether it looks like base64: twelve or more, and not all small letters. */
-static bool is_encoded(const ss_scan *s, size_t begin, size_t end)
+/* Whether SECRET can be that of N: where it must, it looks like base64, which has twelve characters
+   or more, and not only small letters. */
+static bool may_be_of(const ss_scan *s, const named *n, const ss_secret *secret)
 {
     bool is_mixed = false;
 
-    for (size_t at = begin; at < end; at++) {
+    if (!n->is->encoded)
+        return true;
+    for (size_t at = secret->begin; at < secret->end; at++) {
         uint32_t c = ss_scan_at(s, at);
 
-        if (!ss_is_of_name(c) && c != '+' && c != '/' && c != '=' && c != '%' && c != '.')
+        if (!is_alnum_or(c, "_-+/=%."))
             return false;
-        is_mixed = is_mixed || (at > begin && ss_lower(c) != c) || ss_is_digit(c) || c == '=';
+        is_mixed =
+            is_mixed || (at > secret->begin && ss_lower(c) != c) || ss_is_digit(c) || c == '=';
     }
-    return is_mixed && end >= begin + 12;
+    return is_mixed && secret->end >= secret->begin + 12;
 }
 
-static bool read_word(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t name_end,
-                      size_t at, ss_secret *secret)
+static bool read_word(const ss_scan *s, const named *n, ss_secret *secret)
 {
     bool is_code = s->is_source && !s->in_quote;
-    uint32_t first = ss_scan_at(s, at);
-    size_t end;
+    uint32_t first = ss_scan_at(s, n->at);
 
-    if (is_code ? !ss_is_digit(first) : s->is_source && (first == '%' || first == '$'))
+    if ((is_code ? !ss_is_digit(first) : s->is_source && (first == '%' || first == '$')) ||
+        is_no_value(s, n))
         return false;
-    if (is_no_value(s, name, at))
-        return false;
-    end = name->to_line_end ? header_end(s, begin, at) : word_end(s, name, begin, name_end, at);
-    secret->begin = at;
-    secret->end = end;
-    return end > at && (!is_code || end > at + 3);
+    secret->begin = n->at;
+    secret->end = n->is->to_line_end ? header_end(s, n)
+                                     : word_end(s, n, n->is->encoded ? ENCODED_SEEN : SIZE_MAX);
+    return secret->end > n->at && (!is_code || secret->end > n->at + 3) && may_be_of(s, n, secret);
 }
 
 /* Whether a value without a sign before it is one: --token abc, Bearer abc, password "abc". */
-static bool may_follow_blanks(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t at)
+static bool may_follow_blanks(const ss_scan *s, const named *n)
 {
-    if (after_quote(s, at) != at)
-        return !name->in_prose || s->is_source;
-    if (ss_scan_has(s, begin, "bearer ") || name->encoded) {
-        size_t end = at;
-
-        while (!ends_line(s, end) && !ends_word(ss_scan_at(s, end)))
-            end++;
-        return end > at + 11;
-    }
-    return ss_scan_has(s, begin, "--") && ss_scan_at(s, at) != '-';
+    if (is_quoted(s, n->at))
+        return !n->is->in_prose || s->is_source;
+    if (ss_scan_has(s, n->begin, "bearer ") || n->is->encoded)
+        return word_end(s, n, 12) == n->at + 12;
+    return ss_scan_has(s, n->begin, "--") && ss_scan_at(s, n->at) != '-';
 }
 
-/* Whether the name from BEGIN to END is a file and a line follows: "dir/token:12: in f",
- * "<token:12>". */
-static bool is_place(const ss_scan *s, size_t begin, size_t end)
+/* Whether the name is a file and a line follows: "dir/token:12: in f", "<token:12>". */
+static bool is_place(const ss_scan *s, const named *n)
 {
-    uint32_t before = begin ? ss_scan_at(s, begin - 1) : 0;
-    size_t at = end + 1;
+    size_t at = n->end + 1;
 
-    if (ss_scan_at(s, end) != ':' || (before != '/' && before != '<' && before != '\t'))
+    if (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "/<\t"))
         return false;
-    while (at <= end + MOST_LINE_DIGITS && ss_is_digit(ss_scan_at(s, at)))
+    while (at <= n->end + MOST_LINE_DIGITS && ss_is_digit(ss_scan_at(s, at)))
         at++;
-    return at > end + 1 && (ss_scan_at(s, at) == ':' || ss_scan_at(s, at) == '>');
+    return at > n->end + 1 && ss_is_any(ss_scan_at(s, at), ":>") && ss_scan_at(s, n->end) == ':';
 }
 
 /* ---- Prose -----------------------------------------------------------------------------------*/
 
-static bool is_word_of(const ss_scan *s, size_t begin, size_t end, const char *const *words,
-                       size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(words[i]) == end - begin && ss_scan_has(s, begin, words[i]))
-            return true;
-    }
-    return false;
-}
-
-#define IS_WORD_OF(s, begin, end, words) is_word_of(s, begin, end, words, SS_COUNT_OF(words))
-
-enum { WORD_MAX = 16 };
-
-static size_t plain_word_end(const ss_scan *s, size_t at)
-{
-    size_t end = at;
-
-    while (end < at + WORD_MAX &&
-           (ss_is_letter(ss_scan_at(s, end)) ||
-            (ss_scan_at(s, end) == '\'' && ss_is_letter(ss_scan_at(s, end + 1)))))
-        end++;
-    return end;
-}
-
 /* Whether a sentence about the value begins at AT: "must have 8 letters", "is required". */
 static bool is_sentence(const ss_scan *s, size_t at)
 {
-    static const char *const begins[] = {
-        "must",  "should", "may",     "can",      "cannot",  "can't",    "is",      "isn't",
-        "are",   "has",    "have",    "needs",    "need",    "does",     "doesn't", "was",
-        "this",  "value",  "field",   "please",   "not",     "too",      "at",      "expected",
-        "input", "string", "invalid", "required", "missing", "requires", "check",
-    };
+    static const char begins[] =
+        "must should may can cannot can't is isn't are has have needs need does doesn't was this "
+        "value field please not too at expected input string invalid required missing requires "
+        "check";
     size_t end = plain_word_end(s, at);
 
-    return IS_WORD_OF(s, at, end, begins) &&
-           (ends_line(s, end) || ss_scan_at(s, end) == ',' || ss_scan_at(s, end) == '.' ||
+    return is_word_of(s, at, end, begins) &&
+           (ends_line(s, end) || ss_is_any(ss_scan_at(s, end), ",.") ||
             (ss_scan_at(s, end) == ' ' && ss_is_alnum(ss_scan_at(s, end + 1))));
 }
 
@@ -683,302 +771,99 @@ static void word_before(const ss_scan *s, size_t *begin, size_t *end)
     }
 }
 
-/* Whether "NAME: " at BEGIN is prose about a value, not in front of one. */
-static bool is_prose(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t at)
+/* Whether "NAME: " is prose about a value, not in front of one. */
+static bool is_prose(const ss_scan *s, const named *n)
 {
-    static const char *const none[] = {"unexpected", "expected", "missing",
-                                       "no",         "such",     "without"};
-    static const char *const judged[] = {
-        "invalid", "wrong",     "bad",          "illegal",      "unknown", "incorrect", "weak",
-        "stray",   "malformed", "unrecognized", "unterminated", "at",      "near",      "found",
-        "got",     "undefined", "unsupported",  "first",        "next",    "of",
-    };
-    size_t word = begin, word_end;
+    static const char judged[] =
+        "invalid wrong bad illegal unknown incorrect weak stray malformed unrecognized "
+        "unterminated at near found got undefined unsupported first next of";
+    size_t begin = n->begin, end;
 
-    if (ss_scan_at(s, at - 1) != ' ')
+    if (ss_scan_at(s, n->at - 1) != ' ')
         return false;
-    if (is_sentence(s, at) || (name->in_prose && are_words(s, at)))
+    if (is_sentence(s, n->at) || (n->is->in_prose && are_words(s, n->at)))
         return true;
-    word_before(s, &word, &word_end);
-    return IS_WORD_OF(s, word, word_end, none) ||
-           (IS_WORD_OF(s, word, word_end, judged) &&
-            (name->in_prose || name->to_line_end ? is_lexeme(s, at) : are_words(s, at)));
+    word_before(s, &begin, &end);
+    return is_word_of(s, begin, end, "unexpected expected missing no such without") ||
+           (is_word_of(s, begin, end, judged) &&
+            (n->is->in_prose || n->is->to_line_end ? is_lexeme(s, n->at) : are_words(s, n->at)));
 }
 
 /* ---- Values ----------------------------------------------------------------------------------*/
 
-/* The block of YAML that follows "|" or ">" at AT: the lines that are further in than the name at
-   BEGIN. */
-static bool read_block(const ss_scan *s, size_t begin, size_t at, ss_secret *secret)
+/* The block of YAML that follows "|" or ">": the lines that are further in than the name. */
+static bool read_block(const ss_scan *s, const named *n, ss_secret *secret)
 {
-    size_t margin = 0, end;
+    size_t first, end, margin = 0;
 
-    if (ss_scan_at(s, at) != '|' && ss_scan_at(s, at) != '>')
+    if (!ss_is_any(ss_scan_at(s, n->at), "|>"))
         return false;
-    for (at++; !ends_line(s, at); at++) {
-        uint32_t c = ss_scan_at(s, at);
-
-        if (c != '-' && c != '+' && !ss_is_digit(c) && !ss_is_blank(c))
-            return false;
-    }
-    while (margin < begin && ss_is_blank(ss_scan_at(s, begin - 1 - margin)))
+    first = end = after_any(s, n->at + 1, "-+0123456789 \t");
+    if (!ends_line(s, first))
+        return false;
+    while (margin < n->begin && ss_is_blank(ss_scan_at(s, n->begin - 1 - margin)))
         margin++;
-    secret->begin = secret->end = at;
-    for (end = at; end < s->text.length;) {
-        size_t line = end, inner;
+    while (end < s->text.length) {
+        size_t line = after_any(s, end, "\n\r"), inner = after_blanks(s, line);
 
-        while (line < s->text.length && ss_is_line_end(ss_scan_at(s, line)))
-            line++;
-        inner = after_blanks(s, line);
         if (inner <= line + margin || ends_line(s, inner))
             break;
-        if (secret->begin == at)
+        if (end == first)
             secret->begin = inner;
         for (end = inner; !ends_line(s, end);)
             end++;
-        secret->end = end;
     }
-    return secret->end > at;
+    secret->end = end;
+    return end > first;
 }
 
-/* The value of the name NAME from BEGIN to END, after its separator; false if there is no secret.
- */
-static bool scan_value(const ss_scan *s, const ss_secret_name *name, size_t begin, size_t end,
-                       ss_secret *secret)
+/* The value of N, after its separator; false if there is no secret. */
+static bool scan_value(const ss_scan *s, named *n, ss_secret *secret)
 {
-    size_t at, quote;
-    separator by = read_separator(s, end, &at);
     bool is_code = s->is_source && !s->in_quote;
+    size_t quote;
 
-    if (by == NOTHING || (by == BLANKS && !may_follow_blanks(s, name, begin, at)) ||
-        is_place(s, begin, end))
+    if ((n->by == BLANKS && !may_follow_blanks(s, n)) || is_place(s, n))
         return false;
-    if (is_code && by == COLON)
-        at = after_type(s, at);
-    if (ss_scan_has(s, at, "[redacted"))
+    if (is_code && n->by == COLON)
+        n->at = after_type(s, n->at);
+    if (ss_scan_has(s, n->at, "[redacted") || (n->by == COLON && !is_code && is_prose(s, n)))
         return false;
-    secret->kind = name->kind;
-    if (by == COLON && !is_code && is_prose(s, name, begin, at))
-        return false;
-    if (by == COLON && !s->is_source && read_block(s, begin, at, secret))
+    if (n->by == COLON && !s->is_source && read_block(s, n, secret))
         return true;
-    quote = after_prefix(s, at);
+    quote = after_prefix(s, n->at);
     if (s->in_quote && ss_scan_at(s, quote) == s->in_quote)
         return false; /* the literal ends here */
     /* Of a header, a quote is a part. */
-    if (after_quote(s, quote) != quote &&
-        !(name->to_line_end && by == COLON && after_quote(s, end) == end && !s->is_source)) {
-        if (ss_scan_has(s, after_quote(s, quote), "[redacted"))
-            return false;
-        return read_quoted(s, quote, secret) &&
-               (!name->encoded || is_encoded(s, secret->begin, secret->end));
-    }
-    if (by == COMMA || by == PARENTHESIS)
+    if (is_quoted(s, quote) &&
+        !(n->is->to_line_end && n->by == COLON && !is_quoted(s, n->end) && !s->is_source))
+        return !ss_scan_has(s, after_quote(s, quote), "[redacted") &&
+               read_quoted(s, quote, secret) && may_be_of(s, n, secret);
+    if (n->by == COMMA || n->by == PARENTHESIS)
         return false;
-    at = after_scheme(s, at);
-    if (!name->to_line_end &&
-        (ss_scan_at(s, at) == '[' || ss_scan_at(s, at) == '{' || ss_scan_at(s, at) == '('))
-        return !(s->is_source && s->in_quote) && read_bracketed(s, at, secret);
-    return read_word(s, name, begin, end, at, secret) &&
-           (!name->encoded || is_encoded(s, secret->begin, secret->end));
+    n->at = after_scheme(s, n->at);
+    if (!n->is->to_line_end && ss_is_any(ss_scan_at(s, n->at), "[{("))
+        return !(s->is_source && s->in_quote) && read_bracketed(s, n->at, secret);
+    return read_word(s, n, secret);
 }
 
-/* ---- Values with a telling name ---------------------------------------------------------------*/
-
-/* password=..., "api_key": "...", Authorization: ... */
-
-enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
-
-/* A name ends in one of these; WHOLE: and it is a word of its own there, as in db_pass. */
-#define NAME(text) text, sizeof(text) - 1
-static const struct known_name {
-    const char *ends;
-    size_t length;
-    bool whole;
-    ss_secret_name is;
-} known_names[] = {
-    {NAME("password"), false, {"password", false, false, false}},
-    {NAME("passwords"), false, {"password", false, false, false}},
-    {NAME("passwd"), false, {"password", false, false, false}},
-    {NAME("passphrase"), false, {"password", false, false, false}},
-    {NAME("passcode"), false, {"password", false, false, false}},
-    {NAME("pwd"), true, {"password", false, false, false}},
-    {NAME("pass"), true, {"password", false, false, false}},
-    {NAME("secret"), false, {"secret", false, false, false}},
-    {NAME("secrets"), false, {"secret", false, false, false}},
-    {NAME("token"), false, {"token", false, true, false}},
-    {NAME("jwt"), true, {"token", false, true, false}},
-    {NAME("bearer"), true, {"token", false, true, false}},
-    {NAME("apikey"), false, {"key", false, false, false}},
-    {NAME("accesskey"), false, {"key", false, false, false}},
-    {NAME("secretkey"), false, {"key", false, false, false}},
-    {NAME("privatekey"), false, {"key", false, false, false}},
-    {NAME("authkey"), false, {"key", false, false, false}},
-    {NAME("encryptionkey"), false, {"key", false, false, false}},
-    {NAME("signingkey"), false, {"key", false, false, false}},
-    {NAME("masterkey"), false, {"key", false, false, false}},
-    {NAME("accountkey"), false, {"key", false, false, false}},
-    {NAME("sharedkey"), false, {"key", false, false, false}},
-    {NAME("amzsignature"), false, {"key", false, false, false}},
-    {NAME("credential"), false, {"credentials", false, false, false}},
-    {NAME("credentials"), false, {"credentials", false, false, false}},
-    {NAME("authorization"), false, {"credentials", true, false, false}},
-    {NAME("cookie"), true, {"cookie", true, false, false}},
-    {NAME("sessionid"), false, {"session", false, false, false}},
-    {NAME("sharedaccesssignature"), false, {"key", false, false, false}},
-    {NAME("sig"), true, {"key", false, false, true}},
-    {NAME("basic"), true, {"credentials", false, false, true}},
-    {NAME("auth"), true, {"credentials", false, false, true}},
-};
-static const ss_secret_name by_host = {"secret", false, false, false};
-
-/* What may stand behind such a name, as in db_password_prod or secret_key_base. */
-static const struct variant {
-    const char *ends;
-    size_t length;
-} variants[] = {
-    {NAME("prod")},    {NAME("production")},  {NAME("stage")},        {NAME("staging")},
-    {NAME("dev")},     {NAME("development")}, {NAME("test")},         {NAME("live")},
-    {NAME("old")},     {NAME("new")},         {NAME("current")},      {NAME("previous")},
-    {NAME("primary")}, {NAME("secondary")},   {NAME("backup")},       {NAME("main")},
-    {NAME("default")}, {NAME("value")},       {NAME("text")},         {NAME("plain")},
-    {NAME("raw")},     {NAME("base")},        {NAME("hash")},         {NAME("confirm")},
-    {NAME("local")},   {NAME("env")},         {NAME("confirmation")},
-};
-
-/* The last character of the text from BEGIN to END, but for case, '_' and '-'; 0: there is none.
-   Most names differ in it already. */
-static uint32_t last_of(const ss_text *text, size_t begin, size_t end)
-{
-    while (end > begin) {
-        uint32_t c = ss_text_at(text, --end);
-
-        if (c != '_' && c != '-')
-            return ss_lower(c);
-    }
-    return 0;
-}
-
-/* Whether the text from BEGIN to END ends in the LEFT characters of NAME, but for case, '_' and
-   '-'. */
-static bool ends_in(const ss_text *text, size_t begin, size_t end, const char *name, size_t left,
-                    bool whole)
-{
-    uint32_t c = 0, after;
-
-    while (left && end > begin) {
-        c = ss_text_at(text, --end);
-        if (c == '_' || c == '-')
-            continue;
-        if (ss_lower(c) != (unsigned char)name[left - 1])
-            return false;
-        left--;
-    }
-    if (left)
-        return false;
-    after = end > begin ? ss_text_at(text, end - 1) : 0;
-    return !whole || !ss_is_letter(after) || (c != ss_lower(c) && after == ss_lower(after));
-}
-
-/* Whether a name has more parts than one, as db_password_prod, dbPassword and password1. */
-static bool has_parts(const ss_text *text, size_t begin, size_t end)
-{
-    for (size_t at = begin + 1; at < end; at++) {
-        uint32_t c = ss_text_at(text, at);
-
-        if (!ss_is_letter(c) || ss_lower(c) != c)
-            return true;
-    }
-    return false;
-}
-
-/* END without a variant or a number; END itself if there is none. */
-static size_t before_variant(const ss_text *text, size_t begin, size_t end)
-{
-    uint32_t last = last_of(text, begin, end);
-    size_t at = end;
-
-    while (at > begin && (ss_is_digit(ss_text_at(text, at - 1)) ||
-                          ss_text_at(text, at - 1) == '_' || ss_text_at(text, at - 1) == '-'))
-        at--;
-    if (at < end)
-        return at;
-    for (size_t i = 0; i < SS_COUNT_OF(variants); i++) {
-        const struct variant *v = &variants[i];
-
-        if ((unsigned char)v->ends[v->length - 1] == last &&
-            ends_in(text, begin, end, v->ends, v->length, true))
-            return end - v->length;
-    }
-    return end;
-}
-
-static const ss_secret_name *find_name(const ss_rules *rules, const ss_text *text, size_t begin,
-                                       size_t end)
-{
-    uint32_t last = last_of(text, begin, end);
-
-    for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
-        const struct known_name *name = &known_names[i];
-
-        if ((unsigned char)name->ends[name->length - 1] == last &&
-            ends_in(text, begin, end, name->ends, name->length, name->whole))
-            return &name->is;
-    }
-    for (uint32_t i = 0; i < rules->name_count; i++) {
-        if (ends_in(text, begin, end, rules->names[i], strlen(rules->names[i]), true))
-            return &by_host;
-    }
-    return NULL;
-}
-
-static const ss_secret_name *secret_name_of(const ss_rules *rules, const ss_text *text,
-                                            size_t begin, size_t end)
-{
-    const ss_secret_name *found = NULL;
-    size_t shorter = end;
-
-    if (end - begin > NAME_SEEN)
-        begin = end - NAME_SEEN;
-    do {
-        end = shorter;
-        found = find_name(rules, text, begin, end);
-        shorter = found || !has_parts(text, begin, end) ? end : before_variant(text, begin, end);
-    } while (shorter < end && shorter > begin);
-    return found;
-}
-
-static bool is_sign(uint32_t c)
-{
-    return ss_is_quote(c) || c == '=' || c == ':' || c == '(' || c == '!' || c == '~' || c == '\\';
-}
-
-/* Whether a value can follow the word from BEGIN to END: most words of a text are looked at no
-   further. */
-static bool may_have_value(const ss_scan *s, size_t begin, size_t end)
-{
-    size_t at = end;
-
-    if (!ss_is_blank(ss_scan_at(s, end)))
-        return is_sign(ss_scan_at(s, end));
-    while (ss_is_blank(ss_scan_at(s, at)))
-        at++;
-    return is_sign(ss_scan_at(s, at)) || ss_scan_at(s, begin) == '-' ||
-           ss_scan_has(s, begin, "bearer") || ss_scan_has(s, begin, "basic");
-}
-
-/* Rules at AT, for scan_next. */
+/* A secret with a telling name at AT, for scan_next: password=..., "api_key": "..." */
 static bool scan_named(const ss_scan *s, size_t at, ss_secret *secret)
 {
-    const ss_secret_name *name;
-    size_t end = at;
+    named n = {.begin = at, .end = at};
 
-    while (ss_is_of_name(ss_scan_at(s, end)))
-        end++;
-    if (!may_have_value(s, at, end))
+    while (ss_is_of_name(ss_scan_at(s, n.end)))
+        n.end++;
+    read_separator(s, &n);
+    if (n.by == NOTHING || /* most words of a text are looked at no further */
+        (n.by == BLANKS && ss_scan_at(s, at) != '-' && !is_quoted(s, n.at) &&
+         !ss_scan_has(s, at, "bearer") && !ss_scan_has(s, at, "basic")))
         return false;
-    name = secret_name_of(s->rules, &s->text, at, end);
-    return name && scan_value(s, name, at, end, secret);
+    n.is = secret_name_of(s->rules, &s->text, n.begin, n.end);
+    if (!n.is || !scan_value(s, &n, secret))
+        return false;
+    secret->kind = n.is->kind;
+    return true;
 }
 
 /* ---- The rules of this process ----------------------------------------------------------------*/
