@@ -395,51 +395,6 @@ static stacksplice_document_text text_at(const reader *r, uint32_t at)
     return (stacksplice_document_text){r->text + r->values[at].at, r->values[at].length};
 }
 
-/* The number from LEAST to MOST, or the text of one in hexadecimal. */
-static bool number_at(reader *r, uint32_t at, const char *key, uint64_t most, uint64_t *out)
-{
-    const value *v = &r->values[at];
-    const char *text = r->text + v->at;
-    bool is_text = v->type == STRING;
-    char *end;
-
-    if (!is_text && !check_type(r, at, NUMBER, key))
-        return false;
-    if (*text == '-')
-        return refuse_at(r, v->at, key, "must be 0 or more");
-    if (is_text && strspn(text, "0123456789abcdefABCDEFxX") != v->length)
-        return refuse_at(r, v->at, key, "must be a number");
-    errno = 0;
-    *out = strtoull(text, &end, is_text ? 16 : 10);
-    if (is_text ? !v->length || end != text + v->length : *end && strchr(".eEIN", *end))
-        return refuse_at(r, v->at, key, "must be a whole number");
-    return (!errno && *out <= most) || refuse_at(r, v->at, key, "must be smaller");
-}
-
-static bool hresult_at(reader *r, uint32_t at, const char *key, stacksplice_hresult *out)
-{
-    uint64_t number;
-    bool is_negative;
-
-    if (!check_type(r, at, NUMBER, key))
-        return false;
-    is_negative = r->text[r->values[at].at] == '-';
-    r->values[at].at += is_negative;
-    if (!number_at(r, at, key, is_negative ? UINT32_C(1) << 31 : UINT32_MAX, &number))
-        return false;
-    *out = (stacksplice_hresult)(uint32_t)(is_negative ? 0 - number : number);
-    return true;
-}
-
-static unsigned index_of(const char *name, const char *const names[3])
-{
-    for (unsigned i = 0; i < 3; i++) {
-        if (!strcmp(name, names[i]))
-            return i + 1;
-    }
-    return 0;
-}
-
 static bool read_object(reader *r, uint32_t at, const char *what, const ss_field *fields,
                         size_t count, void *out);
 
@@ -484,18 +439,18 @@ static const ss_field error_fields[] = {
     {"hresult_signed", SS_FIELD_HRESULT, SS_RULE_NEEDED, ERROR(document.hresult)},
     {"message", SS_FIELD_STRING, SS_RULE_NEEDED, ERROR(document.message)},
     {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, ERROR(document.stack)},
-    {"propagation", SS_FIELD_NODES, SS_RULE_NEEDED, ERROR(document)},
+    {"propagation", SS_FIELD_NODES, SS_RULE_NEEDED, ERROR(document.nodes)},
     {"description", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.description)},
     {"type", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.type)},
     {"language", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.language)},
-    {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(document)},
+    {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(document.notes)},
     {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(document.thread_id)},
     {"relation", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(relation)},
     {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(reference)},
     {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.fingerprint)},
     {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.stack.left_out)},
     {"process", SS_FIELD_PROCESS, SS_RULE_IF_SET, ERROR(document.place)},
-    {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(document)},
+    {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(document.members)},
     {"exceptions_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.members_left_out)},
     {"transformed", SS_FIELD_CAUSES, SS_RULE_IF_SET, 0},
     {"transformed_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(causes_left_out)},
@@ -508,20 +463,6 @@ static const ss_field error_fields[] = {
 /* ---- Lists -----------------------------------------------------------------------------------*/
 
 typedef bool (*item_reader)(reader *r, uint32_t at, const char *key, void *item);
-
-/* The items of the list KEY, each of SIZE bytes as READ makes it, and in *COUNT their number. */
-static void *read_items(reader *r, uint32_t list, const char *key, size_t size, item_reader read,
-                        uint32_t *count)
-{
-    char *items = take(r, r->values[list].length, size);
-
-    *count = 0;
-    for (uint32_t i = list + 1; items && i < r->values[list].end; i = r->values[i].end) {
-        if (!read(r, i, key, items + size * (*count)++))
-            return NULL;
-    }
-    return items;
-}
 
 static bool read_frame(reader *r, uint32_t at, const char *key, void *item)
 {
@@ -594,6 +535,29 @@ static bool read_causes(reader *r, uint32_t list, pending *of)
     return true;
 }
 
+/* The items of the list at AT to the pointer TO; behind it each structure has their count. */
+static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
+{
+    static const struct kind {
+        size_t size; /* of an item */
+        item_reader read;
+    } kinds[] = {[SS_FIELD_FRAMES] = {sizeof(stacksplice_document_frame), read_frame},
+                 [SS_FIELD_NOTES] = {sizeof(stacksplice_document_text), read_note},
+                 [SS_FIELD_NODES] = {sizeof(stacksplice_document_node), read_node},
+                 [SS_FIELD_MEMBERS] = {sizeof(stacksplice_document *), read_member}};
+    const struct kind *kind = &kinds[f->type];
+    char *items = take(r, r->values[at].length, kind->size);
+    uint32_t count = 0;
+
+    for (uint32_t i = at + 1; items && i < r->values[at].end; i = r->values[i].end) {
+        if (!kind->read(r, i, f->key, items + kind->size * count++))
+            return false;
+    }
+    memcpy(to, &items, sizeof items);
+    memcpy((char *)to + sizeof items, &count, sizeof count);
+    return items != NULL;
+}
+
 /* ---- Values of members ------------------------------------------------------------------------*/
 
 /* "in interpreter 2 of process 4711 (ForkPoolWorker-1) on nodename" */
@@ -617,32 +581,58 @@ static bool read_process(reader *r, uint32_t object, const char *key, const char
     return true;
 }
 
-static bool read_word_of(reader *r, uint32_t at, const ss_field *f, void *to)
+/* A word that is none of the NAMES changes nothing. */
+static bool read_word_of(reader *r, uint32_t at, const ss_field *f, const char *const names[3],
+                         void *to)
 {
-    bool is_kind = f->type == SS_FIELD_KIND;
-    unsigned number;
+    unsigned number = 0;
 
     if (!check_type(r, at, STRING, f->key))
         return false;
-    number = index_of(text_at(r, at).text, is_kind ? ss_kinds : ss_trusts);
-    if (number && is_kind)
-        *(stacksplice_frame_kind *)to = (stacksplice_frame_kind)number;
-    else if (number)
-        *(stacksplice_trust *)to = (stacksplice_trust)number;
+    while (number < 3 && strcmp(text_at(r, at).text, names[number]) != 0)
+        number++;
+    if (number < 3 && f->type == SS_FIELD_KIND)
+        *(stacksplice_frame_kind *)to = (stacksplice_frame_kind)(number + 1);
+    else if (number < 3)
+        *(stacksplice_trust *)to = (stacksplice_trust)(number + 1);
+    return true;
+}
+
+/* A whole number; an HRESULT may be negative, and an address a text in hexadecimal. */
+static bool number_at(reader *r, uint32_t at, const ss_field *f, uint64_t most, uint64_t *out)
+{
+    const value *v = &r->values[at];
+    const char *text = r->text + v->at;
+    bool is_text = v->type == STRING && f->type == SS_FIELD_ADDRESS;
+    bool is_negative = !is_text && *text == '-';
+    char *end;
+
+    if (!is_text && !check_type(r, at, NUMBER, f->key))
+        return false;
+    if (is_negative && f->type != SS_FIELD_HRESULT)
+        return refuse_at(r, v->at, f->key, "must be 0 or more");
+    if (is_text && strspn(text, "0123456789abcdefABCDEFxX") != v->length)
+        return refuse_at(r, v->at, f->key, "must be a number");
+    errno = 0;
+    *out = strtoull(text + is_negative, &end, is_text ? 16 : 10);
+    if (is_text ? !v->length || end != text + v->length : *end && strchr(".eEIN", *end))
+        return refuse_at(r, v->at, f->key, "must be a whole number");
+    if (errno || *out > (is_negative ? UINT32_C(1) << 31 : most))
+        return refuse_at(r, v->at, f->key, "must be smaller");
+    *out = is_negative ? 0 - *out : *out;
     return true;
 }
 
 static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
 {
-    static const uint64_t most[] = {[SS_FIELD_COUNT] = UINT32_MAX,
-                                    [SS_FIELD_OFFSET] = UINT64_MAX,
-                                    [SS_FIELD_ADDRESS] = UINTPTR_MAX};
+    bool is_small = f->type == SS_FIELD_COUNT || f->type == SS_FIELD_HRESULT;
     uint64_t number;
 
-    if ((f->type != SS_FIELD_ADDRESS && !check_type(r, at, NUMBER, f->key)) ||
-        !number_at(r, at, f->key, most[f->type], &number))
+    if (!number_at(r, at, f, is_small ? UINT32_MAX : UINT64_MAX, &number))
         return false;
-    if (f->type == SS_FIELD_COUNT)
+    if (f->type == SS_FIELD_HRESULT)
+        *(stacksplice_hresult *)to = (stacksplice_hresult)(uint32_t)number;
+    else if (is_small)
         *(uint32_t *)to = (uint32_t)number;
     else if (f->type == SS_FIELD_OFFSET)
         *(uint64_t *)to = number;
@@ -651,41 +641,13 @@ static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
     return true;
 }
 
-static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
-{
-    stacksplice_document_stack *stack = to;
-    stacksplice_document *document = to;
-
-    if (!check_type(r, at, ARRAY, f->key))
-        return false;
-    switch (f->type) {
-    case SS_FIELD_FRAMES:
-        stack->frames = read_items(r, at, f->key, sizeof *stack->frames, read_frame, &stack->count);
-        return stack->frames != NULL;
-    case SS_FIELD_NOTES:
-        document->notes =
-            read_items(r, at, f->key, sizeof *document->notes, read_note, &document->note_count);
-        return document->notes != NULL;
-    case SS_FIELD_NODES:
-        document->nodes =
-            read_items(r, at, f->key, sizeof *document->nodes, read_node, &document->node_count);
-        return document->nodes != NULL;
-    case SS_FIELD_MEMBERS:
-        document->is_group = 1;
-        document->members = read_items(r, at, f->key, sizeof *document->members, read_member,
-                                       &document->member_count);
-        return document->members != NULL;
-    default:
-        return read_causes(r, at, to);
-    }
-}
-
 static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
 {
     switch (f->type) {
     case SS_FIELD_KIND:
+        return read_word_of(r, at, f, ss_kinds, to);
     case SS_FIELD_TRUST:
-        return read_word_of(r, at, f, to);
+        return read_word_of(r, at, f, ss_trusts, to);
     case SS_FIELD_TEXT:
         *(const char **)to = text_at(r, at).text;
         return check_type(r, at, STRING, f->key);
@@ -695,20 +657,21 @@ static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
     case SS_FIELD_FLAG:
         *(int *)to = r->text[r->values[at].at] == 't';
         return check_type(r, at, TRUTH, f->key);
-    case SS_FIELD_COUNT:
-    case SS_FIELD_OFFSET:
-    case SS_FIELD_ADDRESS:
-        return read_number_of(r, at, f, to);
-    case SS_FIELD_HRESULT:
-        return hresult_at(r, at, f->key, to);
     case SS_FIELD_LOCALS:
         return check_type(r, at, OBJECT, f->key) && read_locals(r, at, f->key, to);
     case SS_FIELD_PROCESS:
         return check_type(r, at, OBJECT, f->key) && read_process(r, at, f->key, to);
     case SS_FIELD_REMOTE: /* only checked: whoever shows it reads it for itself */
         return add_error(r, at) != NULL;
+    case SS_FIELD_CAUSES:
+        return check_type(r, at, ARRAY, f->key) && read_causes(r, at, to);
+    case SS_FIELD_FRAMES:
+    case SS_FIELD_NOTES:
+    case SS_FIELD_NODES:
+    case SS_FIELD_MEMBERS:
+        return check_type(r, at, ARRAY, f->key) && read_list(r, at, f, to);
     default:
-        return read_list(r, at, f, to);
+        return read_number_of(r, at, f, to);
     }
 }
 
@@ -769,6 +732,7 @@ static bool read_error(reader *r, pending *p)
         p->last->cause_above = 1;
         p->last->relation = relation_of(p->above);
     }
+    p->document.is_group = p->document.members != NULL;
     p->document.identity = identity_of(r, p->reference);
     return true;
 }
