@@ -11,7 +11,7 @@ pytestmark = pytest.mark.any_python
 
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
 SOURCE = (PACKAGE / "_tools" / "command_line.py").read_text(encoding="utf-8")
-NAMES = sorted(re.findall(r"^def _add_(\w+)\(commands\b", SOURCE, re.MULTILINE))
+NAMES = sorted(re.findall(r"^def _add_(\w+)\(parser\b", SOURCE, re.MULTILINE))
 
 
 def statuses(name: str) -> dict[str, str]:

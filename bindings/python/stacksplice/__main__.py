@@ -6,7 +6,7 @@ import sys
 
 from ._base.arguments import Parser
 from ._base.output import reader_may_leave
-from ._tools.command_line import COMMANDS, run_version
+from ._tools.command_line import COMMANDS, version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser = _parser(arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS)
         options = parser.parse_args(arguments)
         if options.version:
-            options.command, options.run = "version", run_version
+            options.command, options.run = "version", version
         if options.command is None:
             parser.print_help(sys.stderr)
             parser.exit(2)

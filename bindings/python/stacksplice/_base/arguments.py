@@ -6,7 +6,7 @@ import argparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
     Commands = argparse._SubParsersAction["Parser"]
@@ -49,19 +49,3 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         self.epilog = self._all_statuses()
         return super().format_help()
-
-
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    summary: str,
-    about: str,
-    statuses: dict[str, str],
-) -> Parser:
-    """Add a command that RUN performs: SUMMARY in the list of commands, ABOUT and STATUSES in its help."""
-    parser: Parser = commands.add_parser(name, help=summary, description=about)
-    parser.statuses = statuses.items()
-    parser.set_defaults(run=run)
-    return parser

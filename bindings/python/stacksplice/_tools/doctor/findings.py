@@ -8,11 +8,13 @@ import sys
 
 from ... import _stacksplice
 from ..._base import PACKAGE
+from ..._base.output import write
 from ..._base.plain import plain
 from ..._hooks.lupa import _runtimes as all_runtimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
     from typing import Literal, TextIO
 
@@ -197,6 +199,13 @@ def examine() -> tuple[str, bool]:
     missing = sum(finding.state == "missing" for finding in findings)
     end = f"{missing} missing: see above\n" if missing else "nothing is missing\n"
     return plain("".join([*map(str, findings), "\n", end]), "\n"), not missing
+
+
+def command(options: argparse.Namespace) -> int:
+    """Write what doctor() says; the exit status."""
+    text, is_fine = examine()
+    write(text)
+    return 0 if is_fine else 1
 
 
 def doctor(file: TextIO | None = None) -> bool:

@@ -225,7 +225,15 @@ def _dump(process: int, options: argparse.Namespace) -> int:
 
 
 def dump(options: argparse.Namespace) -> int:
-    """Write the stacks of processes."""
+    """Write the stacks of processes, or what one does over some seconds."""
+    if len(options.processes) > 1 and (options.repeat or options.html is not None):
+        return fail("--repeat and --html show one process: name one PID")
+    if options.repeat and options.locals:
+        return fail("a flame graph has no local variables: leave out --repeat or --locals")
+    if options.repeat:
+        from .flames import record
+
+        return record(options)
     try:
         _check(options)
     except Refused as exc:
