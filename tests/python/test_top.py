@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pty
 import threading
 
 import pytest
@@ -225,31 +224,6 @@ def test_no_text_of_an_error_breaks_its_line(lines, tmp_path):
     path.write_text(json.dumps(report) + "\n")
     text = command("top", str(path)).stdout
     assert "\\u001b[31mred\\u202e, at" in text and "second" not in text
-
-
-def run_on_terminal(*arguments: str, **changed: str) -> tuple[bytes, bytes]:
-    """Standard output, and what a terminal gets as standard error."""
-    master, slave = pty.openpty()
-    done = command("top", *arguments, stderr=slave, text=False, **changed)
-    os.close(slave)
-    shown = b""
-    try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:  # how the end of a terminal is told
-        pass
-    os.close(master)
-    return done.stdout, shown
-
-
-def test_the_progress_bar_is_for_terminals_and_removed(lines, tmp_path):
-    path = tmp_path / "reports.jsonl"
-    path.write_text(lines[0] * 2048)
-    text, bar = run_on_terminal(str(path), TERM="xterm")
-    assert text == command("top", str(path)).stdout.encode()
-    assert b"% " in bar and b" reports" in bar and b"\x1b" not in bar and bar.endswith(b" \r")
-    assert run_on_terminal(str(path), TERM="dumb") == (text, b"")
-    assert command("top", str(path)).stderr == ""
 
 
 # ---- The page ------------------------------------------------------------------------------------

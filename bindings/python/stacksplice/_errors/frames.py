@@ -37,29 +37,6 @@ class Frame:
       if the stack has that.
     """
 
-    __slots__ = (
-        "kind",
-        "language",
-        "function",
-        "file",
-        "line",
-        "end_line",
-        "column",
-        "end_column",
-        "module",
-        "module_offset",
-        "build_id",
-        "trust",
-        "inlined",
-        "reason",
-        "interpreter",
-        "address",
-        "asynchronous",
-        "glue",
-        "function_offset",
-        "calls",
-    )
-
     def __init__(
         self,
         kind: str,
@@ -103,6 +80,8 @@ class Frame:
         self.glue = glue
         self.function_offset = function_offset
         self.calls = calls
+
+    __slots__ = __init__.__code__.co_varnames[1:]  # its arguments
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frame:

@@ -39,15 +39,6 @@ class Propagation:
         return f"<Propagation into {self.language} on thread {self.thread_id}>"
 
 
-def _stack_from(data: Mapping[str, Any]) -> Stack:
-    frames = (Frame.from_dict(frame) for frame in data["stack"])
-    return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
-
-
-def _live_stack_from(data: Mapping[str, Any]) -> Stack:
-    return Stack(data["stack"])
-
-
 def _look(color: bool, is_live: bool) -> Any:
     """What writes Python's lines; None, for the core, where the traceback module cannot be loaded: in a
     thread with a small stack, or without memory."""
@@ -78,7 +69,7 @@ class ErrorInfo:
 
     _handle: ErrorHandle | None
     _data: Mapping[str, Any] | None
-    _details: dict[str, Any] | None
+    _details: Mapping[str, Any] | None
     _stack: Stack | None
 
     def __init__(self) -> None:
@@ -120,16 +111,23 @@ class ErrorInfo:
         self._handle = self._details = self._stack = None
         return self
 
-    def _read(self, parts: int) -> dict[str, Any]:
+    def _part(self, part: int) -> Mapping[str, Any]:
+        """The report, or this PART of the living error."""
+        if self._data is not None:
+            return self._data
         assert self._handle is not None
-        return self._handle.read(parts)
+        return self._handle.read(part)
 
     def _detail(self, name: str) -> Any:
-        if self._data is not None:
-            return self._data.get(name)
         if self._details is None:
-            self._details = self._read(_DETAILS)
-        return self._details[name]
+            self._details = self._part(_DETAILS)
+        return self._details.get(name)
+
+    def _stack_of(self, data: Mapping[str, Any]) -> Stack:
+        if self._handle is not None:
+            return Stack(data["stack"])
+        frames = (Frame.from_dict(frame) for frame in data["stack"])
+        return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
 
     @property
     def hresult(self) -> int:
@@ -174,10 +172,7 @@ class ErrorInfo:
     def stack(self) -> Stack:
         """The combined stack at the origin, newest frame first."""
         if self._stack is None:
-            if self._data is not None:
-                self._stack = _stack_from(self._data)
-            else:
-                self._stack = Stack(self._read(_STACK)["stack"])
+            self._stack = self._stack_of(self._part(_STACK))
         return self._stack
 
     @property
@@ -188,11 +183,10 @@ class ErrorInfo:
     @property
     def propagation(self) -> list[Propagation]:
         """The languages that received the error, oldest first.  The origin is none of them."""
-        if self._data is not None:
-            nodes, stack_of = self._data["propagation"], _stack_from
-        else:
-            nodes, stack_of = self._read(_PROPAGATION)["propagation"], _live_stack_from
-        return [Propagation(str(node["language"]), int(node["thread_id"]), stack_of(node)) for node in nodes]
+        return [
+            Propagation(str(node["language"]), int(node["thread_id"]), self._stack_of(node))
+            for node in self._part(_PROPAGATION)["propagation"]
+        ]
 
     def _behind(self) -> tuple[str, ErrorInfo | None]:
         if self._data is not None:
@@ -205,7 +199,7 @@ class ErrorInfo:
                     rest[name] = self._data[name]
             cause = _whole({**causes[0], **rest})
             return causes[0].get("relation", "cause"), ErrorInfo._from_json_values(cause)
-        found = self._read(_CAUSES)
+        found = self._part(_CAUSES)
         return found.get("relation", ""), found.get("cause")
 
     @property
@@ -236,25 +230,20 @@ class ErrorInfo:
     @property
     def exceptions(self) -> list[ErrorInfo] | None:
         """The members of a group, each with its own stack, causes and notes; None if it is none."""
-        if self._data is not None:
-            members = self._data.get("exceptions")
-            if members is None:
-                return None
-            return [ErrorInfo._from_json_values(_whole(member)) for member in members]
-        exceptions: list[ErrorInfo] | None = self._read(_MEMBERS)["exceptions"]
-        return exceptions
+        members: list[Any] | None = self._part(_MEMBERS).get("exceptions")
+        if self._data is None or members is None:
+            return members
+        return [ErrorInfo._from_json_values(_whole(member)) for member in members]
 
     @property
     def exceptions_left_out(self) -> int:
         """How many more members the group had, which were too many to keep."""
-        data = self._data if self._data is not None else self._read(_MEMBERS)
-        return int(data.get("exceptions_left_out") or 0)
+        return int(self._part(_MEMBERS).get("exceptions_left_out") or 0)
 
     @property
     def notes(self) -> list[str]:
         """What was added to it on its way (Python: add_note), the oldest first."""
-        data = self._data if self._data is not None else self._read(_NOTES)
-        return [str(note) for note in data.get("notes") or ()]
+        return [str(note) for note in self._part(_NOTES).get("notes") or ()]
 
     @property
     def language_exception(self) -> BaseException | None:
@@ -284,16 +273,14 @@ class ErrorInfo:
     @property
     def fingerprint(self) -> str:
         """A grouping value: 32 hexadecimal digits, the same on every machine and in every run."""
-        data = self._data if self._data is not None else self._read(_FINGERPRINT)
-        return str(data.get("fingerprint") or "")
+        return str(self._part(_FINGERPRINT).get("fingerprint") or "")
 
     @property
     def loose_fingerprint(self) -> str:
         """The same after a rebuild too: of native frames it takes the functions' names, not the offsets.
         Empty for a saved report that has none.
         """
-        data = self._data if self._data is not None else self._read(_FINGERPRINT)
-        return str(data.get("loose_fingerprint") or "")
+        return str(self._part(_FINGERPRINT).get("loose_fingerprint") or "")
 
     def to_json(self) -> str:
         """The report as JSON, schema stacksplice-error/1."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -101,20 +100,6 @@ def write_process(document: dict[str, Any], title: str, all_frames: bool, path: 
     return write_file(page, path)
 
 
-@dataclass
-class Row:
-    """A group; its example, or None where that cannot be read."""
-
-    count: str
-    share: str
-    title: str
-    first: str
-    first_time: str | None
-    last: str
-    last_time: str | None
-    report: Report | None
-
-
 def example_of(data: dict[str, Any], look: Look) -> Report | None:
     """The report DATA as a page shows it; None if it is damaged."""
     try:
@@ -123,6 +108,6 @@ def example_of(data: dict[str, Any], look: Look) -> Report | None:
         return None
 
 
-def write_groups(about: list[str], rows: list[Row], look: Look, path: str) -> int:
+def write_groups(about: list[str], rows: list[dict[str, Any]], look: Look, path: str) -> int:
     """Write the page of ROWS, with the lines ABOUT all of them above; the exit status."""
     return write_file(render("top.html.j2", about=about, rows=rows, look=look), path)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from ..._base.output import fail, write
 from ..._base.plain import plain
-from ..._base.progress import Progress
 from ..._base.redaction import clean_report
 from ..saved.files import items_of
 
@@ -200,13 +199,6 @@ class File:
         self._kept = tempfile.TemporaryFile()
         return file
 
-    def size(self) -> int:
-        """Bytes; 0 if unknown."""
-        try:
-            return 0 if self._path == "-" else os.path.getsize(self._path)
-        except OSError:
-            return 0
-
     def keep(self, place: Place, text: bytes) -> Place:
         """Where TEXT, which is at PLACE, can be read again."""
         if self._kept is None:
@@ -252,15 +244,13 @@ def _begin(file: IO[bytes]) -> tuple[Iterable[bytes], bytes | None]:
 class Counter:
     """Counts the reports of files."""
 
-    def __init__(self, is_loose: bool, progress: Progress) -> None:
+    def __init__(self, is_loose: bool) -> None:
         self.groups = Groups()
         self.reports = 0
         self.without_loose = 0
         self.broken = 0
         self.first_broken = ""
         self._is_loose = is_loose
-        self._progress = progress
-        self._done = 0  # bytes of the files before
 
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
@@ -273,7 +263,7 @@ class Counter:
             self._read_lines(source, lines)
 
     def _read_lines(self, source: File, lines: Iterable[bytes]) -> None:
-        number, is_loose, offset, before = source.number, self._is_loose, 0, self._done
+        number, is_loose, offset = source.number, self._is_loose, 0
         for at, line in enumerate(lines, 1):
             place = (number, at, offset, 0)
             offset += len(line)
@@ -282,9 +272,6 @@ class Counter:
                 self._count(source, found[0], found[1], place, line)
             elif line.strip():
                 self._add_slowly(source, line, place)
-            if not at & 1023:
-                self._progress.show(before + offset, self.reports)
-        self._done += offset
 
     def _count(self, source: File, key: str, is_strict: bool, place: Place, text: bytes) -> Group:
         group = self.groups.add(key, place)
@@ -415,21 +402,18 @@ def _text(counter: Counter, rows: list[_Row], files: list[File]) -> str:
 
 
 def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str) -> int:
-    from ..html.command import Row, example_of, write_groups
+    from ..html.command import example_of, write_groups
     from ..html.values import Look
 
     look = Look()
     shown = [
-        Row(
-            f"{row.group.count:,}",
-            f"{row.group.count / counter.reports:.1%}",
-            _title(row.error),
-            row.first,
-            row.group.first_time,
-            row.last,
-            row.group.last_time,
-            example_of(row.error, look) if row.error else None,
-        )
+        {
+            "row": row,
+            "count": f"{row.group.count:,}",
+            "share": f"{row.group.count / counter.reports:.1%}",
+            "title": _title(row.error),
+            "report": example_of(row.error, look) if row.error else None,
+        }
         for row in rows
     ]
     return write_groups(_about(counter, files), shown, look, path)
@@ -437,15 +421,12 @@ def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str
 
 def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]:
     """The counts of all files that can be read, and the exit status so far."""
-    progress = Progress(0 if "-" in options.reports else sum(file.size() for file in files))
-    counter, status = Counter(options.loose, progress), 0
+    counter, status = Counter(options.loose), 0
     for file in files:
         try:
             counter.read(file)
         except OSError as exc:
-            progress.end()
             status = fail(f"cannot read {file.name}: {exc.strerror}")
-    progress.end()
     return counter, status
 
 
