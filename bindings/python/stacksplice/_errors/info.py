@@ -326,7 +326,7 @@ class ErrorInfo:
             text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
-        return text + self._format_remote(newest_last, all_frames, color)
+        return text + text_before(self.remote, newest_last=newest_last, all_frames=all_frames, color=color)
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
         """The report as one HTML page, without anything beside it.
@@ -352,14 +352,6 @@ class ErrorInfo:
 
         return cell_of(page)
 
-    def _format_remote(self, newest_last: bool, all_frames: bool, color: bool) -> str:
-        """What it went through in another process, or nothing."""
-        remote = self.remote
-        if remote is None:
-            return ""
-        text = remote.format(newest_last=newest_last, all_frames=all_frames, color=color)
-        return "\nBefore that, in another process:\n" + text
-
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         from .remote import here
 
@@ -381,3 +373,8 @@ class ErrorInfo:
     def __repr__(self) -> str:
         name = f"{self.type}: " if self.type else ""
         return f"<ErrorInfo 0x{self.hresult & 0xFFFFFFFF:08X} {name}{self.message!r}>"
+
+
+def text_before(error: ErrorInfo | None, **look: bool) -> str:
+    """The end of a report of what went through ERROR in another process, or nothing."""
+    return "" if error is None else "\nBefore that, in another process:\n" + error.format(**look)

@@ -13,6 +13,7 @@ from .. import _stacksplice
 from .._base.lines import limit
 from .._base.redaction import clean_traceback
 from . import changed
+from .info import text_before
 from .kept import KeptSummary, stack_of, with_variables
 from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .info import ErrorInfo
+
+    _Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
 
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
@@ -220,17 +223,20 @@ def _say_once(shown: traceback.TracebackException, reasons: list[str], said: lis
         shown.stack = _Combined([*shown.stack, _Foreign(-1, text)])
 
 
-def _pairs(
-    shown: traceback.TracebackException, exc: BaseException
-) -> list[tuple[traceback.TracebackException, BaseException]]:
-    """Everything that SHOWN prints, and the exceptions that it is of."""
+def _all_told(shown: traceback.TracebackException, exc: BaseException, chain: bool) -> list[_Told]:
+    """Everything that SHOWN prints, the exceptions that it is of, and their errors."""
     waiting = [(shown, exc)]
+    told: list[_Told] = []
     for one, of in waiting:  # which grows during the loop
-        found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)]
+        info = _stacksplice.error_info(of)
+        told.append((one, of, info))
+        if info is not None and info.process is not None:  # its report has what led to it
+            one.__cause__ = one.__context__ = one.exceptions = None
+        found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)] if chain else []
         if one.exceptions and isinstance(of, BaseExceptionGroup):
             found += zip(one.exceptions, of.exceptions, strict=True)
         waiting += [(inner, behind) for inner, behind in found if inner is not None and behind is not None]
-    return waiting
+    return told
 
 
 def _paint(all_shown: list[traceback.TracebackException]) -> None:
@@ -241,32 +247,37 @@ def _paint(all_shown: list[traceback.TracebackException]) -> None:
         paint_title(shown)
 
 
-def text_of(exc: BaseException, color: bool, chain: bool) -> str | None:
-    """The report of EXC; None if one of its errors came from another process."""
+def _stack_of(exc: BaseException) -> traceback.StackSummary:
+    # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
+    entries = _stacksplice._places(exc.__traceback__)
+    stack: traceback.StackSummary | None = stack_of(entries)
+    if stack is None:
+        stack = traceback.extract_tb(exc.__traceback__)
+        if len(stack) == len(entries):  # no limit is set
+            for frame, (_, _, variables) in zip(stack, entries, strict=True):
+                with_variables(frame, variables)
+    return stack
+
+
+def text_of(exc: BaseException, color: bool, chain: bool) -> str:
+    """The report of EXC, and what it and those that led to it went through in other processes."""
     need_memory()
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
-    pairs = _pairs(shown, exc)
+    told = _all_told(shown, exc, chain)
     said: list[str] = []
-    for one, of in pairs:
-        # No traceback is given to a function of Python: without memory for the call CPython 3.11 leaks it.
-        entries = _stacksplice._places(of.__traceback__)
-        stack: traceback.StackSummary | None = stack_of(entries)
-        if stack is None:
-            stack = traceback.extract_tb(of.__traceback__)
-            if len(stack) == len(entries):  # no limit is set
-                for frame, (_, _, variables) in zip(stack, entries, strict=True):
-                    with_variables(frame, variables)
-        one.stack = stack
-        info = _stacksplice.error_info(of)
+    elsewhere = []
+    for one, of, info in told:
+        one.stack = _stack_of(of)
         if info is None:
             continue
-        if info.process is not None or info.remote is not None:
-            return None
-        _say_once(one, _combine(one, of, info, color, of is not exc), said)
+        if info.process is None:
+            _say_once(one, _combine(one, of, info, color, of is not exc), said)
+        if limit() is None:  # Python's own text knows limits
+            elsewhere.append(text_before(info.remote if info.process is None else info, color=color))
     clean_traceback(shown)
     if color and not HAS_COLORS:
-        _paint([one for one, _ in pairs])
-    text = "".join(shown.format(chain=chain, **options(color)))
-    for one, _ in pairs:
+        _paint([one for one, _, _ in told])
+    text = "".join([*shown.format(chain=chain, **options(color)), *elsewhere])
+    for one, _, _ in told:
         vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
     return text
