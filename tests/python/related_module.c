@@ -117,61 +117,6 @@ static PyObject *note(PyObject *self, PyObject *arguments)
     return PyLong_FromLong(hr);
 }
 
-static ILanguageExceptionTransform *transform_of(IUnknown *exception)
-{
-    void *out = NULL;
-
-    return SUCCEEDED(
-               exception->lpVtbl->QueryInterface(exception, &IID_ILanguageExceptionTransform, &out))
-               ? out
-               : NULL;
-}
-
-/* The language exception of ERROR with a reference; takes ERROR over. */
-static IUnknown *exception_of(IRestrictedErrorInfo *error)
-{
-    ILanguageExceptionErrorInfo *info = NULL;
-    IUnknown *exception = NULL;
-
-    (void)error->lpVtbl->QueryInterface(error, &IID_ILanguageExceptionErrorInfo, (void **)&info);
-    (void)info->lpVtbl->GetLanguageException(info, &exception);
-    drop(info);
-    drop(error);
-    return exception;
-}
-
-/* walk(exc): the type names from EXC's language exception to the root, by
-   ILanguageExceptionTransform alone. */
-static PyObject *walk(PyObject *self, PyObject *exc)
-{
-    PyObject *names = PyList_New(0);
-    IUnknown *object = NULL;
-
-    if (FAILED(stacksplice_python_exception(exc, &object)))
-        return PyErr_Format(PyExc_RuntimeError, "no language exception");
-    while (object) {
-        ILanguageExceptionTransform *next = transform_of(object);
-        IRestrictedErrorInfo *error = NULL;
-        IScriptException *script = NULL;
-        PyObject *name;
-
-        (void)object->lpVtbl->QueryInterface(object, &stacksplice_IID_IScriptException,
-                                             (void **)&script);
-        name = PyUnicode_FromString(script->lpVtbl->GetTypeName(script));
-        drop(script);
-        (void)PyList_Append(names, name);
-        Py_DECREF(name);
-        drop(object);
-        object = NULL;
-        if (next)
-            (void)next->lpVtbl->GetTransformedRestrictedErrorInfo(next, &error);
-        drop(next);
-        if (error)
-            object = exception_of(error);
-    }
-    return names;
-}
-
 static int append(const char *text, size_t length, void *data)
 {
     PyObject *item = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
@@ -216,13 +161,10 @@ static PyObject *set_cause(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {{"fail", fail, METH_VARARGS, NULL},
-                                {"transform", transform, METH_VARARGS, NULL},
-                                {"note", note, METH_VARARGS, NULL},
-                                {"walk", walk, METH_O, NULL},
-                                {"read", read_error, METH_O, NULL},
-                                {"set_cause", set_cause, METH_VARARGS, NULL},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"fail", fail, METH_VARARGS, NULL},           {"transform", transform, METH_VARARGS, NULL},
+    {"note", note, METH_VARARGS, NULL},           {"read", read_error, METH_O, NULL},
+    {"set_cause", set_cause, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "related_module",
                                         .m_methods = methods, .m_size = -1};
 

@@ -334,24 +334,3 @@ def test_without_asyncio_it_is_not_loaded(child):
         "print('asyncio' in sys.modules, 'stacksplice._errors.awaiting' in sys.modules)"
     )
     assert done.stdout == "False False\n"
-
-
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio.capture_call_graph is new in 3.14")
-@pytest.mark.parametrize("way", WAYS)
-def test_as_asyncio_s_own_call_graph(way):
-    seen = []
-
-    async def leaf():
-        await asyncio.sleep(0)
-        graph = asyncio.capture_call_graph()
-        truth = []
-        while graph.awaited_by:
-            graph = graph.awaited_by[0]
-            truth.append(AWAITED)
-            frames = [entry.frame for entry in graph.call_stack]
-            truth += [(f.f_code.co_filename, f.f_code.co_qualname, f.f_lineno) for f in frames]
-        seen.append((elements(stacksplice.capture(awaited_by=True)), truth))
-
-    asyncio.run(way(leaf()))
-    found, truth = seen[0]
-    assert found == truth and len(truth) > 1

@@ -131,29 +131,6 @@ def test_many_ways(monkeypatch: pytest.MonkeyPatch) -> None:
         check(tuple(chance.choices(WAYS, k=chance.randrange(3, 9))), monkeypatch)
 
 
-def test_what_was_kept_and_raised_elsewhere_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ValueError("no")
-
-    def raised_again(kept: ValueError) -> None:
-        raise kept
-
-    def caught() -> ValueError:
-        try:
-            by_sorted(fail)
-        except ValueError as exc:
-            return exc
-        raise AssertionError
-
-    error = in_callback(lambda: raised_again(caught()), monkeypatch)
-    assert error is not None
-    names = [
-        frame.reason or frame.function for frame in error.stack if frame.language != "native" or frame.reason
-    ]
-    seam = names.index("stored exception re-raised here")
-    assert names[:seam][0].endswith("fail") and names[seam + 1].endswith("raised_again")
-
-
 def test_a_task_keeps_its_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop below a callback is no border to it; an interrupt goes on through the loop."""
     kept: list[BaseException] = []

@@ -6,7 +6,7 @@ import contextlib
 import sys
 
 import stacksplice
-from gap_reasons import KEPT, RETURNED
+from gap_reasons import RETURNED
 
 
 class Truth:
@@ -84,21 +84,6 @@ def test_native_frames_around_the_catching_one_stay(border):
     assert live[1].language == "native"
 
 
-def test_no_gap_where_nothing_was_unwound():
-    truth = Truth()
-
-    def catches():
-        try:
-            truth.note()
-            raise ValueError("here")
-        except ValueError as exc:
-            return stacksplice.originate(exc)
-
-    stack = catches().stack
-    assert shown(stack) == truth.chain and gaps(stack) == []
-    assert trusts(stack, catches) == ["traceback"]
-
-
 def test_recursion_changes_only_frames_of_the_traceback():
     truth = Truth()
 
@@ -137,24 +122,6 @@ def test_in_a_generator():
     stack = consumes()
     assert shown(stack) == truth.chain
     assert trusts(stack, numbers) == ["traceback"] and trusts(stack, consumes) == ["exact"]
-
-
-def test_thrown_into_a_generator_that_lives():
-    def numbers():
-        try:
-            yield 1
-        except ValueError as exc:
-            yield stacksplice.originate(exc).stack
-
-    def consumes():
-        generator = numbers()
-        next(generator)
-        return generator.throw(ValueError("thrown"))
-
-    stack = consumes()
-    first = numbers.__code__.co_firstlineno
-    assert shown(stack)[0] == (numbers.__qualname__, first + 2)
-    assert shown(stack)[1][0] == consumes.__qualname__
 
 
 def test_caught_in_a_suspended_generator_that_is_not_live():
@@ -227,32 +194,6 @@ def test_an_inner_live_frame_that_the_exception_passed_first():
     assert [name for name, _ in shown(stack)] == [name for name, _ in truth.chain]
     assert gaps(stack) == [(1, RETURNED)]
     assert trusts(stack, inner) == trusts(stack, outer) == ["traceback"]
-
-
-def test_raised_again_in_the_frame_that_caught_it():
-    truth = Truth()
-
-    def passes_on():
-        try:
-            truth.fail()
-        except ValueError as exc:
-            raise exc
-
-    def catches():
-        try:
-            try:
-                passes_on()
-            except ValueError as exc:
-                raise exc
-        except ValueError as exc:
-            return stacksplice.originate(exc)
-
-    stack = catches().stack
-    failed, passed, caught, *outer = truth.chain
-    again = (passes_on.__qualname__, passes_on.__code__.co_firstlineno + 4)
-    once_more = (catches.__qualname__, catches.__code__.co_firstlineno + 5)
-    assert shown(stack) == [failed, passed, again, caught, once_more, *outer]
-    assert [reason for _, reason in gaps(stack)] == [KEPT, RETURNED, KEPT]
 
 
 def test_in_exit_of_a_context_manager():

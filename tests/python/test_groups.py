@@ -9,7 +9,7 @@ import pytest
 import stacksplice
 from gap_reasons import NEVER_RAISED
 from raising import boom, caught, first, names, reasons, report, with_cause
-from stacksplice import ErrorInfo, HResultErrorGroup
+from stacksplice import HResultErrorGroup
 from subinterpreters import INTERPRETERS
 
 
@@ -34,49 +34,6 @@ def test_every_member_keeps_its_story(border, native):
     assert info.exceptions_left_out == 0
     assert native.read(exc)[1:3] == (3, 0)
     assert native.read(exc)[4] == 2
-
-
-def test_a_group_that_crosses_again_is_the_same(border):
-    group = caught(make_group)
-    members = list(group.exceptions)
-    for _ in range(3):
-        assert caught(border.call, boom, group) is group
-    assert list(group.exceptions) == members
-    assert len(stacksplice.error_info(group).propagation) == 3
-
-
-def test_text_has_the_shape_of_a_traceback(border):
-    exc = caught(border.call, make_group)
-    info = stacksplice.error_info(exc)
-    combined = info.format()
-    wanted = "".join(traceback.format_exception(exc)).splitlines()
-    assert [line for line in combined.splitlines() if "+-" in line] == [
-        line for line in wanted if "+-" in line
-    ]
-    assert combined.startswith("  + Exception Group Traceback (most recent call last)")
-    assert "\n  | ExceptionGroup: outer (3 sub-exceptions)\n" in combined
-    assert "\n    | ValueError: second\n    | note: a note\n" in combined
-    assert "\n    |\n    | The above exception was the direct cause of the following exception:\n" in combined
-    assert "\n      | KeyError: 'first'\n" in combined
-    text = report(exc)
-    assert [line for line in text.splitlines() if "+-" in line] == [line for line in wanted if "+-" in line]
-    assert "\n    | ValueError: second\n    | a note\n" in text
-    first_order = info.format(newest_last=False)
-    assert first_order.startswith("  + ExceptionGroup: outer (3 sub-exceptions)\n")
-
-
-def test_json_and_saved_reports_have_the_members(border):
-    info = stacksplice.error_info(caught(border.call, make_group))
-    data = info.to_dict()
-    one, never, inner = data["exceptions"]
-    assert "schema" not in one and [cause["relation"] for cause in one["transformed"]] == ["cause"]
-    assert one["notes"] == ["a note"] and never["exceptions"] is None
-    assert inner["exceptions"][0]["message"] == "'first'"
-    for saved in (ErrorInfo.from_dict(data), pickle.loads(pickle.dumps(info))):
-        assert [member.type for member in saved.exceptions] == ["ValueError", "TypeError", "ExceptionGroup"]
-        assert saved.exceptions[0].cause.message == "'first'"
-        rules = [line for line in info.format().splitlines() if "+-" in line]
-        assert [line for line in saved.format().splitlines() if "+-" in line] == rules
 
 
 @pytest.mark.parametrize("kind", ["fingerprint", "loose_fingerprint"])
@@ -118,24 +75,6 @@ def test_parts_keep_the_members_stories(border, part):
     assert "\n    | ValueError: second\n    | a note\n" in text
     again = stacksplice.error_info(caught(border.call, boom, rest))
     assert again.exceptions[0] == stacksplice.error_info(group.exceptions[0])
-
-
-def test_a_group_whose_member_crossed_shows_the_members_story(border):
-    group = ExceptionGroup("g", [ValueError("plain"), caught(border.call, first)])
-    text = report(group)
-    assert text.startswith("  | ExceptionGroup: g (2 sub-exceptions)\n  +-+---")
-    assert "\n    | ValueError: plain\n" in "\n" + text and "    |   (C) " in text
-    assert text.endswith("    +------------------------------------\n")
-
-
-def test_the_context_of_a_member_may_be_the_group(border):
-    member = ValueError("member")
-    group = ExceptionGroup("g", [member])
-    member.__context__ = group
-    info = stacksplice.error_info(caught(border.call, boom, group))
-    assert info.exceptions[0].transformed is None
-    assert report(group).count("ValueError: member") == 1
-    member.__context__ = None
 
 
 def test_shared_members_are_shown_once(border):

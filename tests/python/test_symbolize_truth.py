@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import random
 import re
 import shutil
@@ -126,60 +124,3 @@ def test_a_program_of_two_compilers(compiler, tmp_path):
         (place,) = re.findall(rf"^(\w+) T {re.escape(name)}$", ran("nm", "-C", program).stdout, re.MULTILINE)
         frame = in_file(program, int(place, 16) - start_of(program))[-1]
         assert frame["function"] == name and (Path(frame["file"]).name if file else frame.get("file")) == file
-
-
-# ---- The process, and the parts of a stripped binary ---------------------------------------------
-
-
-def mapped(function: object) -> tuple[Path, int]:
-    """The binary of this process that has the function, and its load address."""
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    frame = _stacksplice.resolve(address + 1)[-1]
-    return Path(frame["module"]), address + 1 - frame["module_offset"]
-
-
-def system_lua() -> ctypes.CDLL:
-    name = ctypes.util.find_library("lua5.4")
-    return ctypes.CDLL(name) if name else pytest.skip("no shared library of Lua")
-
-
-SYSTEM = {
-    "python": lambda: ctypes.pythonapi.Py_Initialize,
-    "libc": lambda: ctypes.CDLL(None).qsort,
-    "core": lambda: ctypes.CDLL(str(CORE)).stacksplice_resolve,
-    "liblua": lambda: system_lua().lua_newstate,
-}
-
-
-def without(frames: list[dict], *names: str) -> list[dict]:
-    return [{name: value for name, value in frame.items() if name not in names} for frame in frames]
-
-
-def reported(frames: list[dict]) -> list[dict]:
-    """What a file can tell.  No report shows the start of a function without a name."""
-    native = [frame for frame in frames if frame["kind"] == "native"]  # no gaps in scripts
-    native = without(native, "address", "module", "build_id")
-    return [frame if "function" in frame else without([frame], "function_offset")[0] for frame in native]
-
-
-@pytest.mark.parametrize("name", SYSTEM)
-def test_files_as_the_process_reads_them(name):
-    path, start = mapped(SYSTEM[name]())
-    for offset in some(path):
-        live = _stacksplice.resolve(start + offset + 1)
-        assert reported(in_file(path, offset)) == reported(live), hex(offset)
-
-
-def test_a_separate_debug_file_tells_all_that_the_binary_told(tmp_path):
-    debug, stripped = tmp_path / "core.debug", tmp_path / "stripped.so"
-    subprocess.run(["objcopy", "--only-keep-debug", CORE, debug], check=True)
-    subprocess.run(["strip", "-o", stripped, CORE], check=True)
-    functions = 0
-    for offset in some(CORE):
-        whole = in_file(CORE, offset)
-        assert in_file(debug, offset, CORE) == whole, hex(offset)
-        (bare,) = in_file(stripped, offset, CORE)
-        assert "file" not in bare
-        assert bare.get("function") in (None, whole[-1].get("function")), hex(offset)
-        functions += "function" in bare
-    assert functions > COUNT / 20

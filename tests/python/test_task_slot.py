@@ -41,16 +41,6 @@ def test_another_task_s_error_is_stale(border):
     assert "first" not in str(exc) and stacksplice.peek_error() is None
 
 
-def test_a_task_s_own_error_is_not_stale(border):
-    async def main():
-        exc = caught(fail, "mine")
-        hresult = stacksplice.originate(exc).hresult
-        await asyncio.sleep(0)
-        assert caught(border.raise_error, hresult) is exc
-
-    asyncio.run(main())
-
-
 def test_an_error_may_leave_its_loop(border):
     async def main():
         return stacksplice.originate(caught(fail, "out"))

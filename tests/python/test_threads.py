@@ -80,30 +80,6 @@ def test_every_reader_has_who_asked_for_the_result(border):
     assert [name for name, text in texts.items() if KEPT not in text] == []
 
 
-def test_a_border_in_the_other_thread_is_a_node_there(border):
-    exc = in_thread(caught, border.call, fail)
-
-    def again():
-        raise exc
-
-    assert caught(border.call, again) is exc
-    info = stacksplice.error_info(exc)
-    first, second = info.propagation
-    assert first.thread_id == info.thread_id != second.thread_id == threading.get_native_id()
-    assert here(info.stack)[:1] == ["fail"] and here(second.stack)[0] == "caught"
-
-
-def test_a_traceback_of_two_threads_has_a_seam():
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        exc = caught(pool.submit(fail).result)
-    info = stacksplice.originate(exc)
-    functions = [f.reason if f.asynchronous else f.function for f in info.stack if f.kind != "native"]
-    seam = functions.index(KEPT)
-    assert functions[0] == "fail" and "_WorkItem.run" in functions[:seam]
-    assert functions[seam + 1 : seam + 4] == ["Future.__get_result", "Future.result", "caught"]
-    assert info.thread_id == threading.get_native_id()
-
-
 def test_each_of_three_threads_waits_for_the_next(border):
     seams = (KEPT, "error came from another thread")
     read = []
@@ -199,13 +175,6 @@ def test_a_pool_thread_does_not_keep_the_last_job_s_error(border):
         left = pool.submit(caught, border.raise_error, -2147467259).result()  # of another HRESULT
         assert "left behind" not in str(left)
         assert pool.submit(stacksplice.peek_error).result() is None
-
-
-def test_one_error_in_the_slots_of_two_threads(border):
-    exc = ValueError("shared")
-    stacksplice.originate(exc)
-    assert in_thread(stacksplice.originate, exc) == stacksplice.peek_error()
-    assert caught(border.raise_error, E_INVALIDARG) is exc
 
 
 def test_saved_error_is_this_threads(border):
