@@ -159,24 +159,6 @@ def test_what_the_bridge_reports_names_its_c_caller(run: Run, bridge: str) -> No
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
-@pytest.mark.parametrize("bridge", ["ctypes", "cffi"])
-def test_the_stack_of_a_callback_is_taken_at_the_raise(run: Run, bridge: str) -> None:
-    """install() stands before the bridge is loaded: its import is noticed."""
-    if bridge == "cffi":
-        pytest.importorskip("cffi", reason="cffi is not installed")
-    begin = CTYPES + "sys.unraisablehook = note\n" if bridge == "ctypes" else CFFI
-    run(
-        "import stacksplice\nstacksplice.install()\n"
-        + begin
-        + """
-sort()
-in_order(noted[0][2], "python fail", "python compare", "native qsort", "python sort",
-         "python <module>")
-"""
-    )
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
 def test_what_is_caught_inside_a_callback_passed_nothing_foreign(run: Run) -> None:
     """Python's own text, and no error object, while the handler runs."""
     run(
@@ -196,29 +178,5 @@ def compare(a, b):
 
 sort()
 assert told[0][0] is None and told[0][1] == told[0][2], told
-"""
-    )
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
-def test_nothing_is_taken_where_no_other_code_is_on_the_stack(run: Run) -> None:
-    """Python's own C functions call back, too; a raise below them carries nothing."""
-    run(
-        CTYPES
-        + """
-import functools, gc
-stacksplice.install()
-
-def carries(exc):
-    return [type(one).__name__ for one in gc.get_referents(exc)].count("Ties")
-
-def by_key():
-    return sorted([1], key=lambda _: fail())
-
-mine = [caught(by_key), caught(functools.reduce, lambda a, b: fail(), [1, 2]), caught(fail)]
-assert [carries(exc) for exc in mine] == [0, 0, 0], mine
-sys.unraisablehook = lambda unraisable: mine.append(unraisable.exc_value)
-sort()
-assert carries(mine[3]) == 1 and vars(mine[3]) == {}, vars(mine[3])
 """
     )

@@ -288,26 +288,6 @@ for _ in range(2):
     child(SHARED_LUA + refused, str(library))
 
 
-def test_a_lua_without_all_functions(child: Child, tmp_path: Path) -> None:
-    """The first that is missing is named."""
-    c = tmp_path / "few.c"
-    names = ["lua_newstate", "lua_version", "lua_rotate"]
-    c.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
-    library = tmp_path / "libfew.so"
-    command = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", str(c), "-o", str(library)]
-    subprocess.run(command, check=True)
-    source = """
-import ctypes, sys
-keep = ctypes.CDLL(sys.argv[1])
-from stacksplice import _stacksplice
-try:
-    _stacksplice._lupa_attach(1, 1, None, sys.argv[1], {}, None)
-except OSError as error:
-    print(error)
-"""
-    assert "does not export the function luaL_argerror of Lua" in child(source, str(library)).stdout
-
-
 def test_the_objects_need_no_lua(child: Child) -> None:
     """Everything of Lua is found by name later: nothing is left to the dynamic loader."""
     files = [str(file) for file in Path(_stacksplice.__file__).parent.glob("libstacksplice-lua*.so.0")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import itertools
 import sys
 import traceback
@@ -223,28 +221,6 @@ def test_an_exception_that_the_coroutine_caught_is_no_cause(lua) -> None:
         next(coroutine)
         exc = caught(next, coroutine)
         assert type(exc) is lua.LuaError and exc.__cause__ is None
-
-
-class Mallinfo(ctypes.Structure):
-    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not count")
-def test_errors_out_of_coroutines_are_released(lua) -> None:
-    runtime = runtime_of(lua)
-    count = ctypes.CDLL(None).mallinfo2
-    count.restype = Mallinfo
-
-    def in_use_after(errors: int) -> int:
-        for _ in range(errors):
-            caught(next, started(runtime))
-        runtime.execute("collectgarbage() collectgarbage()")
-        gc.collect()
-        return count().uordblks
-
-    before = in_use_after(300)
-    assert in_use_after(2000) - before < 2000 * 50  # each had 400 bytes
 
 
 # ---- Scripts with the library debug --------------------------------------------------------------

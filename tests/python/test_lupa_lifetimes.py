@@ -11,7 +11,6 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import ran
-from racing import race
 from raising import caught
 
 lua = lupa_runtimes.lua
@@ -62,16 +61,6 @@ def test_none_is_kept_by_exceptions(lua) -> None:
     kept: list[BaseException] = []
     assert alive([use_one(lua, kept) for _ in range(20)]) == 0
     assert "price" in "".join(stacksplice.format_exception(kept[0]))
-
-
-def test_none_is_kept_by_threads(lua) -> None:
-    references: list[weakref.ref] = []
-
-    def work() -> None:
-        references.extend(use_one(lua) for _ in range(20))
-
-    race(work, [()] * 4)
-    assert len(references) == 80 and alive(references) == 0
 
 
 GROWTH = """

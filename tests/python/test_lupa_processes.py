@@ -85,28 +85,6 @@ print(told(runtime.globals().price, "XXX"))
     assert done.stderr.endswith("KeyError: 'in the child'\n") and "(Lua)" in done.stderr
 
 
-@pytest.mark.parametrize("name", lupa_runtimes.each_lua()[:1])
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing(run, name: str, method: str) -> None:
-    """The text that comes back with an exception has Lua's lines."""
-    done = run(
-        name,
-        f"""
-def work(function, *arguments):
-    return make().globals()[function](*arguments)
-
-if __name__ == "__main__":
-    with multiprocessing.get_context("{method}").Pool(1) as pool:
-        for call in (("price", "XXX"), ("fails",)):
-            try:
-                pool.apply(work, call)
-            except Exception as exc:
-                print(type(exc).__name__, 'File "<rules>"' in str(exc.__cause__))
-""",
-    )
-    assert done.stdout == "KeyError True\nLuaError True\n"
-
-
 # ---- The end of the process ----------------------------------------------------------------------
 
 

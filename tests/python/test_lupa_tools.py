@@ -61,26 +61,6 @@ def test_ipython(run, name: str) -> None:
     assert '(Lua) File "rules.lua", line 7, in fails\n    error("no price")\n' in shown
 
 
-TESTS = """
-from shop import *
-{install}
-def test_price(): price("XXX")
-def test_fails(): fails()
-"""
-PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", "test_shop.py")
-REPORT = '  (Lua) File "rules.lua", line 3, in price\n    local found = rate(currency)\n'
-
-
-@of_one_lua
-def test_pytest_with_the_plugin(run, name: str, tmp_path) -> None:
-    """No line of code is needed: the traceback has Lua's lines, and the combined stack follows."""
-    (tmp_path / "test_shop.py").write_text(TESTS.format(install=""))
-    shown = run(name, 1, *PYTEST, "-p", "stacksplice.pytest_plugin")
-    assert "rules.lua:3: in price\n    local found = rate(currency)\n" in shown
-    assert "rules.lua:7: LuaError\n" in shown
-    assert shown.count("- combined stack -") == 2 and REPORT in shown
-
-
 ATTACHED = """
 import pytest, sys
 class Outer:
