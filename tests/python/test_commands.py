@@ -296,18 +296,6 @@ def test_a_stack_hides_glue(border):
     assert stack.format("newest_first", all_frames=True) == [f"    {frame}\n" for frame in stack]
 
 
-def test_the_frames_of_a_stack_have_each_field(border):
-    """They are made without the dicts of their elements."""
-    stack = border.call(stacksplice.capture)
-    with_nothing = stacksplice.Stack([*stack.addresses, 8])
-    told = [fields for address in with_nothing.addresses for fields in _stacksplice.resolve(address)]
-    assert [stacksplice.Frame(**fields) for fields in told] == list(with_nothing)
-    assert {name for fields in told for name in fields} >= {"function", "file", "column", "module", "glue"}
-    for wrong, error in (("x", TypeError), (-1, OverflowError)):
-        with pytest.raises(error):
-            list(stacksplice.Stack([wrong]))
-
-
 @pytest.mark.parametrize("equal, more", [(3, None), (4, "1 more time"), (9, "6 more times")])
 def test_a_stack_counts_equal_frames(equal, more):
     frame, other = (stacksplice.Frame("script", "lua", name, "x.lua", 3) for name in "fg")

@@ -6,13 +6,12 @@ import asyncio
 import concurrent.futures
 import ctypes
 import multiprocessing
-import pickle
 import sys
 
 import process_jobs
 import pytest
 import stacksplice
-from gap_reasons import AWAITED, OWN_STACK_ENDS
+from gap_reasons import OWN_STACK_ENDS
 from process_jobs import CALLS, FAILS
 from raising import caught, names
 
@@ -29,39 +28,6 @@ def lua_lines(stack) -> list[int]:
 
 def languages(info) -> list[str]:
     return [node.language for node in info.propagation]
-
-
-@pytest.mark.parametrize("begin", ["", "return coroutine.wrap(function(...) "], ids=["plain", "coroutine"])
-def test_python_through_lua_in_a_task(crossing, begin):
-    async def leaf():
-        await asyncio.sleep(0)
-        crossing.run(begin + CALLS + (" end)(...)" if begin else ""), fail)
-
-    async def main():
-        await asyncio.create_task(leaf())
-
-    exc = caught(asyncio.run, main())
-    info = stacksplice.error_info(exc)
-    assert type(exc) is ValueError and lua_lines(info.stack)[:3] == [2, 3, 4]
-    seam = next(at for at, frame in enumerate(info.stack) if frame.asynchronous)
-    assert info.stack[seam].reason == AWAITED and "leaf" in names(info.stack[:seam])
-    assert names(info.stack[seam:])[:1] == ["main"] and languages(info) == ["lua", "python"]
-    assert stacksplice.peek_error() is None
-
-
-def test_an_error_of_lua_is_told_in_the_awaiting_task(crossing):
-    async def leaf():
-        await asyncio.sleep(0)
-        crossing.run(FAILS)
-
-    async def main():
-        try:
-            await asyncio.gather(leaf())
-        except FileNotFoundError as exc:
-            return exc
-
-    info = stacksplice.error_info(asyncio.run(main()))
-    assert (info.language, lua_lines(info.stack)[:2]) == ("lua", [1, 2]) and languages(info) == ["python"]
 
 
 def test_tasks_whose_errors_cross_lua_in_turn(crossing):
@@ -81,14 +47,6 @@ def test_tasks_whose_errors_cross_lua_in_turn(crossing):
 
     asyncio.run(main())
     assert stacksplice.peek_error() is None
-
-
-def test_in_a_thread_and_pickled(crossing):
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        exc = caught(pool.submit(crossing.run, CALLS, fail).result)
-    info, found = stacksplice.error_info(exc), stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
-    assert list(map(str, found.stack)) == list(map(str, info.stack)) and lua_lines(found.stack)
-    assert languages(found) == ["lua", "python"]
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())

@@ -98,33 +98,6 @@ assert late.__name__ == "late"
     assert report["header"]["deadline_name"] == "late"
 
 
-def test_two_threads_at_once(reported):
-    _, _, reports = reported("""
-def late():
-    with stacksplice.deadline(0.02):
-        hang_until(2)
-threads = [threading.Thread(target=late) for _ in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-""")
-    assert len({report["error"]["thread_id"] for report in reports}) == 2
-    for report in reports:
-        assert "late" in functions(report["error"]["stack"])
-
-
-def test_child(reported):
-    _, _, (report,) = reported("""
-with stacksplice.deadline(3600):
-    pid = os.fork()
-    if not pid:
-        with stacksplice.deadline(0.02):
-            hang_until(1)
-    else:
-        assert os.waitpid(pid, 0)[1] == 0
-""")
-    assert report["header"]["pid"] == report["error"]["thread_id"]
-
-
 def test_hung_in_lua(reported, crossing_folder):
     """Python calls Lua, which calls Python, which calls Lua, which hangs."""
     _, _, (report,) = reported(

@@ -173,18 +173,6 @@ def test_all_threads():
     assert len(functions(own)) == len(scripts_of(told))
 
 
-@any_python
-def test_both_ends_of_a_long_stack():
-    """Of Python frames that each have native ones between them, as many as 3.12 allows in C."""
-    program = (
-        "import sys\nsys.setrecursionlimit(10000)\n"
-        "def f(n):\n return max([n], key=lambda _: f(n - 1)) if n else (print(flush=True), input())\nf(300)"
-    )
-    with Resting(sys.executable, "-c", program) as child:
-        first, last = in_parts(("-p", str(child.pid)), "bt 5", "bt -3")
-    assert "(Python) f () at <string>:4" in first and "(Python) <module> () at <string>:5" in last
-
-
 HOST = r"""
 #include <lauxlib.h>
 #include <lualib.h>
@@ -278,16 +266,6 @@ def test_errors_and_elements_are_those_of_dump(failing, debugger: Callable[..., 
 
 
 @any_python
-def test_errors_in_a_core_file(failing, tmp_path):
-    core = copy_of(failing, tmp_path)
-    told = errors_in(command("core", str(core)).stdout)
-    assert len(told) == 3
-    seen = gdb("stacksplice errors", "echo thread ends\\n", arguments=(PROGRAM, str(core)))
-    assert errors_in(seen) == told
-    assert errors_in(lldb(f"target create {PROGRAM} --core {core}", "stacksplice errors")) == told
-
-
-@any_python
 @each_debugger
 def test_a_process_that_knows_its_threads_by_other_numbers(debugger: Callable[..., str]):
     inside = ["unshare", "--fork", "--pid", "--kill-child"]
@@ -367,16 +345,6 @@ def test_variables_are_those_of_dump(program, debugger: Callable[..., str], tmp_
         assert len(lines) == 1 and [line for line in seen.splitlines() if "frame repeated" in line] == lines
     else:
         assert "        half = 0.5" in told
-
-
-@any_python
-def test_variables_in_a_core_file(tmp_path):
-    needs_known_program()
-    with Resting(sys.executable, HERE / "dump_any_program.py") as child:
-        core = str(copy_of(child.pid, tmp_path))
-    told = of_scripts(first_thread(command("core", "--locals", core).stdout))
-    seen = gdb("stacksplice bt -locals", arguments=(PROGRAM, core))
-    assert "        half = 0.5" in told and of_scripts(seen) == told
 
 
 def variables_in_gdb(process: int, function: str) -> set[str]:

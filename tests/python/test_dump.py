@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 from building import HERE, PACKAGE, Resting, command, compile_c, environment, ran, start
-from html_pages import Page
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.flames import svg_of
 from stacksplice._tools.dump.process import mark_start_up
@@ -225,21 +224,6 @@ fall(500)"""
     frame = next(line for line in lines if line.endswith(" in fall"))
     at = lines.index(frame)
     assert lines[at : at + 4] == [frame] * 3 + ["    [Previous frame repeated 498 more times]"]
-
-
-def test_the_page_has_all_threads(resting):
-    pytest.importorskip("jinja2", reason="jinja2 is not installed")
-    process, seen = resting
-    page = Page(command("dump", "--html", "-", str(process)).stdout)
-    assert page.texts("h1")[0].startswith(f"process {process}, /")
-    facts = [text for text in page.texts("p") if text.startswith(("command line: ", "Python 3."))]
-    assert len(facts) == 2 and facts[0].endswith("dump_any_program.py capture")
-    assert any(text.startswith(f"Thread {process} (") and '"MainThread"' in text for text in page.texts("h3"))
-    numbers = [re.match(r"Thread (\d+) \(", text)[1] for text in page.texts("h3")]
-    assert {str(own["thread_id"]) for own in seen.values()} < set(numbers)
-    functions = page.texts("span", "function")
-    assert {f"threads.<locals>.{name}" for name in ("mixed", "c_callback", "finalised")} < set(functions)
-    assert functions.count(WAIT) == len(seen)
 
 
 # ---- Processes without stacksplice -----------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import signal
 import subprocess
 import sys
@@ -121,19 +120,6 @@ def test_core_files_and_debuggers_know_it_too(tmp_path):
         assert roles_of(document) == roles_of(live)
         assert document["process"]["pythons"] == live["process"]["pythons"]
         assert not any("state" in thread for thread in document["threads"])
-
-    run(sys.executable, "loop", check)
-
-
-def test_gdb_says_it(tmp_path):
-    from debugging import gdb, part
-
-    def check(process: int) -> None:
-        seen = part(gdb("echo BEGIN\\n", "stacksplice bt all", arguments=("-p", str(process))))
-        headings = [line for line in seen.splitlines() if line.startswith("thread ")]
-        # From 3.14 on the kernel knows the names, too.
-        assert sum(bool(re.search(r"[(\"]one\"?, holds the GIL\)$", each)) for each in headings) == 1
-        assert sum(each.endswith('"MainThread", waits for the GIL)') for each in headings) == 1
 
     run(sys.executable, "loop", check)
 

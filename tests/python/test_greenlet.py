@@ -41,63 +41,8 @@ def base_of(stack) -> int:
     return next(i for i, frame in enumerate(stack) if frame.reason == OWN_STACK_ENDS)
 
 
-@pytest.fixture
-def gcheck(border):
-    checker = GreenletChecker(border)
-    yield checker
-    checker.assert_good()
-
-
 def pause():
     return greenlet.getcurrent().parent.switch()
-
-
-def test_first_start_and_resumed_elsewhere(gcheck):
-    def inner():
-        gcheck()
-        pause()
-        gcheck()
-        pause()
-        gcheck()
-
-    def start():
-        made = greenlet.greenlet(inner)
-        made.switch()
-        return made
-
-    def deep(made, n):
-        return made.switch() if n == 0 else deep(made, n - 1)
-
-    made = start()
-    gcheck()
-    deep(made, 50)
-    sorted([1], key=lambda x: made.switch() or 0)
-    assert made.dead
-    gcheck()
-    assert gcheck.count == 5
-
-
-def test_exceptions_and_generators_in_greenlets(gcheck):
-    def generator():
-        yield gcheck()
-        yield pause() or gcheck()
-
-    def work():
-        try:
-            list(generator())
-            pause()
-        except ValueError:
-            gcheck()
-            raise KeyError("left") from None
-
-    made = greenlet.greenlet(work)
-    made.switch()
-    made.switch()
-    with pytest.raises(KeyError) as caught:
-        made.throw(ValueError("thrown"))
-    info = stacksplice.originate(caught.value)
-    assert "test_exceptions_and_generators_in_greenlets.<locals>.work" in [f.function for f in info.stack]
-    assert gcheck.count == 3
 
 
 def test_a_greenlet_without_a_python_frame(border):

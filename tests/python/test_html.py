@@ -133,16 +133,6 @@ def test_lone_surrogates_can_be_written():
     ErrorInfo.from_dict(error([frame(0, source="x = '\ud800'")], message="\ud800")).to_html().encode()
 
 
-def test_secrets_are_removed_as_elsewhere(price):
-    def connect(_):
-        raise ValueError("password=hunter2")
-
-    text = stacksplice.error_info(caught(price, connect)).to_html()
-    assert "hunter2" not in text and "password=[redacted: password]" in "".join(Page(text).texts("h1"))
-    cut = frame(0, source="connect(password='[redacted: password]') + 1")
-    assert page(error([cut])).texts("mark") == []
-
-
 # ---- Notebooks and the command -------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import json
-import linecache
 import os
 import re
 import sys
@@ -106,38 +105,6 @@ def test_a_file_that_has_changed(tmp_path):
     path.unlink()
     assert_equal_twice(exc)
     assert "f()" not in ours(exc)
-
-
-def test_lines_that_a_loader_has(tmp_path, monkeypatch):
-    archive = tmp_path / "kept.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("kept_inside.py", "def f():\n    return 1 / 0\n")
-    monkeypatch.syspath_prepend(str(archive))
-    import kept_inside
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        kept_inside.f()
-    linecache.clearcache()
-    assert "    return 1 / 0\n" in ours(caught.value)
-    assert_equal_twice(caught.value)
-
-
-def test_lines_that_only_linecache_has():
-    source = "def f():\n    return 1 / 0\nf()"
-    linecache.cache["<cell 7>"] = (len(source), None, source.splitlines(True), "<cell 7>")
-    exc = run(source, "<cell 7>")
-    assert "    return 1 / 0\n" in ours(exc)
-    assert_equal_twice(exc)
-    del linecache.cache["<cell 7>"]
-    assert_equal_twice(exc)
-
-
-@pytest.mark.parametrize("limit", [0, 1, 2, -1])
-def test_a_limit_of_tracebacks(tmp_path, monkeypatch, limit):
-    exc = in_file(tmp_path / "deep.py", DEEP)
-    assert_equal_twice(exc)
-    monkeypatch.setattr(sys, "tracebacklimit", limit, raising=False)
-    assert_equal_twice(exc)
 
 
 def test_a_traceback_with_a_line_of_its_own(tmp_path):

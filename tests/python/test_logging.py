@@ -8,7 +8,6 @@ import logging
 import logging.handlers
 import pickle
 import queue
-import struct
 
 import pytest
 import stacksplice
@@ -136,38 +135,6 @@ def test_filter_with_a_name(log, crossing):
     stops = attach(log, None, stacksplice.logging.Filter("tests.elsewhere"))
     log_it(log, crossing)
     assert COMBINED in passes.getvalue() and stops.getvalue() == ""
-
-
-class Written(logging.handlers.SocketHandler):
-    """Keeps the bytes that it would send."""
-
-    def __init__(self) -> None:
-        super().__init__("localhost", 9)
-        self.sent: list[logging.LogRecord] = []
-
-    def send(self, data: bytes) -> None:
-        (length,) = struct.unpack(">L", data[:4])
-        assert length == len(data) - 4
-        self.sent.append(logging.makeLogRecord(pickle.loads(data[4:])))
-
-
-@pytest.mark.parametrize("by_filter", [True, False])
-@pytest.mark.parametrize("after_a_plain_one", [True, False])
-def test_pickled_records(log, crossing, by_filter, after_a_plain_one):
-    if after_a_plain_one:
-        attach(log, logging.Formatter())
-    handler = Written()
-    if by_filter:
-        handler.addFilter(stacksplice.logging.Filter())
-    else:
-        handler.setFormatter(stacksplice.logging.Formatter())
-    log.addHandler(handler)
-    log_it(log, crossing)
-    (record,) = handler.sent
-    assert record.exc_info is None and COMBINED in record.exc_text
-    assert COMBINED in logging.Formatter().format(record)
-    assert COMBINED in stacksplice.logging.Formatter().format(record)
-    assert hasattr(record, "stacksplice") == by_filter
 
 
 @pytest.mark.parametrize("by_filter", [True, False])

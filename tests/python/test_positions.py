@@ -123,27 +123,6 @@ def chain(frame):
         frame = frame.f_back
 
 
-def test_frames_of_a_traceback_have_columns():
-    def raises():
-        # fmt: off
-        return {"a": 1 +
-                     None}
-        # fmt: on
-
-    def catches():
-        try:
-            raises()
-        except TypeError as exc:
-            return exc, stacksplice.originate(exc).stack
-
-    exc, stack = catches()
-    entries = [exc.__traceback__.tb_next, exc.__traceback__]
-    frames = [frame for frame in stack if frame.trust == "traceback"]
-    for frame, entry in zip(frames, entries, strict=True):
-        assert shown(frame) == list(truths(entry.tb_frame.f_code))[entry.tb_lasti // 2]
-        assert frame.column
-
-
 def test_a_traceback_with_a_line_of_its_own_has_no_columns():
     def raises():
         raise ValueError("elsewhere")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import stacksplice
 from building import ran
-from gap_reasons import AWAITED, KEPT, RETURNED
+from gap_reasons import AWAITED, KEPT
 from raising import caught, names, reasons
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
@@ -53,12 +53,6 @@ def test_the_stack_is_whole(at_raise):
     stacksplice.take_error()
 
 
-def test_without_it_there_is_a_gap(at_raise):
-    stacksplice.uninstall()
-    info = stacksplice.originate(caught(raise_deep, 1))
-    assert reasons(info.stack) == [RETURNED]
-
-
 def test_raised_in_c_functions(at_raise):
     for function, argument in [(int, "x"), (json.loads, "{"), ({}.__getitem__, 1), (len, 1)]:
         info = stacksplice.originate(caught(function, argument))
@@ -76,32 +70,6 @@ def test_first_sight_wins(at_raise):
     exc = caught(first)
     assert caught(again, exc) is exc
     assert names(stacksplice.originate(exc).stack)[:2] == ["first", "caught"]
-
-
-def test_chained_and_regenerated(at_raise):
-    def cause():
-        raise KeyError("cause")
-
-    def effect():
-        try:
-            cause()
-        except KeyError as exc:
-            raise ValueError("effect") from exc
-
-    def generator():
-        try:
-            yield 1
-        finally:
-            yield from effecting()
-
-    def effecting():
-        effect()
-        yield
-
-    info = stacksplice.originate(caught(list, generator()))
-    assert names(info.stack)[:4] == ["effect", "effecting", "generator", "caught"]
-    assert reasons(info.stack) == [] == reasons(info.transformed.stack)
-    assert names(info.transformed.stack)[:2] == ["cause", "effect"]
 
 
 def test_tasks_and_threads(at_raise):
@@ -170,31 +138,6 @@ def test_tool_ids_are_shared_politely(at_raise):
     assert [monitoring.get_tool(tool) for tool in range(6)].count("stacksplice") <= 1
     stacksplice.uninstall()
     assert "stacksplice" not in [monitoring.get_tool(tool) for tool in range(6)]
-
-
-SWITCH = """
-import sys, stacksplice
-from racing import race
-
-failures = []
-
-def switch():
-    try:
-        for _ in range(300):
-            stacksplice.install(capture_at_raise=True)
-            stacksplice.uninstall()
-    except Exception as exc:
-        failures.append(exc)
-
-race(switch, [()] * 4)
-assert failures == []
-assert "stacksplice" not in [sys.monitoring.get_tool(tool) for tool in range(6)]
-assert sys.excepthook is sys.__excepthook__
-"""
-
-
-def test_switched_by_many_threads_at_once(child):
-    child(SWITCH)  # where no lupa is, for whose runtimes each install() searches all objects
 
 
 def test_beside_a_debugger_and_coverage(at_raise):
@@ -311,11 +254,6 @@ def run(child, script: Path, *arguments: str, typed: str = "", **environment: st
     return found, done.stdout + done.stderr
 
 
-def test_alone(child, script):
-    (found,), _ = run(child, script, str(script))
-    assert found["tools"] == [None, None, None, None, "stacksplice", None]
-
-
 @pytest.mark.parametrize("core", ["ctrace", "pytrace", "sysmon"])
 def test_coverage(child, script, core):
     pytest.importorskip("coverage")
@@ -336,13 +274,6 @@ def test_pdb(child, script):
     (found,), output = run(child, script, "-m", "pdb", str(script), typed=typed)
     assert f"script.py({line})deep()" in output
     assert "ValueError: deep" in output  # `next` stops where it is raised
-
-
-def test_pdb_after_the_end(child, script):
-    script.write_text(SCRIPT.replace("\nlook()\n", "\nlook()\nborder.call(deep, 1)\n"))
-    typed = "continue\nwhere\nquit\n"
-    (found,), output = run(child, script, "-m", "pdb", str(script), typed=typed)
-    assert "post mortem" in output.lower() and "script.py(9)deep()" in output
 
 
 def test_a_debugger_of_sys_monitoring(child, script):

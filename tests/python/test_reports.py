@@ -234,14 +234,6 @@ def test_colour_only_on_a_terminal(border, monkeypatch):
     assert not printed(Terminal())
 
 
-def test_a_file_that_cannot_encode(border):
-    exc = caught(border.call, chained)
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
-    stacksplice.print_exception(exc, file)
-    assert b"gr\\xf6\\xdfe" in raw.getvalue()
-
-
 # ---- The end of the road -------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import sys
@@ -97,6 +98,12 @@ def outputs(exc):
             "github": github.command("x.py:1", f"pwd={SECRET}", info.message),
             "sentry": info._handle.format(4, 0, True, False),
             "pickled": repr(info.__reduce__()),
+        }
+    if importlib.util.find_spec("opentelemetry"):
+        from stacksplice.opentelemetry import exception_attributes
+
+        found |= {
+            name: text for name, text in exception_attributes(exc).items() if "." in name and " " in text
         }
     return found
 
