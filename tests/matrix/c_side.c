@@ -82,6 +82,37 @@ HRESULT matrix_c_thread(int i)
 
 /* ---- The step ---------------------------------------------------------------------------------*/
 
+static int sorting;
+static HRESULT sorted;
+
+MATRIX_NODE int matrix_c_compare(const void *a, const void *b)
+{
+    matrix_enter();
+    sorted = matrix_step(sorting);
+    MATRIX_AFTER();
+    return *(const char *)a - *(const char *)b;
+}
+
+/* By a function of the C library. */
+static HRESULT sort(int i)
+{
+    char pair[] = {2, 1};
+
+    sorting = i;
+    qsort(pair, 2, 1, matrix_c_compare);
+    return sorted;
+}
+
+MATRIX_NODE HRESULT matrix_c_recurse(int i, int left)
+{
+    HRESULT hr;
+
+    matrix_enter();
+    hr = left ? matrix_c_recurse(i, left - 1) : matrix_step(i);
+    MATRIX_AFTER();
+    return hr;
+}
+
 static HRESULT call_unlocked(int i)
 {
     void *unlocked = matrix_unlock();
@@ -102,6 +133,10 @@ MATRIX_NODE HRESULT matrix_c_step(int i)
         hr = matrix_c_origin();
     else if (matrix.modes[i] == 't')
         hr = matrix_c_thread(i + 1);
+    else if (matrix.modes[i] == 'q')
+        hr = sort(i + 1);
+    else if (matrix.modes[i] == 'r')
+        hr = matrix_c_recurse(i + 1, 3);
     else if (style == '0' && i)
         hr = call_unlocked(i + 1);
     else

@@ -73,8 +73,10 @@ static void log_levels(lua_State *L)
     lua_Debug activation;
 
     for (int level = count_levels(L) - s->levels - 1; level >= 0; level--) {
-        if (!lua_getstack(L, level, &activation) || !lua_getinfo(L, "Sl", &activation))
+        if (!lua_getstack(L, level, &activation) || !lua_getinfo(L, "Slt", &activation))
             abort();
+        if (activation.istailcall)
+            matrix_log_add('x', "", 0);
         if (*activation.what != 'C')
             matrix_log_add('l', activation.short_src, activation.currentline);
     }

@@ -39,9 +39,9 @@ extern matrix_run matrix;
 
 /* What is on the stack, outermost first: native functions by name, script frames as their languages
    tell them, and marks: a thread (t) or a coroutine (c) begins; a coroutine goes on that was called
-   in another thread (o). */
+   in another thread (o); a tail call took the place of its caller (x). */
 typedef struct matrix_entry {
-    char what; /* n native, p Python, l Lua, y tiny, t, c, o */
+    char what; /* n native, p Python, l Lua, y tiny, t, c, o, x */
     char name[64];
     int line;
 } matrix_entry;

@@ -51,7 +51,11 @@ KINDS = {
 KINDS["M"] = KINDS["L"]
 NAMELESS = "IDBS"  # values of Lua that are equal to others: raised by hand they are new errors
 STYLES = "0123"
-WAYS = ("sync", "coroutine", "generator", "thread")
+WAYS = ("sync", "coroutine", "generator", "thread", "called")
+# What calls the next step where its language does: see MODES of steps.py, modes of steps.lua, c_side.c.
+CALLS = {"P": "kmipr+e", "L": "i+.(lsbx", "M": "i+.(lsbx", "T": "-", "C": "qr", "X": "-"}
+OTHERS = {"P": "-gc", "L": "-gch", "M": "-gch", "T": "-", "C": "-", "X": "-"}
+LONGEST = 11
 
 
 # ---- Which cases there are -----------------------------------------------------------------------
@@ -73,6 +77,8 @@ def modes_of(path, way, turn):
         return "".join("t" if i == where else "-" for i in range(len(path)))
     if way == "sync":
         return "-" * len(path)
+    if way == "called":
+        return "".join(CALLS[c][(turn + i) % len(CALLS[c])] for i, c in enumerate(path))
     modes = []
     for i, c in enumerate(path):
         if c == "P":  # one loop in a thread
@@ -106,7 +112,12 @@ def as_told(path, modes, styles, kind):
 def cases(borders, way, languages="PLCX"):
     """Short paths with every style and every kind, long ones with both in turn."""
     for number, path in enumerate(paths(languages, borders)):
-        if borders <= 2:
+        if borders <= 2 and way == "called":
+            for turn in range(max(map(len, CALLS.values()))):
+                modes = modes_of(path, way, turn)
+                kinds = kinds_of(path, modes)
+                yield as_told(path, modes, STYLES[turn % 4] * len(path), kinds[(number + turn) % len(kinds)])
+        elif borders <= 2:
             for turn, style in enumerate(STYLES):
                 modes = modes_of(path, way, number + turn)
                 for kind in kinds_of(path, modes):
@@ -116,6 +127,16 @@ def cases(borders, way, languages="PLCX"):
             kinds = kinds_of(path, modes)
             styles = "".join(STYLES[(number // 4 + i * (number % 3)) % 4] for i in range(len(path)))
             yield as_told(path, modes, styles, kinds[number // 3 % len(kinds)])
+
+
+def any_case(chance):
+    """A path as long as it can be or shorter, each step by any mode that needs no thread and no loop."""
+    path = [chance.choice("PLCXMT")]
+    while len(path) < chance.randrange(3, LONGEST + 1):
+        path.append(chance.choice([c for c in "PLCXMT" if c != path[-1]]))
+    modes = "".join(chance.choice(CALLS[c] + OTHERS[c]) for c in path)
+    styles = "".join(chance.choices(STYLES, k=len(path)))
+    return as_told("".join(path), modes, styles, chance.choice(kinds_of("".join(path), modes)))
 
 
 # ---- What a case has to give ---------------------------------------------------------------------
@@ -129,6 +150,7 @@ AWAITED = ("gap", gap_reasons.AWAITED, 0)
 REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
 OTHER_THREAD = ("gap", "error came from another thread", 0)
 UNKNOWN = ("gap", "unknown frames in between", 0)
+TAIL_CALL = ("gap", "Lua tail calls replaced the frames of the callers", 0)
 ELSEWHERE = ("gap", "outer frames of this coroutine were called from elsewhere", 0)
 
 
@@ -140,6 +162,7 @@ def frame_of(entry):
         "l": ("lua", None, line),
         "y": ("tiny", name, line),
         "o": ELSEWHERE,
+        "x": TAIL_CALL,
     }[what]
 
 

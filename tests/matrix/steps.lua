@@ -102,6 +102,24 @@ modes["c"] = function(what, i)
     if i == matrix.length() and not keeps then matrix.again() end error(e, 0)
 end
 
+-- What Lua itself calls: metamethods, and functions that the library gets.
+local function by_method(name, use)
+    return function(what, i)
+        use(setmetatable({}, {[name] = function() what(i) end}))
+    end
+end
+
+modes["i"] = by_method("__index", function(t) return t.missing, 1 end)
+modes["+"] = by_method("__add", function(t) return t + 1, 1 end)
+modes["."] = by_method("__concat", function(t) return t .. "", 1 end)
+modes["("] = by_method("__call", function(t) t() end)
+modes["l"] = by_method("__close", load("local t <close> = ...", "=steps.lua") or function(t)
+    getmetatable(t).__close() -- 5.3 closes nothing
+end)
+modes["s"] = function(what, i) table.sort({2, 1}, function() what(i) return false end) end
+modes["b"] = function(what, i) local _ = ("x"):gsub("x", function() what(i) end) end
+modes["x"] = function(what, i) return what(i) end
+
 -- A host resumes the coroutine in which the step runs.
 modes["h"] = yielding
 

@@ -124,6 +124,57 @@ def by_hand(what, i):
         pass
 
 
+def by_key(what, i):
+    sorted([0], key=lambda _: what(i))
+
+
+def by_map(what, i):
+    list(map(lambda _: what(i), [0]))
+
+
+class Made:
+    def __init__(self, what, i):
+        what(i)
+
+
+class Asked:
+    def __init__(self, what, i):
+        self.what, self.i = what, i
+
+    @property
+    def value(self):
+        self.what(self.i)
+
+    def __getattr__(self, name):
+        self.what(self.i)
+
+    def __add__(self, other):
+        self.what(self.i)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        self.what(self.i)
+
+
+def by_property(what, i):
+    Asked(what, i).value
+
+
+def by_getattr(what, i):
+    Asked(what, i).missing
+
+
+def by_operator(what, i):
+    Asked(what, i) + 1
+
+
+def by_exit(what, i):
+    with Asked(what, i):
+        pass
+
+
 async def in_task(what, i):
     await asyncio.sleep(0)
     what(i)
@@ -156,6 +207,15 @@ def in_thread(what, i):
 
 
 MODES = {"-": plain, "g": generator, "c": by_hand, "a": by_asyncio, "t": in_thread}
+MODES |= {
+    "k": by_key,
+    "m": by_map,
+    "i": Made,
+    "p": by_property,
+    "r": by_getattr,
+    "+": by_operator,
+    "e": by_exit,
+}
 
 
 # Not in a frame of the traceback: what it knows would make a cycle.

@@ -1,4 +1,4 @@
-"""Every language as origin and as catcher, 1 to 5 borders, in every way that calls can run.
+"""Every language as origin and as catcher, 1 to 5 borders, in every way that calls can run and be made.
 
 All paths of Python, Lua, C and C++ without equal neighbours are run, up to 2 borders with every
 kind of error and every way to hand an error on, beyond with these in turn; and those with a second
@@ -12,6 +12,7 @@ One case by hand: pytest tests/matrix --case PLX --modes=-c- --styles 012 --kind
 """
 
 import gc
+import random
 import sys
 import weakref
 
@@ -100,6 +101,12 @@ def test_tiny(matrix, borders, way):
     """As origin, border and catcher; over four and five borders as two and three of them."""
     least = max(1, borders - 2)
     matrix.run_all(case for case in paths.cases(borders, way, "PLCXT") if case[0].count("T") >= least)
+
+
+def test_any_cases(matrix):
+    """Long paths, where the modes and what is done with the error stand in any order."""
+    chance = random.Random(7)
+    matrix.run_all(paths.any_case(chance) for _ in range(3000))
 
 
 def test_one_case(request, matrix):
