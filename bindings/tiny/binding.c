@@ -295,7 +295,7 @@ static tiny_value error_like(tiny *t, IRestrictedErrorInfo *info)
     release(exception);
     if (!script)
         return plain_error(t, info);
-    type = script->lpVtbl->GetTypeName(script);
+    type = script->lpVtbl->GetTypeName(script, 0);
     text = script->lpVtbl->GetMessage(script, &length);
     made = tiny_error(t, type ? type : "error", text ? text : "", length, NULL);
     release(script);

@@ -90,7 +90,6 @@ static HRESULT originate_group(int unused)
 {
     int ok;
 
-    exception.has_details = 1;
     exception.members = &other;
     exception.member_count = 1;
     STARVED(ok = RoOriginateLanguageException(E_FAIL, NULL, error_double_unknown(&exception)));

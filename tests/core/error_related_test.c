@@ -35,7 +35,6 @@ FRESH_TEST(test_cause_tells_its_relation)
     error = originate(E_ABORT, &language);
     check_cause(error, cause, STACKSPLICE_RELATION_CAUSE);
     release(error);
-    language.has_details = 1;
     language.relation = STACKSPLICE_RELATION_CONTEXT;
     error = originate(E_ABORT, &language);
     check_cause(error, cause, STACKSPLICE_RELATION_CONTEXT);
@@ -61,7 +60,6 @@ FRESH_TEST(test_members_and_depth)
     members[0] = inner;
     members[1] = originate(E_ABORT, &second);
     error_double_init(&group, 1);
-    group.has_details = 1;
     group.members = members;
     group.member_count = 2;
     group.members_left_out = 3;
@@ -129,7 +127,6 @@ FRESH_TEST(test_notes_of_the_exception_come_first)
     heard h = {"", 0};
 
     error_double_init(&language, 1);
-    language.has_details = 1;
     language.notes = notes;
     language.note_count = 2;
     error = originate(E_FAIL, &language);

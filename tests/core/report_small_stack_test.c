@@ -72,7 +72,7 @@ static IRestrictedErrorInfo *make_groups(void)
         error_double *group = &doubles[i];
 
         error_double_init(group, 1);
-        group->has_stack = group->has_details = 1;
+        group->has_stack = 1;
         group->frames = frames;
         group->frame_count = 4;
         group->members = &members[i + 1];

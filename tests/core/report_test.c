@@ -175,7 +175,6 @@ static IRestrictedErrorInfo *originate_group(IRestrictedErrorInfo *const *member
     IRestrictedErrorInfo *error = NULL;
 
     error_double_init(x, 1);
-    x->has_details = 1;
     x->members = members;
     x->member_count = count;
     x->members_left_out = count > 1 ? 2 : 0;

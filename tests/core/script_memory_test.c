@@ -28,7 +28,7 @@ static stacksplice_exception *new_deep_exception(stacksplice_owner *owner, uintp
 
 static void check_frames(IUnknown *exception, const uintptr_t *frames)
 {
-    IScriptExceptionFrames *keeper = query(exception, &stacksplice_IID_IScriptExceptionFrames);
+    IScriptException *keeper = query(exception, &stacksplice_IID_IScriptException);
     uint32_t count = 0;
 
     assert_memory_equal(keeper->lpVtbl->GetFrames(keeper, &count), frames, FRAMES * sizeof *frames);

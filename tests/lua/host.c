@@ -446,7 +446,7 @@ STATE_TEST(test_exception_is_a_com_object)
     assert_int_equal(
         x->lpVtbl->QueryInterface(x, &stacksplice_IID_IScriptException, (void **)&script), S_OK);
     assert_string_equal(script->lpVtbl->GetLanguage(script), "lua");
-    assert_string_equal(script->lpVtbl->GetTypeName(script), "string");
+    assert_string_equal(script->lpVtbl->GetTypeName(script, 0), "string");
     assert_memory_equal(script->lpVtbl->GetMessage(script, &length), "a\0b", 4);
     assert_int_equal(length, 3);
     assert_int_equal(stacksplice_lua_push(L, x), 1);

@@ -31,8 +31,11 @@ static int open_interruptible(void **state)
     lua_register(L, "interrupt", interrupt);
     lua_register(L, "border", border);
     lua_register(L, "plain_border", plain_border);
-    error_double_init(&exception, 0);
+    error_double_init(&exception, 1);
     exception.is_interrupt = 1;
+    exception.type = NULL;
+    exception.message = "stop";
+    exception.message_length = 4;
     *state = L;
     return 0;
 }

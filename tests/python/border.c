@@ -124,6 +124,19 @@ static int answers(IUnknown *object, REFIID iid)
     return hr == S_OK;
 }
 
+static int interrupts(IUnknown *object)
+{
+    IScriptException *script = NULL;
+    int result;
+
+    (void)object->lpVtbl->QueryInterface(object, &stacksplice_IID_IScriptException,
+                                         (void **)&script);
+    result = script && script->lpVtbl->IsInterrupt(script);
+    if (script)
+        script->lpVtbl->Release(script);
+    return result;
+}
+
 static PyObject *back_trace(IUnknown *object, ULONG room)
 {
     ILanguageExceptionStackBackTrace *provider = NULL;
@@ -168,7 +181,7 @@ static PyObject *examine(PyObject *self, PyObject *exc)
                            answers(object, &IID_IAgileObject),
                            answers(object, &IID_ILanguageExceptionStackBackTrace),
                            answers(object, &IID_ILanguageExceptionTransform), cause != NULL,
-                           again == object, answers(object, &stacksplice_IID_IScriptInterrupt),
+                           again == object, interrupts(object),
                            back ? back : Py_NewRef(Py_None), back_trace(object, 0),
                            back_trace(object, 1), back_trace(object, 8), back_trace(object, 1000));
     if (cause)

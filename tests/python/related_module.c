@@ -71,7 +71,6 @@ static PyObject *fail(PyObject *self, PyObject *arguments)
     x->object.type = "failure";
     x->object.message = "in C";
     x->object.message_length = 4;
-    x->object.has_details = 1;
     x->object.notes = x->notes;
     x->object.relation = is_context ? STACKSPLICE_RELATION_CONTEXT : STACKSPLICE_RELATION_CAUSE;
     if (cause != Py_None)

@@ -27,14 +27,10 @@ static HRESULT find(error_double *self, REFIID iid, void **out)
         *out = &self->IScriptException_iface;
     else if (IsEqualIID(iid, &stacksplice_IID_IScriptException) && self->is_script)
         *out = &self->IScriptException_iface;
-    else if (IsEqualIID(iid, &stacksplice_IID_IScriptInterrupt) && self->is_interrupt)
-        *out = &self->IScriptException_iface;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) && self->has_stack)
         *out = &self->ILanguageExceptionStackBackTrace_iface;
     else if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && self->cause)
         *out = &self->ILanguageExceptionTransform_iface;
-    else if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails) && self->has_details)
-        *out = &self->IScriptExceptionDetails_iface;
     if (!*out)
         return E_NOINTERFACE;
     (void)add_ref(self);
@@ -62,7 +58,6 @@ static HRESULT find(error_double *self, REFIID iid, void **out)
 FORWARD(IScriptException, script)
 FORWARD(ILanguageExceptionStackBackTrace, stack)
 FORWARD(ILanguageExceptionTransform, transform)
-FORWARD(IScriptExceptionDetails, details)
 
 /* ---- IScriptException ------------------------------------------------------------------------*/
 
@@ -71,9 +66,9 @@ static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *iface)
     return from_script(iface)->language;
 }
 
-static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *iface)
+static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *iface, uint32_t index)
 {
-    return from_script(iface)->type;
+    return index ? NULL : from_script(iface)->type;
 }
 
 static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *iface, size_t *length)
@@ -92,9 +87,64 @@ static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *iface)
     (void)drop_ref(from_script(iface), &from_script(iface)->inside);
 }
 
+/* Like those of other languages: it keeps no frames for its error. */
+static const uintptr_t *STDMETHODCALLTYPE script_GetFrames(IScriptException *iface, uint32_t *count)
+{
+    (void)iface;
+    *count = 0;
+    return NULL;
+}
+
+static stacksplice_relation STDMETHODCALLTYPE script_GetRelation(IScriptException *iface,
+                                                                 uint32_t *left_out)
+{
+    *left_out = 0;
+    return from_script(iface)->relation;
+}
+
+static int STDMETHODCALLTYPE script_GetGroup(IScriptException *iface, uint32_t *members,
+                                             uint32_t *left_out)
+{
+    error_double *self = from_script(iface);
+
+    *members = self->member_count;
+    *left_out = self->members_left_out;
+    return self->members != NULL;
+}
+
+static HRESULT STDMETHODCALLTYPE script_GetMember(IScriptException *iface, uint32_t index,
+                                                  IRestrictedErrorInfo **member)
+{
+    error_double *self = from_script(iface);
+
+    *member = index < self->member_count ? self->members[index] : NULL;
+    if (!*member)
+        return S_FALSE;
+    (*member)->lpVtbl->AddRef(*member);
+    return S_OK;
+}
+
+static const char *STDMETHODCALLTYPE script_GetNote(IScriptException *iface, uint32_t index,
+                                                    size_t *length)
+{
+    error_double *self = from_script(iface);
+
+    if (index >= self->note_count)
+        return NULL;
+    *length = strlen(self->notes[index]);
+    return self->notes[index];
+}
+
+static int STDMETHODCALLTYPE script_IsInterrupt(IScriptException *iface)
+{
+    return from_script(iface)->is_interrupt;
+}
+
 static const IScriptExceptionVtbl script_vtbl = {
-    script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
-    script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside,
+    script_QueryInterface, script_AddRef,      script_Release,     script_AddInside,
+    script_ReleaseInside,  script_GetLanguage, script_GetTypeName, script_GetMessage,
+    script_GetFrames,      script_GetRelation, script_GetGroup,    script_GetMember,
+    script_GetNote,        script_IsInterrupt,
 };
 
 /* ---- The stack -------------------------------------------------------------------------------*/
@@ -133,59 +183,12 @@ static const ILanguageExceptionTransformVtbl transform_vtbl = {
     transform_QueryInterface, transform_AddRef, transform_Release,
     transform_GetTransformedRestrictedErrorInfo};
 
-/* ---- What belongs to it ----------------------------------------------------------------------*/
-
-static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *iface,
-                                                                  uint32_t *left_out)
-{
-    *left_out = 0;
-    return from_details(iface)->relation;
-}
-
-static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *iface, uint32_t *members,
-                                              uint32_t *left_out)
-{
-    error_double *self = from_details(iface);
-
-    *members = self->member_count;
-    *left_out = self->members_left_out;
-    return self->members != NULL;
-}
-
-static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *iface, uint32_t index,
-                                                   IRestrictedErrorInfo **member)
-{
-    error_double *self = from_details(iface);
-
-    *member = index < self->member_count ? self->members[index] : NULL;
-    if (!*member)
-        return S_FALSE;
-    (*member)->lpVtbl->AddRef(*member);
-    return S_OK;
-}
-
-static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *iface, uint32_t index,
-                                                     size_t *length)
-{
-    error_double *self = from_details(iface);
-
-    if (index >= self->note_count)
-        return NULL;
-    *length = strlen(self->notes[index]);
-    return self->notes[index];
-}
-
-static const IScriptExceptionDetailsVtbl details_vtbl = {
-    details_QueryInterface, details_AddRef,    details_Release, details_GetRelation,
-    details_GetGroup,       details_GetMember, details_GetNote};
-
 void error_double_init(error_double *self, int is_script)
 {
     memset(self, 0, sizeof *self);
     self->IScriptException_iface.lpVtbl = &script_vtbl;
     self->ILanguageExceptionStackBackTrace_iface.lpVtbl = &stack_vtbl;
     self->ILanguageExceptionTransform_iface.lpVtbl = &transform_vtbl;
-    self->IScriptExceptionDetails_iface.lpVtbl = &details_vtbl;
     self->is_script = is_script;
     self->language = "double";
     self->type = "DoubleError";

@@ -12,12 +12,11 @@ typedef struct error_double {
     IScriptException IScriptException_iface; /* also IUnknown */
     ILanguageExceptionStackBackTrace ILanguageExceptionStackBackTrace_iface;
     ILanguageExceptionTransform ILanguageExceptionTransform_iface;
-    IScriptExceptionDetails IScriptExceptionDetails_iface;
     atomic_int outside;
     atomic_int inside;
     atomic_int waking;                        /* how often outside went from 0 to 1 */
     void (*ended)(struct error_double *self); /* once both counts are 0; NULL: nothing to do */
-    int is_script, is_interrupt;              /* which interfaces it answers */
+    int is_script, is_interrupt;              /* answers IScriptException; what that says */
     const char *language, *type, *message;    /* "double", "DoubleError", "two" unless set */
     size_t message_length;
     int has_stack;
@@ -29,7 +28,6 @@ typedef struct error_double {
     uint32_t at_most; /* what it gives when it is asked again, unless 0 */
     HRESULT stack_hr;
     IRestrictedErrorInfo *cause; /* borrowed; answers ILanguageExceptionTransform if not NULL */
-    int has_details;             /* answers IScriptExceptionDetails, with what follows */
     stacksplice_relation relation;
     IRestrictedErrorInfo *const *members; /* borrowed */
     uint32_t member_count, members_left_out;

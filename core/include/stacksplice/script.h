@@ -287,109 +287,58 @@ STACKSPLICE_API size_t stacksplice_utf8(const WCHAR *text, uint32_t units, char 
  * thread's slot or another language hold.  The language exception holds the script's own exception
  * object strongly exactly while this count is above 0.  The *inside* count keeps the memory of the
  * language exception and nothing else.  An error object holds one inside reference on its language
- * exception for life, and one outside reference while its own outside count is above 0.
+ * exception for life, and one outside reference while its own outside count is above 0.  An
+ * exception holds its members' errors, and the error of its cause, in the same way.
  *
- * A language exception whose script object is gone still answers every method.
+ * A language exception whose script object is gone still answers every method, and its answers
+ * never change.  Texts live as long as the object.  Of errors, readers ask for these things by
+ * functions instead (stacksplice_error_cause, _group, _member, _notes).
  */
 typedef struct IScriptException IScriptException;
 typedef struct IScriptExceptionVtbl {
     HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptException *self, REFIID iid, void **out);
     ULONG(STDMETHODCALLTYPE *AddRef)(IScriptException *self);
     ULONG(STDMETHODCALLTYPE *Release)(IScriptException *self);
+    void(STDMETHODCALLTYPE *AddInside)(IScriptException *self);
+    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptException *self);
     /* The language, as in frames: a static string. */
     const char *(STDMETHODCALLTYPE *GetLanguage)(IScriptException *self);
     /*
-     * The exception's type as its language prints it, such as "ValueError"; NULL if it has none.
-     * It and the message live as long as the object does.
+     * Name INDEX of the exception's type (0) and of its base types, as its language prints them,
+     * such as "ValueError", and in the order in which it searches them (its method resolution
+     * order).  NULL after the last: it may have none.
      */
-    const char *(STDMETHODCALLTYPE *GetTypeName)(IScriptException *self);
+    const char *(STDMETHODCALLTYPE *GetTypeName)(IScriptException *self, uint32_t index);
     /* The whole message, with its length in bytes; it may hold NULs. */
     const char *(STDMETHODCALLTYPE *GetMessage)(IScriptException *self, size_t *length);
-    void(STDMETHODCALLTYPE *AddInside)(IScriptException *self);
-    void(STDMETHODCALLTYPE *ReleaseInside)(IScriptException *self);
-} IScriptExceptionVtbl;
-struct IScriptException {
-    const IScriptExceptionVtbl *lpVtbl;
-};
-
-/*
- * A language exception implements this interface to report more: how its cause is related to it,
- * the members of a group, notes.  The core queries it when the error is made and in reports.  Other
- * exceptions need not answer it: their ILanguageExceptionTransform then gives a cause.  Readers
- * call the functions on error objects instead (stacksplice_error_cause, _group, _member, _notes).
- *
- * An exception with two counts holds its members' errors as it holds the error of its cause: inside
- * for life, outside while its own outside count is above 0.  Its answers never change.
- */
-typedef struct IScriptExceptionDetails IScriptExceptionDetails;
-typedef struct IScriptExceptionDetailsVtbl {
-    HRESULT(STDMETHODCALLTYPE *QueryInterface)
-    (IScriptExceptionDetails *self, REFIID iid, void **out);
-    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionDetails *self);
-    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionDetails *self);
+    /*
+     * All frames, innermost first, and their number; NULL if it keeps none.  They never change, and
+     * live as long as an inside reference does: its error reads them where they are.
+     */
+    const uintptr_t *(STDMETHODCALLTYPE *GetFrames)(IScriptException *self, uint32_t *count);
     /*
      * How the error of ILanguageExceptionTransform is related to this exception.  *LEFT_OUT: 0, or
      * at least 1 when causes beyond that error (beyond this exception, if it has none) were left
      * out.
      */
-    stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptExceptionDetails *self,
+    stacksplice_relation(STDMETHODCALLTYPE *GetRelation)(IScriptException *self,
                                                          uint32_t *left_out);
     /* Nonzero if this is a group: *MEMBERS that GetMember gives, and *LEFT_OUT that it does not. */
-    int(STDMETHODCALLTYPE *GetGroup)(IScriptExceptionDetails *self, uint32_t *members,
-                                     uint32_t *left_out);
+    int(STDMETHODCALLTYPE *GetGroup)(IScriptException *self, uint32_t *members, uint32_t *left_out);
     /* S_OK with a reference; S_FALSE and NULL after the last. */
     HRESULT(STDMETHODCALLTYPE *GetMember)
-    (IScriptExceptionDetails *self, uint32_t index, IRestrictedErrorInfo **member);
-    /*
-     * Note INDEX, UTF-8, with its length in bytes; NULL after the last.  Lives as long as the
-     * object.
-     */
-    const char *(STDMETHODCALLTYPE *GetNote)(IScriptExceptionDetails *self, uint32_t index,
+    (IScriptException *self, uint32_t index, IRestrictedErrorInfo **member);
+    /* Note INDEX, UTF-8, with its length in bytes; NULL after the last. */
+    const char *(STDMETHODCALLTYPE *GetNote)(IScriptException *self, uint32_t index,
                                              size_t *length);
-} IScriptExceptionDetailsVtbl;
-struct IScriptExceptionDetails {
-    const IScriptExceptionDetailsVtbl *lpVtbl;
-};
-
-/*
- * A language exception whose type is derived from others implements this interface.  A language
- * that cannot look at the exception itself can then still check its type.
- */
-typedef struct IScriptExceptionType IScriptExceptionType;
-typedef struct IScriptExceptionTypeVtbl {
-    HRESULT(STDMETHODCALLTYPE *QueryInterface)(IScriptExceptionType *self, REFIID iid, void **out);
-    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionType *self);
-    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionType *self);
     /*
-     * Name INDEX of the type (0) and of its base types, in the order in which the language searches
-     * them (its method resolution order), written as GetTypeName does.  NULL after the last.
-     * Lives as long as the object.
+     * Nonzero: a plain protected call of another language may not swallow it, such as a key that
+     * interrupts the program, or the end of a program or of a task.
      */
-    const char *(STDMETHODCALLTYPE *GetName)(IScriptExceptionType *self, uint32_t index);
-} IScriptExceptionTypeVtbl;
-struct IScriptExceptionType {
-    const IScriptExceptionTypeVtbl *lpVtbl;
-};
-
-/*
- * A language exception that has a stack can implement this interface, beside
- * ILanguageExceptionStackBackTrace.  Its error then reads the frames where they are, and keeps no
- * copy.
- */
-typedef struct IScriptExceptionFrames IScriptExceptionFrames;
-typedef struct IScriptExceptionFramesVtbl {
-    HRESULT(STDMETHODCALLTYPE *QueryInterface)
-    (IScriptExceptionFrames *self, REFIID iid, void **out);
-    ULONG(STDMETHODCALLTYPE *AddRef)(IScriptExceptionFrames *self);
-    ULONG(STDMETHODCALLTYPE *Release)(IScriptExceptionFrames *self);
-    /*
-     * All frames, innermost first, and their number.  They never change, and live as long as an
-     * inside reference does.
-     */
-    const uintptr_t *(STDMETHODCALLTYPE *GetFrames)(IScriptExceptionFrames *self, uint32_t *count);
-} IScriptExceptionFramesVtbl;
-struct IScriptExceptionFrames {
-    const IScriptExceptionFramesVtbl *lpVtbl;
+    int(STDMETHODCALLTYPE *IsInterrupt)(IScriptException *self);
+} IScriptExceptionVtbl;
+struct IScriptException {
+    const IScriptExceptionVtbl *lpVtbl;
 };
 
 /*
@@ -410,24 +359,10 @@ struct IScriptErrorInfo {
     const IScriptErrorInfoVtbl *lpVtbl;
 };
 
-/*
- * A marker without methods of its own.  If a language exception answers it, a plain protected call
- * of another language may not swallow it: a key that interrupts the program, the end of a program
- * or of a task.  The object returned is its IUnknown.
- */
-/* {6a1d9c0e-9a53-4c0f-8c1d-3f0b9f3f5d27} */
-STACKSPLICE_API extern const IID stacksplice_IID_IScriptInterrupt;
-
-/* {d886a545-9c6c-47c2-b89d-6f52b7986610} */
+/* {0be5d1c7-43f9-4a16-8e2d-7c905f3ab861} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptException;
 /* {4d37ed9c-890a-4bc8-9b55-514194fb6309} */
 STACKSPLICE_API extern const IID stacksplice_IID_IScriptErrorInfo;
-/* {b1c7f0d2-6e35-4d0c-9a41-3b8c5de1a7f4} */
-STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionDetails;
-/* {5e1f64a9-2f0b-4c7e-8d35-90c4b7a1e26d} */
-STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionType;
-/* {6f0c1d3b-82a7-4b5e-9d41-37e85a0cb21f} */
-STACKSPLICE_API extern const IID stacksplice_IID_IScriptExceptionFrames;
 
 /*
  * stacksplice_propagate(HR, NULL) for a binding.  LANGUAGE, UTF-8 as in frames, receives the error;
@@ -477,18 +412,18 @@ typedef struct stacksplice_kept_local {
 
 /*
  * The contents of a language exception, by value.  The library copies everything, and holds the
- * errors of MEMBERS as IScriptExceptionDetails says.  A member that is 0 or NULL is absent.
+ * errors of MEMBERS as IScriptException says.  A member that is 0 or NULL is absent.
  */
 typedef struct stacksplice_exception_parts {
     size_t size;                 /* sizeof(stacksplice_exception_parts) */
     stacksplice_hresult hresult; /* of the error that it originates; a failure */
-    const char *const *types;    /* as IScriptExceptionType: the type, then its base types */
+    const char *const *types;    /* as IScriptException: the type, then its base types */
     uint32_t type_count;         /* 0: it has no type */
     const char *message;         /* UTF-8; surrogates in three bytes stay */
     size_t message_length;
     const uintptr_t *frames; /* innermost first */
     uint32_t frame_count;
-    int interrupt; /* nonzero: answers IScriptInterrupt */
+    int interrupt; /* nonzero: as IScriptException says */
     int group;     /* nonzero: it is a group, also without members */
     IScriptErrorInfo *const *members;
     uint32_t member_count, members_left_out;
@@ -509,7 +444,7 @@ STACKSPLICE_API stacksplice_exception *stacksplice_exception_new(
 
 /*
  * Set CAUSE, which the caller holds from outside, as the error that X was made from.  CAUSE may be
- * NULL.  LEFT_OUT: as in IScriptExceptionDetails.  Call it only once, before X's error is made.
+ * NULL.  LEFT_OUT: as in IScriptException.  Call it only once, before X's error is made.
  * [own: CAUSE referenced | thread: the owner's | alloc: no | signal: no]
  */
 STACKSPLICE_API void stacksplice_exception_set_cause(stacksplice_exception *x,

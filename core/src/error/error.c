@@ -314,17 +314,10 @@ static uint32_t ask_provider(const ss_held *language, uint32_t limit, uintptr_t 
 /* The frames that LANGUAGE's object, held inside, keeps; NULL if there are none, or over LIMIT. */
 static const uintptr_t *kept_frames(const ss_held *language, uint32_t limit, uint32_t *count)
 {
-    IScriptExceptionFrames *keeper =
-        language->exception ? ss_query(language->object, &stacksplice_IID_IScriptExceptionFrames)
-                            : NULL;
-    const uintptr_t *frames;
+    IScriptException *x = language->exception;
+    const uintptr_t *frames = x ? x->lpVtbl->GetFrames(x, count) : NULL;
 
-    if (!keeper)
-        return NULL;
-    *count = 0;
-    frames = keeper->lpVtbl->GetFrames(keeper, count);
-    keeper->lpVtbl->Release(keeper);
-    return *count > 0 && *count <= limit ? frames : NULL;
+    return frames && *count > 0 && *count <= limit ? frames : NULL;
 }
 
 /* Copy the provider's frames, or capture. */
@@ -896,24 +889,18 @@ static IUnknown *ask_for_cause(IUnknown *language_exception)
     return found;
 }
 
-/* The interface with a reference, or NULL. */
-static IScriptExceptionDetails *details_of(IUnknown *exception)
-{
-    return ss_query(exception, &stacksplice_IID_IScriptExceptionDetails);
-}
-
 /* One more than the depth of the deepest member; 0 without members. */
-static uint32_t depth_of_members(IScriptExceptionDetails *details)
+static uint32_t depth_of_members(IScriptException *x)
 {
     uint32_t members = 0, left_out = 0, deepest = 0;
 
-    if (!details->lpVtbl->GetGroup(details, &members, &left_out))
+    if (!x->lpVtbl->GetGroup(x, &members, &left_out))
         return 0;
     for (uint32_t i = 0; i < members; i++) {
         IRestrictedErrorInfo *member = NULL;
         uint32_t depth;
 
-        if (details->lpVtbl->GetMember(details, i, &member) != S_OK || !member)
+        if (x->lpVtbl->GetMember(x, i, &member) != S_OK || !member)
             break;
         depth = depth_with((IUnknown *)(void *)member);
         if (depth > deepest)
@@ -923,21 +910,15 @@ static uint32_t depth_of_members(IScriptExceptionDetails *details)
     return deepest;
 }
 
-static void ask_details(relations *related, uint32_t *depth, IUnknown *exception)
+static void ask_details(relations *related, uint32_t *depth, IScriptException *x)
 {
-    IScriptExceptionDetails *details = details_of(exception);
-    stacksplice_relation relation;
-    uint32_t members;
+    stacksplice_relation relation = x->lpVtbl->GetRelation(x, &related->causes_left_out);
+    uint32_t members = depth_of_members(x);
 
-    if (!details)
-        return;
-    relation = details->lpVtbl->GetRelation(details, &related->causes_left_out);
     if (related->previous.object && relation == STACKSPLICE_RELATION_CONTEXT)
         related->relation = relation;
-    members = depth_of_members(details);
     if (members > *depth)
         *depth = members;
-    details->lpVtbl->Release(details);
 }
 
 /* Release them, for an error that was not made. */
@@ -948,8 +929,8 @@ static void related_drop(relations *related)
     memset(related, 0, sizeof *related);
 }
 
-/* Collect them from ORIGIN's language exception. */
-static void related_take(relations *related, const ss_origin *origin)
+/* Collect them from ORIGIN's language exception, held by LANGUAGE. */
+static void related_take(relations *related, const ss_origin *origin, const ss_held *language)
 {
     IUnknown *cause = NULL;
     uint32_t depth;
@@ -975,8 +956,8 @@ static void related_take(relations *related, const ss_origin *origin)
     }
     if (related->previous.object)
         related->relation = STACKSPLICE_RELATION_CAUSE;
-    if (!origin->previous)
-        ask_details(related, &depth, origin->language_exception);
+    if (!origin->previous && language->exception)
+        ask_details(related, &depth, language->exception);
     related->depth = (uint8_t)(depth < UINT8_MAX ? depth : UINT8_MAX);
 }
 
@@ -1013,7 +994,7 @@ ss_error *ss_error_new(const ss_origin *origin)
 
     held_begin(&language, origin->language_exception);
     stack_take(&stack, &language, origin->above);
-    related_take(&related, origin);
+    related_take(&related, origin, &language);
     error = allocate_error(origin, &stack);
     stack_done(&stack);
     if (!error) {
@@ -1433,22 +1414,24 @@ stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth)
     return hr;
 }
 
+/* That of an error, not of a node; or NULL. */
+static IScriptException *exception_of(const ss_record *record)
+{
+    return origin_of(record) ? record->language.exception : NULL;
+}
+
 stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, uint32_t *left_out)
 {
-    IScriptExceptionDetails *details = NULL;
     uint32_t counts[2] = {0, 0};
     ss_record *record;
     HRESULT hr = record_asked(error, counts, &record);
-    int is_group = 0;
+    IScriptException *x;
+    int is_group;
 
     if (FAILED(hr))
         return hr;
-    if (origin_of(record))
-        details = details_of(record->language.object);
-    if (details) {
-        is_group = details->lpVtbl->GetGroup(details, &counts[0], &counts[1]);
-        details->lpVtbl->Release(details);
-    }
+    x = exception_of(record);
+    is_group = x && x->lpVtbl->GetGroup(x, &counts[0], &counts[1]);
     if (members)
         *members = is_group ? counts[0] : 0;
     if (left_out)
@@ -1459,43 +1442,32 @@ stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, 
 stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
                                              IRestrictedErrorInfo **member)
 {
-    IScriptExceptionDetails *details = NULL;
-    IRestrictedErrorInfo *found = NULL;
     ss_record *record;
     HRESULT hr = record_asked(error, member, &record);
+    IScriptException *x;
 
     if (FAILED(hr))
         return hr;
-    if (origin_of(record))
-        details = details_of(record->language.object);
-    if (details) {
-        (void)details->lpVtbl->GetMember(details, index, &found);
-        details->lpVtbl->Release(details);
-    }
-    *member = found;
-    return found ? S_OK : S_FALSE;
+    *member = NULL;
+    x = exception_of(record);
+    if (x)
+        (void)x->lpVtbl->GetMember(x, index, member);
+    return *member ? S_OK : S_FALSE;
 }
 
 /* ---- Notes -----------------------------------------------------------------------------------*/
 
 /* False when CALLBACK stopped it. */
-static bool tell_notes_of_exception(IUnknown *exception, stacksplice_note_callback callback,
+static bool tell_notes_of_exception(IScriptException *x, stacksplice_note_callback callback,
                                     void *data)
 {
-    IScriptExceptionDetails *details = details_of(exception);
     const char *text;
     size_t length = 0;
-    bool go_on = true;
 
-    for (uint32_t i = 0; details && go_on; i++) {
-        text = details->lpVtbl->GetNote(details, i, &length);
-        if (!text)
-            break;
-        go_on = !callback(text, length, data);
-    }
-    if (details)
-        details->lpVtbl->Release(details);
-    return go_on;
+    for (uint32_t i = 0; x && (text = x->lpVtbl->GetNote(x, i, &length)) != NULL; i++)
+        if (callback(text, length, data))
+            return false;
+    return true;
 }
 
 stacksplice_hresult stacksplice_error_notes(IUnknown *error, stacksplice_note_callback callback,
@@ -1508,7 +1480,7 @@ stacksplice_hresult stacksplice_error_notes(IUnknown *error, stacksplice_note_ca
 
     if (FAILED(hr))
         return hr;
-    if (!tell_notes_of_exception(record->error->record.language.object, callback, data))
+    if (!tell_notes_of_exception(record->error->record.language.exception, callback, data))
         return S_FALSE;
     for (const ss_note *note = atomic_load(&record->error->notes); note; note = note->previous)
         notes[count++] = note;

@@ -35,7 +35,7 @@ static void ask_exception(ss_facts *facts)
         return;
     script = out;
     facts->exception = script;
-    facts->type = script->lpVtbl->GetTypeName(script);
+    facts->type = script->lpVtbl->GetTypeName(script, 0);
     facts->message = script->lpVtbl->GetMessage(script, &facts->message_length);
     if (!facts->view.is_node && script->lpVtbl->GetLanguage(script))
         facts->language = script->lpVtbl->GetLanguage(script);

@@ -458,35 +458,21 @@ int stacksplice_exception_is_held(const stacksplice_exception *x)
     return atomic_load(&x->value) && atomic_load(&x->outside);
 }
 
-/* ---- As COM sees it: seven interfaces that forward to the object -----------------------------*/
+/* ---- As COM sees it: three interfaces that forward to the object -----------------------------*/
 
 #define OBJECT_OF(pointer, member)                                                          \
     ((stacksplice_exception *)((char *)(uintptr_t)(pointer)-offsetof(stacksplice_exception, \
                                                                      member)))
 
-static bool has_details(const stacksplice_exception *x)
-{
-    return x->relation == STACKSPLICE_RELATION_CONTEXT || x->causes_left_out || x->group ||
-           x->note_count;
-}
-
 static void *find_interface(stacksplice_exception *x, REFIID iid)
 {
-    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace) ||
-        (x->interrupt && IsEqualIID(iid, &stacksplice_IID_IScriptInterrupt)))
+    if (IsEqualIID(iid, &IID_IUnknown) || IsEqualIID(iid, &IID_IAgileObject) ||
+        IsEqualIID(iid, &IID_ILanguageExceptionStackBackTrace))
         return &x->backtrace;
-    if (IsEqualIID(iid, &IID_IAgileObject))
-        return &x->agile;
     if (IsEqualIID(iid, &stacksplice_IID_IScriptException))
         return &x->script;
-    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionFrames))
-        return &x->frames;
     if (IsEqualIID(iid, &IID_ILanguageExceptionTransform) && atomic_load(&x->cause))
         return &x->transform;
-    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionDetails) && has_details(x))
-        return &x->details;
-    if (IsEqualIID(iid, &stacksplice_IID_IScriptExceptionType) && x->type_count > 1)
-        return &x->type;
     return NULL;
 }
 
@@ -519,10 +505,6 @@ static HRESULT query(stacksplice_exception *x, REFIID iid, void **out)
 FORWARD_UNKNOWN(ILanguageExceptionStackBackTrace, backtrace)
 FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
 FORWARD_UNKNOWN(IScriptException, script)
-FORWARD_UNKNOWN(IScriptExceptionDetails, details)
-FORWARD_UNKNOWN(IScriptExceptionType, type)
-FORWARD_UNKNOWN(IScriptExceptionFrames, frames)
-FORWARD_UNKNOWN(IAgileObject, agile)
 
 /* ---- The interfaces' own methods -------------------------------------------------------------*/
 
@@ -560,11 +542,16 @@ static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *self)
     return language_of(OBJECT_OF(self, script)->owner);
 }
 
-static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self)
+static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self, uint32_t index)
 {
     const stacksplice_exception *x = OBJECT_OF(self, script);
+    const char *name = x->types;
 
-    return x->type_count ? x->types : NULL;
+    if (index >= x->type_count)
+        return NULL;
+    while (index--)
+        name += strlen(name) + 1;
+    return name;
 }
 
 static const char *STDMETHODCALLTYPE script_GetMessage(IScriptException *self, size_t *length)
@@ -586,48 +573,35 @@ static void STDMETHODCALLTYPE script_ReleaseInside(IScriptException *self)
     stacksplice_exception_unref(OBJECT_OF(self, script));
 }
 
-static const char *STDMETHODCALLTYPE type_GetName(IScriptExceptionType *self, uint32_t index)
+static const uintptr_t *STDMETHODCALLTYPE script_GetFrames(IScriptException *self, uint32_t *count)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, type);
-    const char *name = x->types;
-
-    if (index >= x->type_count)
-        return NULL;
-    while (index--)
-        name += strlen(name) + 1;
-    return name;
-}
-
-static const uintptr_t *STDMETHODCALLTYPE frames_GetFrames(IScriptExceptionFrames *self,
-                                                           uint32_t *count)
-{
-    stacksplice_exception *x = OBJECT_OF(self, frames);
+    stacksplice_exception *x = OBJECT_OF(self, script);
 
     *count = x->frame_count;
     return settled_frames(x);
 }
 
-static stacksplice_relation STDMETHODCALLTYPE details_GetRelation(IScriptExceptionDetails *self,
-                                                                  uint32_t *left_out)
+static stacksplice_relation STDMETHODCALLTYPE script_GetRelation(IScriptException *self,
+                                                                 uint32_t *left_out)
 {
-    *left_out = OBJECT_OF(self, details)->causes_left_out;
-    return OBJECT_OF(self, details)->relation;
+    *left_out = OBJECT_OF(self, script)->causes_left_out;
+    return OBJECT_OF(self, script)->relation;
 }
 
-static int STDMETHODCALLTYPE details_GetGroup(IScriptExceptionDetails *self, uint32_t *members,
-                                              uint32_t *left_out)
+static int STDMETHODCALLTYPE script_GetGroup(IScriptException *self, uint32_t *members,
+                                             uint32_t *left_out)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, details);
+    const stacksplice_exception *x = OBJECT_OF(self, script);
 
     *members = x->member_count;
     *left_out = x->members_left_out;
     return x->group;
 }
 
-static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *self, uint32_t index,
-                                                   IRestrictedErrorInfo **member)
+static HRESULT STDMETHODCALLTYPE script_GetMember(IScriptException *self, uint32_t index,
+                                                  IRestrictedErrorInfo **member)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, details);
+    const stacksplice_exception *x = OBJECT_OF(self, script);
 
     if (!member)
         return E_POINTER;
@@ -635,15 +609,20 @@ static HRESULT STDMETHODCALLTYPE details_GetMember(IScriptExceptionDetails *self
     return index < x->member_count ? give(x->members[index], member) : S_FALSE;
 }
 
-static const char *STDMETHODCALLTYPE details_GetNote(IScriptExceptionDetails *self, uint32_t index,
-                                                     size_t *length)
+static const char *STDMETHODCALLTYPE script_GetNote(IScriptException *self, uint32_t index,
+                                                    size_t *length)
 {
-    const stacksplice_exception *x = OBJECT_OF(self, details);
+    const stacksplice_exception *x = OBJECT_OF(self, script);
 
     if (index >= x->note_count)
         return NULL;
     *length = x->notes[index].length;
     return x->notes[index].text;
+}
+
+static int STDMETHODCALLTYPE script_IsInterrupt(IScriptException *self)
+{
+    return OBJECT_OF(self, script)->interrupt;
 }
 
 static const ILanguageExceptionStackBackTraceVtbl backtrace_vtbl = {
@@ -652,26 +631,16 @@ static const ILanguageExceptionTransformVtbl transform_vtbl = {
     transform_QueryInterface, transform_AddRef, transform_Release,
     transform_GetTransformedRestrictedErrorInfo};
 const IScriptExceptionVtbl ss_exception_script_methods = {
-    script_QueryInterface, script_AddRef,     script_Release,   script_GetLanguage,
-    script_GetTypeName,    script_GetMessage, script_AddInside, script_ReleaseInside};
-static const IScriptExceptionDetailsVtbl details_vtbl = {
-    details_QueryInterface, details_AddRef,    details_Release, details_GetRelation,
-    details_GetGroup,       details_GetMember, details_GetNote};
-static const IScriptExceptionTypeVtbl type_vtbl = {type_QueryInterface, type_AddRef, type_Release,
-                                                   type_GetName};
-static const IScriptExceptionFramesVtbl frames_vtbl = {frames_QueryInterface, frames_AddRef,
-                                                       frames_Release, frames_GetFrames};
-static const IAgileObjectVtbl agile_vtbl = {agile_QueryInterface, agile_AddRef, agile_Release};
+    script_QueryInterface, script_AddRef,      script_Release,     script_AddInside,
+    script_ReleaseInside,  script_GetLanguage, script_GetTypeName, script_GetMessage,
+    script_GetFrames,      script_GetRelation, script_GetGroup,    script_GetMember,
+    script_GetNote,        script_IsInterrupt};
 
 static void set_interfaces(stacksplice_exception *x)
 {
     x->backtrace.lpVtbl = &backtrace_vtbl;
     x->transform.lpVtbl = &transform_vtbl;
     x->script.lpVtbl = &ss_exception_script_methods;
-    x->details.lpVtbl = &details_vtbl;
-    x->type.lpVtbl = &type_vtbl;
-    x->frames.lpVtbl = &frames_vtbl;
-    x->agile.lpVtbl = &agile_vtbl;
 }
 
 stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacksplice_owner *owner)

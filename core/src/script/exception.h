@@ -13,13 +13,9 @@
 #include <stdatomic.h>
 
 struct stacksplice_exception {
-    ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown */
+    ILanguageExceptionStackBackTrace backtrace; /* also the IUnknown and the IAgileObject */
     ILanguageExceptionTransform transform;      /* answered when there is a cause */
     IScriptException script;
-    IScriptExceptionDetails details; /* answered when it has any details */
-    IScriptExceptionType type;       /* answered when the type has base types */
-    IScriptExceptionFrames frames;
-    IAgileObject agile;
     stacksplice_owner *owner; /* (RO) counted */
 
     atomic_uint outside;            /* (ATOMIC) */

@@ -10,10 +10,10 @@
 bool ss_lua_is_interrupt(IUnknown *error)
 {
     IUnknown *exception = ss_lua_error_exception(error);
-    IUnknown *marker = ss_lua_query(exception, &stacksplice_IID_IScriptInterrupt);
-    bool interrupt = marker != NULL;
+    IScriptException *script = ss_lua_query(exception, &stacksplice_IID_IScriptException);
+    bool interrupt = script && script->lpVtbl->IsInterrupt(script);
 
-    ss_lua_release(marker);
+    ss_lua_release(script);
     ss_lua_release(exception);
     return interrupt;
 }

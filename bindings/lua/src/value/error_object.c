@@ -526,14 +526,14 @@ static int get_language(lua_State *L, IUnknown *error)
 static int get_type_names(lua_State *L, IUnknown *error)
 {
     IUnknown **holder = ss_lua_push_holder(L), *exception = ss_lua_error_exception(error);
-    IScriptExceptionType *type = ss_lua_query(exception, &stacksplice_IID_IScriptExceptionType);
+    IScriptException *script = ss_lua_query(exception, &stacksplice_IID_IScriptException);
     const char *name;
     lua_Integer count = 0;
 
-    *holder = (IUnknown *)type; /* keeps its names alive */
+    *holder = (IUnknown *)script; /* keeps its names alive */
     ss_lua_release(exception);
     lua_newtable(L);
-    while (type && (name = type->lpVtbl->GetName(type, (uint32_t)count)) != NULL) {
+    while (script && (name = script->lpVtbl->GetTypeName(script, (uint32_t)count)) != NULL) {
         lua_pushstring(L, name);
         lua_rawseti(L, -2, ++count);
     }
