@@ -38,16 +38,12 @@ static const struct {
 } iid_cases[] = {
     {&IID_IUnknown, "0000000000000000c000000000000046"},
     {&IID_IErrorInfo, "20b1f21c7d541b108e6508002b2bd119"},
-    {&IID_ICreateErrorInfo, "4033f0227d541b108e6508002b2bd119"},
-    {&IID_ISupportErrorInfo, "603d0bdf8f541b108e6508002b2bd119"},
     {&IID_IRestrictedErrorInfo, "9270ba82884c7d42a7bc16dd93feb67e"},
     {&IID_ILanguageExceptionErrorInfo, "f3dba20483df6c1109460812abf6e07d"},
     {&IID_ILanguageExceptionErrorInfo2, "c4e54657975b4c42b6202822915734dd"},
     {&IID_ILanguageExceptionTransform, "71a2b5fecda6ce45880a696706badc65"},
     {&IID_ILanguageExceptionStackBackTrace, "b53fe5cb67f958428d3442f5e25833de"},
     {&IID_IAgileObject, "942bea94cce9e049c0ffee64ca8f5b90"},
-    {&IID_INoMarshal, "1b69c8ecdbc1c04d855e65f6c551af49"},
-    {&IID_IMarshal, "0300000000000000c000000000000046"},
     {&GUID_NULL, "00000000000000000000000000000000"},
 };
 
@@ -92,16 +88,6 @@ SLOT(IErrorInfo, GetDescription, 5);
 SLOT(IErrorInfo, GetHelpFile, 6);
 SLOT(IErrorInfo, GetHelpContext, 7);
 STATIC_CHECK(sizeof(IErrorInfoVtbl) == 8 * sizeof(void *));
-UNKNOWN_SLOTS(ICreateErrorInfo);
-SLOT(ICreateErrorInfo, SetGUID, 3);
-SLOT(ICreateErrorInfo, SetSource, 4);
-SLOT(ICreateErrorInfo, SetDescription, 5);
-SLOT(ICreateErrorInfo, SetHelpFile, 6);
-SLOT(ICreateErrorInfo, SetHelpContext, 7);
-STATIC_CHECK(sizeof(ICreateErrorInfoVtbl) == 8 * sizeof(void *));
-UNKNOWN_SLOTS(ISupportErrorInfo);
-SLOT(ISupportErrorInfo, InterfaceSupportsErrorInfo, 3);
-STATIC_CHECK(sizeof(ISupportErrorInfoVtbl) == 4 * sizeof(void *));
 UNKNOWN_SLOTS(IRestrictedErrorInfo);
 SLOT(IRestrictedErrorInfo, GetErrorDetails, 3);
 SLOT(IRestrictedErrorInfo, GetReference, 4);
@@ -123,16 +109,6 @@ SLOT(ILanguageExceptionStackBackTrace, GetStackBackTrace, 3);
 STATIC_CHECK(sizeof(ILanguageExceptionStackBackTraceVtbl) == 4 * sizeof(void *));
 UNKNOWN_SLOTS(IAgileObject);
 STATIC_CHECK(sizeof(IAgileObjectVtbl) == 3 * sizeof(void *));
-UNKNOWN_SLOTS(INoMarshal);
-STATIC_CHECK(sizeof(INoMarshalVtbl) == 3 * sizeof(void *));
-UNKNOWN_SLOTS(IMarshal);
-SLOT(IMarshal, GetUnmarshalClass, 3);
-SLOT(IMarshal, GetMarshalSizeMax, 4);
-SLOT(IMarshal, MarshalInterface, 5);
-SLOT(IMarshal, UnmarshalInterface, 6);
-SLOT(IMarshal, ReleaseMarshalData, 7);
-SLOT(IMarshal, DisconnectObject, 8);
-STATIC_CHECK(sizeof(IMarshalVtbl) == 9 * sizeof(void *));
 #endif
 
 /* ---- What programs declare by the macros of Windows ------------------------------------------*/

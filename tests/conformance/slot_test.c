@@ -160,9 +160,7 @@ FRESH_TEST(test_error_has_one_identity_and_its_interfaces)
     assert_ptr_equal(unknown, again);
     release(again);
     assert_true(answers(error, IID_REF(IID_IAgileObject)));
-    assert_false(answers(error, IID_REF(IID_INoMarshal)));
-    assert_false(answers(error, IID_REF(IID_IMarshal)));
-    assert_false(answers(error, IID_REF(IID_ICreateErrorInfo)));
+    assert_false(answers(error, IID_REF(IID_ILanguageExceptionTransform)));
     assert_int_equal(CALL(error, QueryInterface, IID_REF(IID_IUnknown), NULL), E_POINTER);
     release(language2);
     release(language);

@@ -61,7 +61,7 @@ FRESH_TEST(test_bare_identifiers_are_equal)
         {"IID_IErrorInfo", &IID_IErrorInfo},
         {"IID_IRestrictedErrorInfo", &IID_IRestrictedErrorInfo},
         {"IID_ILanguageExceptionErrorInfo2", &IID_ILanguageExceptionErrorInfo2},
-        {"IID_IMarshal", &IID_IMarshal},
+        {"IID_IAgileObject", &IID_IAgileObject},
     };
 
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -429,7 +429,7 @@ STATE_TEST(test_exception_is_a_com_object)
     assert_int_equal(x->lpVtbl->QueryInterface(x, &IID_IAgileObject, (void **)&same), S_OK);
     assert_int_equal(
         x->lpVtbl->QueryInterface(x, &IID_ILanguageExceptionStackBackTrace, (void **)&trace), S_OK);
-    assert_int_equal(x->lpVtbl->QueryInterface(x, &IID_INoMarshal, &none), E_NOINTERFACE);
+    assert_int_equal(x->lpVtbl->QueryInterface(x, &IID_IErrorInfo, &none), E_NOINTERFACE);
     assert_null(none);
     assert_int_equal(x->lpVtbl->QueryInterface(x, &IID_IUnknown, NULL), E_POINTER);
     same->lpVtbl->Release(same);
