@@ -81,10 +81,10 @@ void ssi_write(ssi_written *to, const char *text);
 void ssi_write_bytes(ssi_written *to, const char *bytes, size_t length);
 void ssi_write_format(ssi_written *to, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* One character inside of a text. */
-void ssi_write_character(ssi_written *to, uint32_t character);
 /* A text, in quotes; what is no UTF-8 becomes U+FFFD. */
 void ssi_write_text(ssi_written *to, const char *bytes, size_t length);
+/* The same of one that may have halves of pairs: they stay. */
+void ssi_write_characters(ssi_written *to, const char *bytes, size_t length);
 /* A comma, NAME and the value; nothing if TEXT is NULL, or NUMBER 0. */
 void ssi_write_member(ssi_written *to, const char *name, const char *text);
 void ssi_write_number(ssi_written *to, const char *name, uint64_t number);

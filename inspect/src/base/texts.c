@@ -117,7 +117,7 @@ void ssi_write_format(ssi_written *to, const char *format, ...)
     ssi_write(to, line);
 }
 
-void ssi_write_character(ssi_written *to, uint32_t character)
+static void write_character(ssi_written *to, uint32_t character)
 {
     char bytes[4];
 
@@ -133,16 +133,26 @@ void ssi_write_character(ssi_written *to, uint32_t character)
         ssi_write_bytes(to, bytes, sspy_put_utf8(character, bytes));
 }
 
-void ssi_write_text(ssi_written *to, const char *bytes, size_t length)
+static void write_text(ssi_written *to, const char *bytes, size_t length, bool with_halves)
 {
     uint32_t c;
 
     ssi_write(to, "\"");
     for (size_t at = 0; at < length;) {
         at += ss_value_character(bytes + at, length - at, &c);
-        ssi_write_character(to, c >= 0xD800 && c < 0xE000 ? 0xFFFD : c);
+        write_character(to, c >= 0xD800 && c < 0xE000 && !with_halves ? 0xFFFD : c);
     }
     ssi_write(to, "\"");
+}
+
+void ssi_write_text(ssi_written *to, const char *bytes, size_t length)
+{
+    write_text(to, bytes, length, false);
+}
+
+void ssi_write_characters(ssi_written *to, const char *bytes, size_t length)
+{
+    write_text(to, bytes, length, true);
 }
 
 void ssi_write_member(ssi_written *to, const char *name, const char *text)

@@ -30,6 +30,32 @@ static FILE *open_file(int number, const char *name)
     return fopen(path, "re");
 }
 
+/* What follows the text BEFORE at the beginning of a line of FILE, which may be NULL and is closed;
+   false if there is none. */
+static bool find_line(FILE *file, const char *before, char after[256])
+{
+    size_t length = strlen(before);
+    bool found = false;
+
+    while (file && !found && fgets(after, 256, file))
+        found = !strncmp(after, before, length);
+    if (file)
+        fclose(file);
+    if (found) {
+        memmove(after, after + length, strlen(after + length) + 1);
+        after[strcspn(after, "\n")] = '\0';
+    }
+    return found;
+}
+
+/* The letter by which the kernel says what a process or thread does; 0 if it has ended. */
+static char state_letter(int number)
+{
+    char state[256];
+
+    return find_line(open_file(number, "status"), "State:\t", state) ? *state : '\0';
+}
+
 /* The file of the program of PROCESS to PATH, which ends in a NUL; false if it runs none any more.
  */
 static bool read_executable(int process, char *path, size_t size)
@@ -225,37 +251,12 @@ void ssi_live_read_user(ssi_target *target, int number)
 
 /* Why the kernel refuses to trace a process, and what helps. */
 
-/* What follows the text BEFORE at the beginning of a line of FILE, which may be NULL and is closed;
-   false if there is none. */
-static bool find_line(FILE *file, const char *before, char after[256])
-{
-    size_t length = strlen(before);
-    bool found = false;
-
-    while (file && !found && fgets(after, 256, file))
-        found = !strncmp(after, before, length);
-    if (file)
-        fclose(file);
-    if (found)
-        memmove(after, after + length, strlen(after + length) + 1);
-    return found;
-}
-
 /* The number there; -1 if there is none. */
 static int number_in(FILE *file, const char *before)
 {
     char after[256];
 
     return find_line(file, before, after) ? (int)strtol(after, NULL, 10) : -1;
-}
-
-/* A process that has ended stays until its parent asks for its status. */
-static bool is_dead(int process)
-{
-    char state[256];
-
-    return find_line(open_file(process, "status"), "State:\t", state) &&
-           (*state == 'Z' || *state == 'X');
 }
 
 static const char *policy(int process)
@@ -288,8 +289,9 @@ static const char *policy(int process)
 void ssi_explain_refusal(int process, int error, char *out, size_t size)
 {
     int tracer = number_in(open_file(process, "status"), "TracerPid:");
+    char state = state_letter(process);
 
-    if (error == EPERM && is_dead(process))
+    if (error == EPERM && (state == 'Z' || state == 'X'))
         snprintf(out, size, "process %d has ended: only its parent has not asked for its status",
                  process);
     else if (error == EPERM && number_in(open_file(process, "status"), "VmLck:") < 0)
@@ -427,23 +429,6 @@ static void wait_briefly(uint64_t since)
         (void)sigtimedwait(&set, NULL, &pause);
 }
 
-/* Whether the kernel lets nothing interrupt the thread: it waits for a disk, or for a vfork. */
-static bool is_uninterruptible(int id)
-{
-    FILE *file = open_file(id, "stat");
-    char line[256];
-    const char *state;
-    size_t length;
-
-    if (!file)
-        return false;
-    length = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[length] = '\0';
-    state = strrchr(line, ')');
-    return state && !strncmp(state, ") D", 3);
-}
-
 /* Wait until THREAD has stopped; false if it ends, or not in time.  All others wait meanwhile. */
 static bool wait_for(ssi_thread *thread, uint64_t since)
 {
@@ -460,8 +445,9 @@ static bool wait_for(ssi_thread *thread, uint64_t since)
             snprintf(thread->why, sizeof thread->why, "thread ended while it was being stopped");
             return false;
         }
+        /* The kernel lets nothing interrupt one that waits for a disk, or for a vfork: D. */
         if (now_ns() - since > PATIENCE_MS * 1000000ull ||
-            (now_ns() - since > LONG_NS && is_uninterruptible(thread->id))) {
+            (now_ns() - since > LONG_NS && state_letter(thread->id) == 'D')) {
             snprintf(thread->why, sizeof thread->why,
                      "thread waits in the kernel and cannot be stopped");
             return false;
@@ -504,21 +490,12 @@ static void read_registers(const ssi_machine *machine, ssi_thread *thread)
 /* What the kernel says of a thread, which may have ended meanwhile. */
 static void read_status(ssi_thread *thread)
 {
-    FILE *file = open_file(thread->id, "status");
-    char line[256];
+    char found[256];
 
-    if (!file)
-        return;
-    while (fgets(line, sizeof line, file)) {
-        const char *last = strrchr(line, '\t');
-
-        line[strcspn(line, "\n")] = '\0';
-        if (!strncmp(line, "Name:\t", 6))
-            snprintf(thread->name, sizeof thread->name, "%.31s", line + 6);
-        else if (!strncmp(line, "NSpid:", 6) && last)
-            thread->own_id = (int)strtol(last + 1, NULL, 10);
-    }
-    fclose(file);
+    if (find_line(open_file(thread->id, "status"), "Name:\t", found))
+        snprintf(thread->name, sizeof thread->name, "%.31s", found);
+    if (find_line(open_file(thread->id, "status"), "NSpid:", found))
+        thread->own_id = (int)strtol(strrchr(found, '\t') + 1, NULL, 10);
 }
 
 /* ---- Stop and go ------------------------------------------------------------------------------*/

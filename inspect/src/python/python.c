@@ -38,84 +38,68 @@ enum {
     ASCII = 0x40
 };
 
-/* The beginning of a str, until the next one is read. */
-typedef struct characters {
-    const unsigned char *bytes;
-    unsigned kind; /* the bytes of a character */
-    size_t count;
-} characters;
+/* The beginning of a str in UTF-8, with a NUL, until the next one is read.  Half of a pair stays one. */
+typedef struct python_text {
+    const char *bytes;
+    size_t length, count; /* of bytes, of characters */
+} python_text;
 
-static uint32_t character_of(const characters *of, size_t at)
+static size_t put_character(const unsigned char *characters, unsigned kind, size_t at, char *out)
 {
-    uint16_t two;
-    uint32_t four;
+    uint32_t c = 0;
+    size_t length;
 
-    if (of->kind == 1)
-        return of->bytes[at];
-    if (of->kind == 2) {
-        memcpy(&two, of->bytes + 2 * at, sizeof two);
-        return two;
+    memcpy(&c, characters + kind * at, kind);
+    length = sspy_put_utf8(c, out);
+    if (c >= 0xD800 && c < 0xE000) {
+        out[0] = (char)0xED;
+        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (c & 0x3F));
     }
-    memcpy(&four, of->bytes + 4 * at, sizeof four);
-    return four;
-}
-
-/* Write all of TEXT as JSON. */
-static void write_characters(const characters *text, ssi_written *to)
-{
-    ssi_write(to, "\"");
-    for (size_t i = 0; i < text->count; i++)
-        ssi_write_character(to, character_of(text, i));
-    ssi_write(to, "\"");
+    return length;
 }
 
 /* False if there is no str at ADDRESS. */
-static bool read_characters(const sspy_layout *layout, uint64_t address, characters *out)
+static bool read_text(const sspy_layout *layout, uint64_t address, python_text *out)
 {
-    static unsigned char bytes[4 * SSI_SHOWN_CHARACTERS];
-    uint64_t length;
+    static unsigned char characters[4 * SSI_SHOWN_CHARACTERS];
+    static char bytes[4 * SSI_SHOWN_CHARACTERS + 1];
+    uint64_t count;
     uint32_t state;
     unsigned kind;
 
-    if (!ssi_read_word(address + SSPY_TEXT_LENGTH, &length) ||
+    if (!ssi_read_word(address + SSPY_TEXT_LENGTH, &count) ||
         !ssi_read(address + SSPY_TEXT_STATE, &state, sizeof state))
         return false;
     kind = state >> KIND_SHIFT & KIND_MASK;
-    if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length >> 40)
+    if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || count >> 40)
         return false;
-    if (length > SSI_SHOWN_CHARACTERS)
-        length = SSI_SHOWN_CHARACTERS;
-    *out = (characters){bytes, kind, (size_t)length};
-    return ssi_read(address + (state & ASCII ? layout->text_ascii : layout->text_compact), bytes,
-                    (size_t)length * kind);
+    if (count > SSI_SHOWN_CHARACTERS)
+        count = SSI_SHOWN_CHARACTERS;
+    if (!ssi_read(address + (state & ASCII ? layout->text_ascii : layout->text_compact), characters,
+                  (size_t)count * kind))
+        return false;
+    *out = (python_text){bytes, 0, (size_t)count};
+    for (size_t i = 0; i < count; i++)
+        out->length += put_character(characters, kind, i, bytes + out->length);
+    bytes[out->length] = '\0';
+    return true;
 }
 
-/* Whether the str at ADDRESS is TEXT, which is short and ASCII. */
+/* Whether the str at ADDRESS is TEXT. */
 static bool text_is(const sspy_layout *layout, uint64_t address, const char *text)
 {
-    char bytes[32];
-    uint64_t length;
-    uint32_t state;
+    python_text read;
 
-    return ssi_read_word(address + SSPY_TEXT_LENGTH, &length) && length == strlen(text) &&
-           length <= sizeof bytes && ssi_read(address + SSPY_TEXT_STATE, &state, sizeof state) &&
-           (state & ASCII) && ssi_read(address + layout->text_ascii, bytes, (size_t)length) &&
-           !memcmp(bytes, text, (size_t)length);
+    return read_text(layout, address, &read) && !strcmp(read.bytes, text);
 }
 
-/* The text of the str at ADDRESS, cut to some thousand characters; NULL if it is none, or without
-   memory. */
-static const char *python_text(const sspy_layout *layout, uint64_t address)
+/* The text of the str at ADDRESS; NULL if it is none, or without memory. */
+static const char *text_of(const sspy_layout *layout, uint64_t address)
 {
-    static char out[4 * SSI_SHOWN_CHARACTERS];
-    characters text;
-    size_t used = 0;
+    python_text text;
 
-    if (!read_characters(layout, address, &text))
-        return NULL;
-    for (size_t i = 0; i < text.count; i++)
-        used += sspy_put_utf8(character_of(&text, i), out + used);
-    return ssi_text(out, used);
+    return read_text(layout, address, &text) ? ssi_text(text.bytes, text.length) : NULL;
 }
 
 /* ---- Types ------------------------------------------------------------------------------------*/
@@ -167,21 +151,24 @@ static bool read_type(uint64_t type, known_type *out)
     return true;
 }
 
-/* The kind of the value at ADDRESS, and the name of its type; "" if it cannot be read. */
-static python_kind kind_of(uint64_t address, char name[TYPE_ROOM])
+/* The type of the value at ADDRESS, until another value is asked for; without a name if it cannot be
+   read. */
+static const known_type *type_of(uint64_t address)
 {
     static known_type all[KNOWN]; /* most values are of few types */
+    static const known_type unreadable;
     known_type *known;
     uint64_t type;
 
-    *name = '\0';
     if (!address || !ssi_read_word(address + SSPY_OBJECT_TYPE, &type))
-        return KIND_OTHER;
+        return &unreadable;
     known = &all[type / 16 % KNOWN];
-    if (known->address != type && !read_type(type, known))
-        return KIND_OTHER;
-    memcpy(name, known->name, TYPE_ROOM);
-    return known->kind;
+    return known->address == type || read_type(type, known) ? known : &unreadable;
+}
+
+static python_kind kind_of(uint64_t address)
+{
+    return type_of(address)->kind;
 }
 
 /* ---- Items of containers ----------------------------------------------------------------------*/
@@ -526,38 +513,14 @@ static size_t escape(uint32_t c, char out[SS_VALUE_ESCAPED])
 static const ss_value_quoting quoting = {
     .before = "", .quote = '\'', .other = '"', .escape = escape};
 
-/* The str at ADDRESS in UTF-8, with a NUL, until the next call; NULL if it cannot be read. */
-static const char *utf8_of(const value_reader *r, uint64_t address, size_t *length, size_t *count)
-{
-    static char bytes[4 * SSI_SHOWN_CHARACTERS + 1];
-    characters text;
-
-    if (!read_characters(r->layout, address, &text))
-        return NULL;
-    *length = 0;
-    *count = text.count;
-    for (size_t i = 0; i < text.count; i++) {
-        uint32_t c = character_of(&text, i);
-
-        *length += sspy_put_utf8(c, bytes + *length);
-        if (c >= 0xD800 && c < 0xE000) { /* half of a pair stays one */
-            bytes[*length - 3] = (char)0xED;
-            bytes[*length - 2] = (char)(0x80 | (c >> 6 & 0x3F));
-            bytes[*length - 1] = (char)(0x80 | (c & 0x3F));
-        }
-    }
-    bytes[*length] = '\0';
-    return bytes;
-}
-
 static bool put_str(const value_reader *r, uint64_t address)
 {
-    size_t length, count;
-    const char *text = utf8_of(r, address, &length, &count);
+    python_text text;
+    bool is_read = read_text(r->layout, address, &text);
 
-    if (text)
-        ss_value_quoted(r->to, &quoting, text, length, count);
-    return text;
+    if (is_read)
+        ss_value_quoted(r->to, &quoting, text.bytes, text.length, text.count);
+    return is_read;
 }
 
 static bool put_bytes(const value_reader *r, uint64_t address)
@@ -582,11 +545,10 @@ static void put_value(const value_reader *r, uint64_t address);
 /* Whether KEY is a name that says that its value is a secret: then that is written. */
 static bool put_secret(const value_reader *r, uint64_t key)
 {
-    char type[TYPE_ROOM];
-    size_t length, count;
-    const char *name = kind_of(key, type) == KIND_STR ? utf8_of(r, key, &length, &count) : NULL;
+    python_text name;
 
-    return name && ss_value_secret(r->to, name, "'");
+    return kind_of(key) == KIND_STR && read_text(r->layout, key, &name) &&
+           ss_value_secret(r->to, name.bytes, "'");
 }
 
 static void put_items(const value_reader *r, items_reader *items, bool is_dict)
@@ -664,14 +626,13 @@ static bool put_plain(const value_reader *r, python_kind kind, uint64_t address)
 
 static void put_value(const value_reader *r, uint64_t address)
 {
-    char name[TYPE_ROOM], object[32];
-    python_kind kind = kind_of(address, name);
+    char object[TYPE_ROOM + 32];
+    const known_type *type = type_of(address);
 
-    if (put_plain(r, kind, address))
+    if (put_plain(r, type->kind, address))
         return;
-    ss_value_put(r->to, "<");
-    ss_value_put(r->to, *name ? name : "unreadable");
-    snprintf(object, sizeof object, " object at %#" PRIx64 ">", address);
+    snprintf(object, sizeof object, "<%s object at %#" PRIx64 ">",
+             *type->name ? type->name : "unreadable", address);
     ss_value_put(r->to, object);
 }
 
@@ -706,33 +667,30 @@ typedef struct writing {
     int count;
 } writing;
 
-static bool is_letter(uint32_t c)
+static bool is_letter(unsigned char c)
 {
     return c == '_' || c >= 0x80 || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
 /* Whether a program gave that name: not ".0" of a comprehension, nor "__class__". */
-static bool is_name(const characters *name)
+static bool is_name(const python_text *name)
 {
-    if (!name->count || name->count > MAX_NAME || !is_letter(character_of(name, 0)))
+    if (!name->count || name->count > MAX_NAME || !is_letter((unsigned char)*name->bytes))
         return false;
-    for (size_t i = 1; i < name->count; i++) {
-        uint32_t c = character_of(name, i);
-
-        if (!is_letter(c) && !(c >= '0' && c <= '9'))
+    for (const char *c = name->bytes; *c; c++)
+        if (!is_letter((unsigned char)*c) && !(*c >= '0' && *c <= '9'))
             return false;
-    }
-    return name->count < 2 || character_of(name, 0) != '_' || character_of(name, 1) != '_';
+    return strncmp(name->bytes, "__", 2) != 0;
 }
 
 static void add_variable(writing *w, uint64_t name, uint64_t value)
 {
-    characters text;
+    python_text text;
 
-    if (!read_characters(w->layout, name, &text) || !is_name(&text))
+    if (!read_text(w->layout, name, &text) || !is_name(&text))
         return;
     ssi_write(w->to, w->count++ ? "," : "");
-    write_characters(&text, w->to);
+    ssi_write_characters(w->to, text.bytes, text.length);
     ssi_write(w->to, ":");
     write_value(w->layout, value, w->to);
 }
@@ -740,13 +698,12 @@ static void add_variable(writing *w, uint64_t name, uint64_t value)
 /* The value of the variable in the word at PLACE, which may stand in a cell; 0: it has none. */
 static uint64_t value_of(uint64_t place, bool in_cell)
 {
-    char type[TYPE_ROOM];
     uint64_t value;
 
     if (!ssi_read_word(place, &value))
         return 0;
     value &= ~STACK_TAG;
-    if (in_cell && kind_of(value, type) == KIND_CELL && !ssi_read_word(value + CELL_VALUE, &value))
+    if (in_cell && kind_of(value) == KIND_CELL && !ssi_read_word(value + CELL_VALUE, &value))
         return 0;
     return value;
 }
@@ -772,15 +729,14 @@ static void add_of_function(writing *w, uint64_t frame, uint64_t code)
 
 static void add_of_module(writing *w, uint64_t names)
 {
-    char type[TYPE_ROOM];
     items_reader items;
     uint64_t name, value;
 
-    if (kind_of(names, type) != KIND_DICT || !items_begin(&items, w->layout, KIND_DICT, names))
+    if (kind_of(names) != KIND_DICT || !items_begin(&items, w->layout, KIND_DICT, names))
         return;
     while (w->count < SSI_SHOWN_VARIABLES && items.at < MAX_VARIABLES &&
            items_next(&items, &name, &value))
-        if (kind_of(name, type) == KIND_STR && kind_of(value, type) != KIND_OTHER)
+        if (kind_of(name) == KIND_STR && kind_of(value) != KIND_OTHER)
             add_variable(w, name, value);
 }
 
@@ -844,8 +800,8 @@ static const char *shown_name(const code_objects *codes, uint64_t address)
 {
     uint64_t name = ssi_word(address + SSPY_CODE_NAME);
     uint64_t whole = ssi_word(address + SSPY_CODE_QUALNAME);
-    const char *short_name = python_text(codes->layout, name);
-    const char *long_name = python_text(codes->layout, whole);
+    const char *short_name = text_of(codes->layout, name);
+    const char *long_name = text_of(codes->layout, whole);
 
     return short_name && long_name && is_last_part(short_name, long_name) ? long_name : short_name;
 }
@@ -885,7 +841,7 @@ static bool read_code(code_objects *codes, code_object *code)
                   sizeof code->first_traceable))
         return false;
     (void)ssi_read_word(code->address + SSPY_CODE_FILE, &file);
-    code->file = python_text(layout, file);
+    code->file = text_of(layout, file);
     code->function = shown_name(codes, code->address);
     if (!codes->type && (!code->file || !code->function))
         return false;
@@ -989,12 +945,10 @@ static void add_frame(const exception_reader *r, uint64_t entry)
 static void add_traceback(const exception_reader *r, uint64_t entry)
 {
     static uint64_t entries[MAX_TRACEBACK];
-    char name[TYPE_ROOM];
     uint64_t type;
     size_t count = 0;
 
-    (void)kind_of(entry, name);
-    if (strcmp(name, "traceback") != 0)
+    if (strcmp(type_of(entry)->name, "traceback") != 0)
         return; /* 3.11 has None for none */
     type = ssi_word(entry + SSPY_OBJECT_TYPE);
     for (; entry && count < MAX_TRACEBACK && ssi_word(entry + SSPY_OBJECT_TYPE) == type;
@@ -1009,11 +963,10 @@ static void add_traceback(const exception_reader *r, uint64_t entry)
 /* As str() has the argument at ADDRESS. */
 static void write_argument(const exception_reader *r, uint64_t address, ssi_written *to)
 {
-    char type[TYPE_ROOM];
-    characters text;
+    python_text text;
 
-    if (kind_of(address, type) == KIND_STR && read_characters(r->codes->layout, address, &text))
-        write_characters(&text, to);
+    if (kind_of(address) == KIND_STR && read_text(r->codes->layout, address, &text))
+        ssi_write_characters(to, text.bytes, text.length);
     else
         write_value(r->codes->layout, address, to);
 }
@@ -1024,10 +977,9 @@ static const char *arguments_of(const exception_reader *r, uint64_t exception)
 {
     ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
     uint64_t all = ssi_word(exception + SSPY_EXCEPTION_ARGS), key, value, first = 0;
-    char type[TYPE_ROOM];
     items_reader items;
 
-    if (kind_of(all, type) != KIND_TUPLE || !items_begin(&items, r->codes->layout, KIND_TUPLE, all))
+    if (kind_of(all) != KIND_TUPLE || !items_begin(&items, r->codes->layout, KIND_TUPLE, all))
         return NULL;
     ssi_write_format(&written, "{\"count\":%" PRIu64 ",\"each\":[", items.count);
     while (items.at < 2 && items_next(&items, &key, &value)) {
@@ -1044,15 +996,14 @@ static const char *arguments_of(const exception_reader *r, uint64_t exception)
 static void add_exception(const exception_reader *r, uint64_t address, const char *state,
                           const char *relation)
 {
-    char name[TYPE_ROOM];
+    const char *name = type_of(address)->name;
     ssi_exception e = {.thread = r->thread,
                        .state = state,
                        .relation = relation,
                        .language = "python",
+                       .type = ssi_text(name, strlen(name)),
                        .first = r->scripts->frames.count};
 
-    (void)kind_of(address, name);
-    e.type = ssi_text(name, strlen(name));
     e.arguments = arguments_of(r, address);
     add_traceback(r, ssi_word(address + SSPY_EXCEPTION_TRACEBACK));
     e.count = r->scripts->frames.count - e.first;
@@ -1129,9 +1080,7 @@ enum { MAX_NAMES = 1 << 14, MAX_THREAD_NAME = 255 /* characters */, MAX_ATTRIBUT
 /* False if there is no dict at ADDRESS. */
 static bool begin_dict_at(items_reader *items, const sspy_layout *layout, uint64_t address)
 {
-    char type[TYPE_ROOM];
-
-    return kind_of(address, type) == KIND_DICT && items_begin(items, layout, KIND_DICT, address);
+    return kind_of(address) == KIND_DICT && items_begin(items, layout, KIND_DICT, address);
 }
 
 /* The value of NAME in the dict at ADDRESS, or 0. */
@@ -1163,20 +1112,17 @@ static uint64_t threads_of(const sspy_layout *layout, uint64_t interpreter)
 
 static const char *short_text(const sspy_layout *layout, uint64_t address)
 {
-    char type[TYPE_ROOM];
-    uint64_t length;
+    python_text text;
 
-    if (kind_of(address, type) != KIND_STR || !ssi_read_word(address + SSPY_TEXT_LENGTH, &length) ||
-        length > MAX_THREAD_NAME)
-        return NULL;
-    return python_text(layout, address);
+    return kind_of(address) == KIND_STR && read_text(layout, address, &text) &&
+                   text.count <= MAX_THREAD_NAME
+               ? ssi_text(text.bytes, text.length)
+               : NULL;
 }
 
 static bool read_int(const sspy_layout *layout, uint64_t address, uint64_t *out)
 {
-    char type[TYPE_ROOM];
-
-    return kind_of(address, type) == KIND_INT && number_of(layout, address, out);
+    return kind_of(address) == KIND_INT && number_of(layout, address, out);
 }
 
 /* Fill in what the object THREAD says of itself. */
