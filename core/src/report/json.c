@@ -23,35 +23,28 @@ static ss_writer *begin_value(stacksplice_visitor *self, const char *key)
     return j->w;
 }
 
+/* Whether KEY is one of KEYS, which have a blank before and behind each. */
+static bool is_one_of(const char *key, const char *keys)
+{
+    size_t length = key ? strlen(key) : 0;
+
+    for (; length && (keys = strchr(keys, ' ')) != NULL; keys++) {
+        if (!strncmp(keys + 1, key, length) && keys[length + 1] == ' ')
+            return true;
+    }
+    return false;
+}
+
 /*
  * Whether programs compare the texts of this member.  They hold no secret, and what a hook, or one
  * that failed, put in their place would make the report unreadable, or group it with others.
  */
 static bool is_identifier(const char *key)
 {
-    static const char *const keys[] = {"schema",
-                                       "symbol",
-                                       "language",
-                                       "reference",
-                                       "fingerprint",
-                                       "kind",
-                                       "trust",
-                                       "build_id",
-                                       "relation",
-                                       "transformed_above",
-                                       "platform",
-                                       "level",
-                                       "event_id",
-                                       "debug_id",
-                                       "code_id",
-                                       "loose_fingerprint",
-                                       "instruction_addr_adjustment"};
-
-    for (size_t i = 0; key && i < SS_COUNT_OF(keys); i++) {
-        if (!strcmp(key, keys[i]))
-            return true;
-    }
-    return false;
+    return is_one_of(key,
+                     " schema symbol language reference fingerprint loose_fingerprint kind trust "
+                     "build_id relation transformed_above platform level event_id debug_id "
+                     "code_id instruction_addr_adjustment ");
 }
 
 static int begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
@@ -61,7 +54,7 @@ static int begin(stacksplice_visitor *self, const char *key, stacksplice_contain
 
     ss_writer_put(w, container == STACKSPLICE_OBJECT ? "{" : "[", 1);
     j->comma = false;
-    j->locals = key && (!strcmp(key, "locals") || !strcmp(key, "vars"));
+    j->locals = is_one_of(key, " locals vars ");
     j->identifiers = container == STACKSPLICE_ARRAY && is_identifier(key);
     return w->failed;
 }
@@ -116,22 +109,11 @@ static int hex(stacksplice_visitor *self, const char *key, uint64_t value, unsig
 /* What the text of a member is. */
 static stacksplice_text_kind kind_of(const char *key)
 {
-    static const struct member {
-        const char *key;
-        stacksplice_text_kind kind;
-    } members[] = {
-        {"source", STACKSPLICE_TEXT_SOURCE}, {"context_line", STACKSPLICE_TEXT_SOURCE},
-        {"file", STACKSPLICE_TEXT_PATH},     {"filename", STACKSPLICE_TEXT_PATH},
-        {"abs_path", STACKSPLICE_TEXT_PATH}, {"module", STACKSPLICE_TEXT_PATH},
-        {"package", STACKSPLICE_TEXT_PATH},  {"path", STACKSPLICE_TEXT_PATH},
-        {"process", STACKSPLICE_TEXT_PATH},  {"cwd", STACKSPLICE_TEXT_PATH},
-    };
-
-    for (size_t i = 0; key && i < SS_COUNT_OF(members); i++) {
-        if (!strcmp(key, members[i].key))
-            return members[i].kind;
-    }
-    return STACKSPLICE_TEXT_MESSAGE;
+    if (is_one_of(key, " source context_line "))
+        return STACKSPLICE_TEXT_SOURCE;
+    return is_one_of(key, " file filename abs_path module package path process cwd ")
+               ? STACKSPLICE_TEXT_PATH
+               : STACKSPLICE_TEXT_MESSAGE;
 }
 
 static int put_text(stacksplice_visitor *self, const char *key, ss_text text)
@@ -177,47 +159,12 @@ void ss_json_init(ss_json *json, ss_writer *w, bool failfast)
 
 /* ---- Emit ------------------------------------------------------------------------------------*/
 
-void ss_emit_begin(ss_emit *e, const char *key, stacksplice_container container)
-{
-    e->stopped = e->stopped || e->visitor->begin(e->visitor, key, container);
-}
-
-void ss_emit_end(ss_emit *e, stacksplice_container container)
-{
-    e->stopped = e->stopped || e->visitor->end(e->visitor, container);
-}
-
-void ss_emit_boolean(ss_emit *e, const char *key, bool value)
-{
-    e->stopped = e->stopped || e->visitor->boolean(e->visitor, key, value);
-}
-
-void ss_emit_integer(ss_emit *e, const char *key, int64_t value)
-{
-    e->stopped = e->stopped || e->visitor->integer(e->visitor, key, value);
-}
-
-void ss_emit_hex(ss_emit *e, const char *key, uint64_t value, unsigned digits)
-{
-    e->stopped = e->stopped || e->visitor->hex(e->visitor, key, value, digits);
-}
-
-void ss_emit_utf8(ss_emit *e, const char *key, const char *text, size_t length)
-{
-    e->stopped = e->stopped || e->visitor->utf8(e->visitor, key, text, length);
-}
-
-void ss_emit_utf16(ss_emit *e, const char *key, const uint16_t *text, size_t length)
-{
-    e->stopped = e->stopped || e->visitor->utf16(e->visitor, key, text, length);
-}
-
 void ss_emit_text(ss_emit *e, const char *key, const char *text)
 {
     if (text)
         ss_emit_utf8(e, key, text, strlen(text));
     else
-        e->stopped = e->stopped || e->visitor->null(e->visitor, key);
+        SS_EMIT(e, null, key);
 }
 
 void ss_emit_locals(ss_emit *e, const char *key, stacksplice_document_locals locals)

@@ -179,9 +179,8 @@ typedef struct ss_shown_frame {
     bool replaced; /* the file of its module is not the one that was loaded */
 } ss_shown_frame;
 
-/* Whether a report shows FRAME; what it does not show it counts, if IS_COUNTED. */
-bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
-                     bool *is_counted);
+/* Whether a report shows FRAME. */
+bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue);
 
 /* Write TEXT, which ends with a NUL, on one line without secrets. */
 static inline void ss_report_put(const ss_report *r, const char *text, stacksplice_text_kind kind)

@@ -63,10 +63,8 @@ static bool is_installed(const char *path)
 
 static bool is_in_app(const element *of, const stacksplice_frame *f, bool glue)
 {
-    bool is_counted;
-
     return f->kind != STACKSPLICE_FRAME_GAP && !of->of_runner && !glue &&
-           ss_report_shows(of->r, f, glue, &is_counted) &&
+           ss_report_shows(of->r, f, glue) &&
            !is_installed(f->kind == STACKSPLICE_FRAME_NATIVE ? f->module : f->file);
 }
 

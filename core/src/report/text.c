@@ -105,16 +105,12 @@ static bool is_loader(const stacksplice_frame *frame)
     return known && ss_glue_matches(frame->file, known->loaders);
 }
 
-bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue,
-                     bool *is_counted)
+bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue)
 {
-    *is_counted = true;
     if (r->all_frames)
         return true;
-    if (frame->kind == STACKSPLICE_FRAME_GAP) {
-        *is_counted = false; /* it is no frame */
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
         return !is_quiet(frame);
-    }
     return frame->kind == STACKSPLICE_FRAME_SCRIPT ? !is_loader(frame) : !glue;
 }
 
@@ -286,7 +282,7 @@ static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
 
 void ss_report_where(const ss_report *r, ss_shown_stack stack)
 {
-    bool found = false, counted;
+    bool found = false;
     ss_element e = {.end = 0};
 
     while (e.end < stack.count && !found) {
@@ -295,7 +291,7 @@ void ss_report_where(const ss_report *r, ss_shown_stack stack)
             ss_shown_frame shown = ss_element_at(&e, i);
 
             found = shown.frame->kind != STACKSPLICE_FRAME_GAP &&
-                    ss_report_shows(r, shown.frame, shown.glue, &counted);
+                    ss_report_shows(r, shown.frame, shown.glue);
             if (found)
                 put_name_at(r, shown.frame);
         }
@@ -625,22 +621,19 @@ static SS_NOINLINE void print_called(const printer *p, uint32_t caller, const ss
     ss_element_end(&e);
 }
 
-static bool is_shown(const printer *p, const ss_element *e, const ss_shown_frame *shown,
-                     bool *is_counted)
+static bool is_shown(const printer *p, const ss_element *e, const ss_shown_frame *shown)
 {
-    return ss_report_shows(p->r, shown->frame, shown->glue || e->begin >= p->folds.start_up,
-                           is_counted);
+    return ss_report_shows(p->r, shown->frame, shown->glue || e->begin >= p->folds.start_up);
 }
 
 static void print_frames(const printer *p, const ss_element *e, bool all)
 {
     const ss_shown_stack *stack = &p->stack;
-    bool is_counted;
 
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, is_last(p->r) ? e->count - 1 - i : i);
 
-        if (!all && !is_shown(p, e, &shown, &is_counted))
+        if (!all && !is_shown(p, e, &shown))
             continue;
         if (shown.frame->kind == STACKSPLICE_FRAME_NATIVE && !shown.frame->inlined &&
             e->end < stack->count && (stack->frames || ss_token_is_script(stack->elements[e->end])))
@@ -684,14 +677,13 @@ static uint32_t look_at(printer *p, const ss_element *e, uint64_t *place)
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, i);
         const stacksplice_frame *frame = shown.frame;
-        bool is_counted;
 
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
             *place = place_of(frame);
-        if (is_shown(p, e, &shown, &is_counted))
+        if (is_shown(p, e, &shown))
             count++;
         else
-            p->hidden += is_counted && !frame->inlined;
+            p->hidden += frame->kind != STACKSPLICE_FRAME_GAP && !frame->inlined;
         p->replaced |= !shown.glue && shown.replaced;
         p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
                        frame->module && !frame->file;

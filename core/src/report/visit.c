@@ -182,7 +182,7 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32
     ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
     for (uint32_t i = 0; i < stack.count && !e->stopped; i++) {
         if (e->visitor->element)
-            e->stopped = e->visitor->element(e->visitor, stack.elements[i]);
+            SS_EMIT(e, element, stack.elements[i]);
         else
             emit_element(r, e, &stack, i);
     }
@@ -344,24 +344,20 @@ static bool may_emit(const walk *w, const ss_facts *facts)
     return w->errors < SS_REPORT_ERRORS_MAX && !ss_seen_has(&w->around, facts);
 }
 
-static bool emit_fields_of_member(walk *w, const ss_facts *member)
-{
-    if (w->level > SS_REPORT_LEVELS_MAX || !ss_stack_suffices_for_error() || !may_emit(w, member))
-        return false;
-    emit_error(w, NULL, member, NULL);
-    return true;
-}
-
 /* False when it is omitted. */
 static bool emit_member(walk *w, const ss_facts *group, uint32_t index)
 {
     ss_facts member;
     bool emitted = ss_facts_get_member(group, index, &member);
 
-    if (emitted && w->e->visitor->error)
-        w->e->stopped = w->e->visitor->error(w->e->visitor, NULL, member.error);
-    else if (emitted)
-        emitted = emit_fields_of_member(w, &member);
+    if (emitted && w->e->visitor->error) {
+        SS_EMIT(w->e, error, NULL, member.error);
+    } else if (emitted) {
+        emitted = w->level <= SS_REPORT_LEVELS_MAX && ss_stack_suffices_for_error() &&
+                  may_emit(w, &member);
+        if (emitted)
+            emit_error(w, NULL, &member, NULL);
+    }
     ss_facts_release(&member);
     return emitted;
 }
@@ -400,8 +396,7 @@ static void emit_cause(walk *w, const ss_facts *facts)
     if (!cause)
         return;
     ss_emit_text(w->e, "relation", relation_name(facts->view.relation));
-    if (!w->e->stopped)
-        w->e->stopped = w->e->visitor->error(w->e->visitor, "cause", cause);
+    SS_EMIT(w->e, error, "cause", cause);
 }
 
 /* Emit the causes of the error of FACTS, latest first, as one flat list. */

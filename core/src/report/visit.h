@@ -33,13 +33,16 @@ static inline bool ss_visitor_is_valid(const stacksplice_visitor *visitor)
     return visitor->size == sizeof *visitor;
 }
 
-void ss_emit_begin(ss_emit *e, const char *key, stacksplice_container container);
-void ss_emit_end(ss_emit *e, stacksplice_container container);
-void ss_emit_boolean(ss_emit *e, const char *key, bool value);
-void ss_emit_integer(ss_emit *e, const char *key, int64_t value);
-void ss_emit_hex(ss_emit *e, const char *key, uint64_t value, unsigned digits);
-void ss_emit_utf8(ss_emit *e, const char *key, const char *text, size_t length);
-void ss_emit_utf16(ss_emit *e, const char *key, const uint16_t *text, size_t length);
+#define SS_EMIT(e, method, ...) \
+    ((void)((e)->stopped = (e)->stopped || (e)->visitor->method((e)->visitor, __VA_ARGS__)))
+
+#define ss_emit_begin(e, key, container) SS_EMIT(e, begin, key, container)
+#define ss_emit_end(e, container) SS_EMIT(e, end, container)
+#define ss_emit_boolean(e, key, value) SS_EMIT(e, boolean, key, value)
+#define ss_emit_integer(e, key, value) SS_EMIT(e, integer, key, value)
+#define ss_emit_hex(e, key, value, digits) SS_EMIT(e, hex, key, value, digits)
+#define ss_emit_utf8(e, key, text, length) SS_EMIT(e, utf8, key, text, length)
+#define ss_emit_utf16(e, key, text, length) SS_EMIT(e, utf16, key, text, length)
 
 /* TEXT ends with a NUL; NULL gives null. */
 void ss_emit_text(ss_emit *e, const char *key, const char *text);
