@@ -702,7 +702,7 @@ static SS_NOINLINE uint32_t print_element(printer *p, uint32_t at)
     shown = look_at(p, &e, &place);
     if (shown) {
         put_header(p);
-        key = place ? place : ss_element_at(&e, 0).frame->address;
+        key = place ? place : e.saved ? e.saved->frame.address : p->stack.elements[at];
         if (key != p->last)
             end_repeats(p);
         p->last = key;
