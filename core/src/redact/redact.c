@@ -839,8 +839,6 @@ static bool scan_value(const ss_scan *s, named *n, ss_secret *secret)
         !(n->is->to_line_end && n->by == COLON && !is_quoted(s, n->end) && !s->is_source))
         return !ss_scan_has(s, after_quote(s, quote), "[redacted") &&
                read_quoted(s, quote, secret) && may_be_of(s, n, secret);
-    if (n->by == COMMA || n->by == PARENTHESIS)
-        return false;
     n->at = after_scheme(s, n->at);
     if (!n->is->to_line_end && ss_is_any(ss_scan_at(s, n->at), "[{("))
         return !(s->is_source && s->in_quote) && read_bracketed(s, n->at, secret);
@@ -856,6 +854,7 @@ static bool scan_named(const ss_scan *s, size_t at, ss_secret *secret)
         n.end++;
     read_separator(s, &n);
     if (n.by == NOTHING || /* most words of a text are looked at no further */
+        ((n.by == COMMA || n.by == PARENTHESIS) && !is_quoted(s, after_prefix(s, n.at))) ||
         (n.by == BLANKS && ss_scan_at(s, at) != '-' && !is_quoted(s, n.at) &&
          !ss_scan_has(s, at, "bearer") && !ss_scan_has(s, at, "basic")))
         return false;

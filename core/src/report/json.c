@@ -29,7 +29,7 @@ static bool is_one_of(const char *key, const char *keys)
     size_t length = key ? strlen(key) : 0;
 
     for (; length && (keys = strchr(keys, ' ')) != NULL; keys++) {
-        if (!strncmp(keys + 1, key, length) && keys[length + 1] == ' ')
+        if (keys[1] == *key && !strncmp(keys + 1, key, length) && keys[length + 1] == ' ')
             return true;
     }
     return false;
