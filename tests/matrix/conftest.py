@@ -1,4 +1,4 @@
-"""Options of test_matrix.py, and the module that it runs; how that is built is in native.py."""
+"""The option of test_matrix.py, and the module that it runs; how that is built is in native.py."""
 
 import sys
 from pathlib import Path
@@ -14,8 +14,6 @@ OTHER_LUAS = ["5.3", "5.4", "5.5"]
 
 def pytest_addoption(parser):
     parser.addoption("--other-luas", action="store_true", help="not the Lua of the build")
-    for name in ("--case", "--modes", "--styles", "--kind"):
-        parser.addoption(name, help="of the one case that test_one_case runs")
 
 
 def pytest_generate_tests(metafunc):

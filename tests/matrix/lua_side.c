@@ -1,7 +1,7 @@
 /* Lua: two states, each with the steps of steps.lua.  The module "matrix" there:
  *
  *   call(i)         step I, whose error is raised here
- *   length(), mode(i), style(i), kind()   the path, as text of one letter
+ *   path, modes, styles, kind   the case
  *   thrown(value)   VALUE is about to be raised by the origin
  *   again()         what it raised was caught by something that keeps no stack, and is raised again
  *   mark()          on the line that resumes a coroutine, before it does
@@ -31,7 +31,7 @@ static lua_State *states[STATES], *running[STATES];
 static int left_at[STATES]; /* where in the log the state called a native step */
 static segment segments[MAX_SEGMENTS];
 static int segment_count;
-static const char step_key, thrown_key;
+static const char step_key, thrown_key, module_key;
 
 /* ---- The log ----------------------------------------------------------------------------------*/
 
@@ -140,30 +140,6 @@ static int lua_mark(lua_State *L)
     return 0;
 }
 
-static int lua_length(lua_State *L)
-{
-    lua_pushinteger(L, matrix.length);
-    return 1;
-}
-
-static int lua_mode(lua_State *L)
-{
-    lua_pushlstring(L, &matrix.modes[luaL_checkinteger(L, 1)], 1);
-    return 1;
-}
-
-static int lua_style(lua_State *L)
-{
-    lua_pushlstring(L, &matrix.styles[luaL_checkinteger(L, 1)], 1);
-    return 1;
-}
-
-static int lua_kind(lua_State *L)
-{
-    lua_pushlstring(L, &matrix.kind, 1);
-    return 1;
-}
-
 static int lua_number(lua_State *L)
 {
     matrix_fact_number(luaL_checkstring(L, 1), luaL_checkinteger(L, 2));
@@ -200,8 +176,6 @@ static int lua_slot(lua_State *L)
 
 static const luaL_Reg functions[] = {{"call", matrix_from_lua}, {"thrown", lua_thrown},
                                      {"again", lua_again},      {"mark", lua_mark},
-                                     {"length", lua_length},    {"mode", lua_mode},
-                                     {"style", lua_style},      {"kind", lua_kind},
                                      {"number", lua_number},    {"text", lua_text},
                                      {"collect", lua_collect},  {"fail", lua_fail},
                                      {"slot", lua_slot},        {NULL, NULL}};
@@ -225,6 +199,8 @@ static int open_state(lua_State *L)
     luaL_newlibtable(L, functions);
     lua_pushinteger(L, s->state);
     luaL_setfuncs(L, functions, 1);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &module_key);
     lua_pushvalue(L, -3);
     lua_call(L, 2, 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &step_key);
@@ -251,8 +227,19 @@ void matrix_lua_reset(void)
 {
     segment_count = 0;
     for (int i = 0; i < STATES; i++) {
-        running[i] = states[i];
-        lua_settop(states[i], 0);
+        lua_State *L = running[i] = states[i];
+
+        lua_settop(L, 0);
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &module_key);
+        lua_pushstring(L, matrix.path);
+        lua_setfield(L, 1, "path");
+        lua_pushstring(L, matrix.modes);
+        lua_setfield(L, 1, "modes");
+        lua_pushstring(L, matrix.styles);
+        lua_setfield(L, 1, "styles");
+        lua_pushlstring(L, &matrix.kind, 1);
+        lua_setfield(L, 1, "kind");
+        lua_settop(L, 0);
     }
 }
 

@@ -14,7 +14,6 @@
  *   thrown(exc)          is about to be raised
  *   traceback() -> list  what the origin's traceback said at the first border
  *   fact(name, value), collect(hr), check_slot(), fail()
- *   length(), mode(i), style(i), kind()
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -204,32 +203,6 @@ static PyObject *py_fail(PyObject *module, PyObject *unused)
     return stacksplice_python_raise(E_ABORT);
 }
 
-static PyObject *py_length(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-    return PyLong_FromLong(matrix.length);
-}
-
-static PyObject *py_kind(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-    return PyUnicode_FromStringAndSize(&matrix.kind, 1);
-}
-
-static PyObject *py_mode(PyObject *module, PyObject *i)
-{
-    (void)module;
-    return PyUnicode_FromStringAndSize(&matrix.modes[PyLong_AsLong(i)], 1);
-}
-
-static PyObject *py_style(PyObject *module, PyObject *i)
-{
-    (void)module;
-    return PyUnicode_FromStringAndSize(&matrix.styles[PyLong_AsLong(i)], 1);
-}
-
 /* ---- For the test -----------------------------------------------------------------------------*/
 
 static PyObject *py_open(PyObject *module, PyObject *args)
@@ -356,10 +329,6 @@ static PyMethodDef functions[] = {{"open", py_open, METH_VARARGS, NULL},
                                   {"collect", py_collect, METH_O, NULL},
                                   {"check_slot", py_check_slot, METH_NOARGS, NULL},
                                   {"fail", py_fail, METH_NOARGS, NULL},
-                                  {"length", py_length, METH_NOARGS, NULL},
-                                  {"kind", py_kind, METH_NOARGS, NULL},
-                                  {"mode", py_mode, METH_O, NULL},
-                                  {"style", py_style, METH_O, NULL},
                                   {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "matrix", .m_size = -1,

@@ -17,14 +17,14 @@ local values = {
 
 -- On one line: the raise is on the line that the log has.
 local function throw()
-    local value = values[matrix.kind()]()
+    local value = values[matrix.kind]()
     if type(value) == "table" or type(value) == "function" then born[value] = true end
     matrix.thrown(value) error(value, 0)
 end
 
 -- Step i fails; behind the end of the path Lua itself does.
 local function go(i)
-    if i == matrix.length() then
+    if i == #matrix.path then
         throw()
     else
         matrix.call(i)
@@ -38,7 +38,7 @@ styles["0"] = go
 -- What an ordinary pcall caught is raised again.
 styles["1"] = function(i)
     local _, e = pcall(go, i)
-    if i == matrix.length() then matrix.again() end error(e, 0)
+    if i == #matrix.path then matrix.again() end error(e, 0)
 end
 
 styles["2"] = function(i)
@@ -54,12 +54,12 @@ styles["3"] = function(i)
 end
 
 local function in_style(i)
-    styles[matrix.style(i - 1)](i)
+    styles[matrix.styles:sub(i, i)](i)
 end
 
 local function catch(i)
     -- An interrupt of Python passes through a plain pcall.
-    local ok, e = (matrix.kind() == "K" and stacksplice.pcall or pcall)(in_style, i)
+    local ok, e = (matrix.kind == "K" and stacksplice.pcall or pcall)(in_style, i)
     assert(not ok)
     matrix.slot()
     local info = stacksplice.error_info(e)
@@ -98,8 +98,8 @@ modes["c"] = function(what, i)
     assert(coroutine.resume(co, what, i))
     matrix.mark() local ok, e = coroutine.resume(co)
     if ok then return end
-    local keeps = matrix.style(i - 1) == "2" or matrix.style(i - 1) == "3"
-    if i == matrix.length() and not keeps then matrix.again() end error(e, 0)
+    local keeps = matrix.styles:sub(i, i) == "2" or matrix.styles:sub(i, i) == "3"
+    if i == #matrix.path and not keeps then matrix.again() end error(e, 0)
 end
 
 -- What Lua itself calls: metamethods, and functions that the library gets.
@@ -136,5 +136,5 @@ function left()
 end
 
 return function(i)
-    modes[matrix.mode(i)](i == 0 and catch or in_style, i + 1)
+    modes[matrix.modes:sub(i + 1, i + 1)](i == 0 and catch or in_style, i + 1)
 end

@@ -7,6 +7,7 @@ import types
 import stacksplice
 
 m = None  # the module matrix
+path = modes = styles = kind = ""  # of the case that runs
 
 
 # Exceptions whose end can be seen: a class of its own lets them be referred to weakly.
@@ -31,7 +32,7 @@ KINDS = {
 
 
 def made():
-    exc = KINDS[m.kind()]()
+    exc = KINDS[kind]()
     m.thrown(exc)
     return exc
 
@@ -42,7 +43,7 @@ def throw():
 
 # Step i fails; behind the end of the path Python itself does.
 def go(i):
-    if i == m.length():
+    if i == len(path):
         throw()
     else:
         m.call(i)
@@ -81,7 +82,7 @@ STYLES = {"0": passing, "1": reraising, "2": raising_again, "3": cleaning}
 
 
 def in_style(i):
-    STYLES[m.style(i - 1)](i)
+    STYLES[styles[i - 1]](i)
 
 
 # ---- Modes: how a step runs WHAT, the call or the catching of what comes from it -----------------
@@ -240,4 +241,4 @@ def catch(i):
 
 
 def step(i):
-    MODES[m.mode(i)](in_style if i else catch, i + 1)
+    MODES[modes[i]](in_style if i else catch, i + 1)

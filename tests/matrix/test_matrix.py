@@ -7,8 +7,6 @@ message; its stack and that of each node of its chain is compared with the log o
 languages themselves tell; and nothing is left, neither in the thread's slot nor in memory.
 
 With the Lua of the build; with --other-luas the others, compiled here.
-
-One case by hand: pytest tests/matrix --case PLX --modes=-c- --styles 012 --kind X
 """
 
 import gc
@@ -35,6 +33,7 @@ class Matrix:
     def run(self, case):
         """What is wrong with CASE."""
         m = steps.m = self.module
+        steps.path, steps.modes, steps.styles, steps.kind = case
         try:
             facts = m.run(*case)
         except BaseException as exc:
@@ -107,14 +106,3 @@ def test_any_cases(matrix):
     """Long paths, where the modes and what is done with the error stand in any order."""
     chance = random.Random(7)
     matrix.run_all(paths.any_case(chance) for _ in range(3000))
-
-
-def test_one_case(request, matrix):
-    path = request.config.getoption("--case")
-    if not path:
-        pytest.skip("--case names none")
-    option = request.config.getoption
-    plain = len(path)
-    case = (path, option("--modes") or "-" * plain, option("--styles") or "0" * plain)
-    case += (option("--kind") or sorted(paths.KINDS[path[-1]])[0],)
-    matrix.run_all([case])
