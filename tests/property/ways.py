@@ -199,86 +199,61 @@ def in_a_pool(inner):
     return submit
 
 
-def to_thread(inner):
-    async def main():
-        await asyncio.to_thread(inner)
+def by_loop(main):
+    """A way: MAIN, an asynchronous function, is run with INNER as a plain and as an asynchronous function."""
 
-    def run_it():
-        run(main())
-
-    return run_it
-
-
-def by_coroutine(inner):
-    async def leaf():
-        inner()
-
-    async def main():
-        await leaf()
-
-    def run_it():
-        run(main())
-
-    return run_it
-
-
-def in_a_task(inner):
-    async def leaf():
-        await asyncio.sleep(0)
-        inner()
-
-    async def main():
-        await asyncio.create_task(leaf())
-
-    def run_it():
-        run(main())
-
-    return run_it
-
-
-def gathered(inner):
-    async def leaf():
-        inner()
-
-    async def main():
-        await asyncio.gather(asyncio.sleep(0), leaf())
-
-    def run_it():
-        run(main())
-
-    return run_it
-
-
-def in_a_task_group(inner):
-    async def leaf():
-        inner()
-
-    async def main():
-        async with asyncio.TaskGroup() as group:
-            group.create_task(leaf())
-
-    def run_it():
-        run(main())
-
-    return run_it
-
-
-def by_a_future(inner):
-    async def main():
-        future = asyncio.get_running_loop().create_future()
-        try:
+    def way(inner):
+        async def leaf():
+            await asyncio.sleep(0)
             inner()
-        except Exception as exc:
-            future.set_exception(exc)
-        await wait_for(future)
 
-    async def wait_for(future):
-        return await future
+        def run_it():
+            run(main(inner, leaf))
 
-    def run_it():
-        run(main())
+        return run_it
 
-    return run_it
+    way.__name__ = main.__name__
+    return way
+
+
+@by_loop
+async def to_thread(inner, leaf):
+    await asyncio.to_thread(inner)
+
+
+@by_loop
+async def by_coroutine(inner, leaf):
+    await leaf()
+
+
+@by_loop
+async def in_a_task(inner, leaf):
+    await asyncio.create_task(leaf())
+
+
+@by_loop
+async def gathered(inner, leaf):
+    await asyncio.gather(asyncio.sleep(0), leaf())
+
+
+@by_loop
+async def in_a_task_group(inner, leaf):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(leaf())
+
+
+@by_loop
+async def by_a_future(inner, leaf):
+    future = asyncio.get_running_loop().create_future()
+    try:
+        inner()
+    except Exception as exc:
+        future.set_exception(exc)
+    await waiting_for(future)
+
+
+async def waiting_for(future):
+    return await future
 
 
 def in_a_greenlet(inner):
