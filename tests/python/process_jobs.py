@@ -90,17 +90,6 @@ def into_queue(path, queue):
         queue.put(stacksplice.error_info(exc))
 
 
-def nested(path, value):
-    """A process of its own in the worker, whose error goes on through a border here."""
-    import concurrent.futures
-    import multiprocessing
-
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        future = pool.submit(crosses, path, value)
-        return load(path).call(future.result)
-
-
 def originates(value):
     try:
         plain(value)

@@ -64,18 +64,6 @@ def test_not_an_hresult(function):
             function(value)
 
 
-GAP = '{"kind": "gap", "language": ""}'
-
-
-@pytest.mark.parametrize(
-    ("json", "why"),
-    [("", "one frame"), (f"{GAP}, {GAP}", "one frame"), ("{}", "kind is missing"), ("5", "stack must be")],
-)
-def test_no_frame(json, why):
-    with pytest.raises(ValueError, match=why):
-        _stacksplice._format_frame(json)
-
-
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="3.12 and newer have it")
 def test_captures_at_the_raise_before_3_12():
     hook = sys.excepthook
@@ -104,16 +92,6 @@ def test_capture(name):
     with pytest.raises(TypeError, match=name):
         stacksplice.capture(**{name: "text"})
     stacksplice.capture(**{name: 1 << 100})
-
-
-def test_resolve():
-    with pytest.raises(TypeError, match="address"):
-        _stacksplice.resolve("text")
-    for value in (-1, 1 << 64):
-        with pytest.raises(OverflowError, match="address"):
-            _stacksplice.resolve(value)
-    for value in (0, 1, (1 << 64) - 1, 0x5353000000000008 + 16 * 99999999):
-        assert len(_stacksplice.resolve(value)) >= 1
 
 
 def test_messages_and_exceptions_of_winrt():

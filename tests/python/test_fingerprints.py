@@ -105,12 +105,6 @@ def test_a_rebuilt_binary_has_the_same_loose_fingerprint(checkout, tmp_path):
     assert first["loose_fingerprint"] == again["loose_fingerprint"]
 
 
-def test_a_function_under_another_name_has_another_loose_fingerprint(checkout, tmp_path):
-    renamed = report_of(place(tmp_path / "renamed", "#define call call_it\n"))
-    assert native(renamed)["function"] == "call_it"
-    assert report_of(checkout)["loose_fingerprint"] != renamed["loose_fingerprint"]
-
-
 def test_a_stripped_binary_has_the_same_strict_fingerprint_and_a_loose_one_of_its_own(checkout, tmp_path):
     strip = shutil.which("strip")
     if strip is None:

@@ -94,16 +94,6 @@ def test_keys_and_buttons_fold(browser):
     assert browser.run(OPEN) == 1
 
 
-def test_no_text_becomes_markup(browser):
-    browser.show(page(hostile()))
-    browser.press("e")
-    assert browser.run("return document.title").startswith("</pre><script>")
-    assert browser.run("return document.querySelectorAll('img').length") == 0
-    assert browser.run("return document.querySelectorAll('script').length") == 1
-    assert browser.run("return document.querySelector('h1').textContent").count("onerror=alert(1)") == 2
-    assert browser.unnamed() == []
-
-
 def test_paper_has_members_but_no_glue(browser):
     members = [error([frame(number)]) for number in range(5)]
     browser.show(page(error([frame(0, glue=True)], exceptions=members)))

@@ -39,17 +39,6 @@ def test_install_imports_no_sdk():
     assert "stacksplice" in loaded and not {"opentelemetry", "sentry_sdk"} & {*loaded}
 
 
-def later_names() -> set[str]:
-    """Those that the stub for type checkers imports from modules of ours."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    checked = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
-    return {alias.name for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-
-
-def test_what_comes_later_is_what_type_checkers_are_told():
-    assert later_names() == {*stacksplice._LATER, "winrt"}
-
-
 EACH_NAME = """
 import os, stacksplice
 for name in sorted({*stacksplice._LATER, "winrt", *stacksplice.__all__}):

@@ -10,12 +10,6 @@ from stacksplice._base import loading
 PACKAGE = str(Path(stacksplice.__file__).parent)
 
 
-def test_the_core_of_this_process():
-    file, version = loading.loaded_core()
-    assert Path(file).samefile(Path(PACKAGE, "libstacksplice.so.0"))
-    assert version == stacksplice.__version__
-
-
 def test_words_of_both_loaders():
     glibc = ImportError("/a/libstacksplice.so.0: version `STACKSPLICE_0.7' not found (required by /b/x.so)")
     musl = ImportError("Error relocating /b/_stacksplice.so: stacksplice_new: symbol not found")

@@ -14,7 +14,6 @@ import traceback
 import pytest
 import stacksplice
 from building import command
-from racing import race
 from raising import caught
 
 CALLS: list[str] = []
@@ -279,36 +278,6 @@ def test_frames_that_still_run():
     assert found["argument"] == "'a'" and found["before"] == "1" and before == 2
 
 
-def test_an_exception_that_was_raised_again():
-    def inner(value):
-        raise ValueError
-
-    def outer(value, call=inner):
-        try:
-            call(value + 1)
-        except ValueError as exc:
-            again = True
-            raise exc if again else KeyError
-
-    found = frames_of(caught(outer, 1))
-    assert found["inner"] == {"value": "2"} and found["outer"] == {
-        "again": "True",
-        "call": "<function>",
-        "value": "1",
-    }
-
-
-def test_threads():
-    """Each has its own; another one may make the report."""
-    infos: list[stacksplice.ErrorInfo] = []
-
-    def raiser(number):
-        raise ValueError
-
-    race(lambda number: infos.append(error_of(caught(raiser, number))), [(number,) for number in range(4)])
-    assert sorted(info.to_dict()["stack"][0]["locals"]["number"] for info in infos) == ["0", "1", "2", "3"]
-
-
 def test_no_variable_lives_longer():
     class Watched:
         alive = 0
@@ -395,18 +364,6 @@ def test_causes_and_members_have_them():
     assert report["transformed"][0]["stack"][0]["locals"] == {"number": "1"}
     text = "".join(stacksplice.format_exception(exc))
     assert [text.count(f" number = {number}\n") for number in (1, 2, 3)] == [1, 1, 1]
-
-
-def test_errors_that_cross_other_languages(price):
-    def raiser(currency):
-        raise KeyError(currency)
-
-    def outer(amount):
-        price(lambda *_: raiser("XXX"))
-
-    exc = caught(outer, 25)
-    found = frames_of(exc)
-    assert found["raiser"] == {"currency": "'XXX'"} and found["outer"]["amount"] == "25"
 
 
 def test_pickled_errors_and_pages_have_them():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import traceback
 
@@ -314,24 +313,6 @@ print("all survived")
 
 def test_no_script_ends_the_process_through_our_functions() -> None:
     assert ran(sys.executable, "-c", ATTACKS, *each_lua()).stdout.endswith("all survived\n")
-
-
-def test_a_function_in_c_has_the_name_of_the_call(lua) -> None:
-    runtime = lua.LuaRuntime()
-    runtime.execute(
-        """
-        local again, object = string.rep, {arrange = table.sort}
-        local function fail() again("x", {}) end
-        function fails() object.arrange({2, 1}, fail) end
-        """,
-        name="@rules",
-    )
-    exc = caught(runtime.globals().fails)
-    frames = [frame for frame in stacksplice.error_info(exc).stack if not frame.glue]
-    called = [(frame.calls, before.kind) for before, frame in itertools.pairwise(frames) if frame.calls]
-    assert called == [("again", "native"), ("arrange", "native")]
-    report = "".join(stacksplice.format_exception(exc))
-    assert report.index(" (Lua: arrange)") < report.index(" (Lua: again)")
 
 
 def test_a_line_that_calls_another_function_is_the_same_place(lua) -> None:

@@ -133,19 +133,6 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
     assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote
 
 
-def test_two_processes_in_a_row(border_path):
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        exc = caught(pool.submit(process_jobs.nested, str(border_path), 1).result)
-        middle = pool.submit(os.getpid).result()
-    info = stacksplice.error_info(exc)
-    assert info.process["id"] == middle and "nested" in names(info.stack)
-    assert info.remote.process["id"] not in (middle, os.getpid())
-    assert names(info.remote.stack)[0] == "innermost"
-    assert info.remote.remote is None
-    assert "".join(stacksplice.format_exception(exc)).count("of process") == 2
-
-
 # ---- pickle --------------------------------------------------------------------------------------
 
 

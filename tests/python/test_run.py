@@ -245,14 +245,3 @@ def test_a_python_that_loads_nothing_before_it(python, programs, tmp_path):
     warning = "stacksplice: run without install(): this Python's file has capabilities or a set-ID bit\n"
     assert ours.stderr == warning + plain.stderr
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
-
-
-def test_reports_have_no_frames_of_it(python, programs, border_path):
-    text = "import border\ndef fails():\n    raise ValueError('crossed')\nborder.call(fails)\n"
-    folder = pathlib.Path(border_path).parent
-    (folder / "crossing.py").write_text(text)
-    for arguments in (["crossing.py"], ["-m", "crossing"], ["-c", text]):
-        done = ran(python, "-m", "stacksplice", "run", *arguments, status=1, cwd=folder)
-        assert "(C) " in done.stderr and "ValueError: crossed" in done.stderr
-        assert "in <module>" in done.stderr and "Propagation:" in done.stderr
-        assert "stacksplice run" not in done.stderr and "program.py" not in done.stderr

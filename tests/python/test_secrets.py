@@ -14,8 +14,7 @@ import stacksplice
 import stacksplice.logging
 from building import command
 from html_pages import error, frame
-from stacksplice import ErrorInfo, _stacksplice
-from stacksplice._base import redaction
+from stacksplice import ErrorInfo
 from stacksplice._errors import github
 from test_pytest_plugin import run, sections  # noqa: F401
 
@@ -221,23 +220,6 @@ def test_a_hook_is_let_go():
     stacksplice.redaction()
     gc.collect()
     assert gone() is None
-
-
-def test_values_of_programs():
-    clean = redaction.clean
-    assert clean({"password": SECRET, "n": [1, f"x token={SECRET}"]}) == {
-        "password": "[redacted: password]",
-        "n": [1, "x token=[redacted: token]"],
-    }
-    assert clean({"password": ""}) == {"password": ""}
-    frame = {"kind": "script", "locals": {"kind": f"token={SECRET}"}}  # a variable may have any name
-    assert redaction.clean_report(frame) == {"kind": "script", "locals": {"kind": "token=[redacted: token]"}}
-    assert clean("\ud800 password=x") == "\ud800 password=[redacted: password]"
-    deep = []
-    deep.append(deep)
-    assert "too deep" in repr(clean(deep))
-    with pytest.raises(ValueError):
-        _stacksplice._redact("x", 9)
 
 
 # ---- Programs and commands that read errors ------------------------------------------------------
