@@ -230,67 +230,9 @@ def unhandled(tmp_path_factory):
     return compile_c(output, [HERE / "unhandled_program.c"], *core_library(), *embedding_flags())
 
 
-def test_as_the_interpreter_shows_it(unhandled):
-    done = run(unhandled, SCRIPT)
-    assert (done.returncode, done.stdout.splitlines()) == (0, LINES), done.stderr
-    assert done.stderr.count("Traceback (most recent call last):") == 2
-    assert "ValueError: unhandled\n" in done.stderr and "KeyboardInterrupt\n" in done.stderr
-    assert done.stderr.count("a message\n") == 1
-
-
-def test_by_the_hook_that_is_installed(unhandled):
-    script = SCRIPT + "stacksplice.install()\nsys.excepthook = lambda *a: print('hook', a[0].__name__)\n"
-    done = run(unhandled, script)
-    shown = [line for line in done.stdout.splitlines() if line.startswith("hook")]
-    assert shown == ["hook ValueError", "hook KeyboardInterrupt"] and done.returncode == 0
-    script = SCRIPT + "calls[:] = [breaks_its_hook, works]\n"
-    done = run(unhandled, script)
-    assert done.stdout.splitlines() == ["breaks_its_hook: 0x00000000, -1", "works: returned", "ended"]
-    assert "Error in sys.excepthook:" in done.stderr and "ValueError: unhandled" in done.stderr
-
-
-@pytest.mark.parametrize("installed", [False, True])
-def test_the_hosts_handler_is_asked_first(unhandled, installed):
-    script = SCRIPT + "stacksplice.install()\n" * installed
-    done = run(unhandled, script, "handled")
-    told = [line for line in done.stdout.splitlines() if line.startswith("handler")]
-    assert [line.split(", ")[0] for line in told] == [
-        "handler: ValueError: unhandled",
-        "handler: KeyboardInterrupt",
-    ]
-    assert [line for line in done.stdout.splitlines() if line not in told] == LINES
-    assert done.stderr == "a message\n" and done.returncode == 0
-
-
-def test_what_it_does_not_handle_is_shown(unhandled):
-    """Once asked, once shown: install()'s hook does not ask again."""
-    done = run(unhandled, SCRIPT + "stacksplice.install()\ncalls[:] = [fails]\n", "refused")
-    assert done.stdout.splitlines() == [
-        "handler: ValueError: unhandled, refused",
-        "fails: 0x00000000, -1",
-        "ended",
-    ]
-    assert done.stderr.count("ValueError: unhandled") == 1 == done.stderr.count("Traceback")
-
-
-@pytest.mark.parametrize("verdict", ["handled", "refused"])
-def test_install_asks_it_about_what_python_itself_shows(unhandled, verdict):
-    """In an embedded interpreter too threads and finalizers end where the host sees nothing."""
-    script = SCRIPT + "stacksplice.install()\ncalls[:] = [in_a_thread, in_a_finalizer]\n"
-    done = run(unhandled, script, verdict)
-    assert done.stdout.count(f"handler: ValueError: unhandled, {verdict}\n") == 2
-    if verdict == "handled":
-        assert done.stderr == ""
-    else:
-        assert "Exception in thread worker:" in done.stderr and "Late.__del__" in done.stderr
-        assert done.stderr.count("ValueError: unhandled\n") == 2
-
-
-def test_in_logs_of_asyncio(unhandled):
-    script = (
-        SCRIPT
-        + """
-stacksplice.install()
+INSTALL = "stacksplice.install()\n"
+OWN_HOOK = INSTALL + "sys.excepthook = lambda *a: print('hook', a[0].__name__)\n"
+LOOPS = """
 def loops():
     import asyncio
     async def main():
@@ -299,11 +241,47 @@ def loops():
     asyncio.run(main())
 calls[:] = [loops]
 """
-    )
-    done = run(unhandled, script, "handled")
-    assert done.stdout.count("handler: ValueError: unhandled") == 1 and done.stderr == ""
-    done = run(unhandled, script, "refused")
-    assert done.stderr.count("ValueError: unhandled\n") == 1
+# In an embedded interpreter too threads and finalizers end where the host sees nothing.
+ELSEWHERE = INSTALL + "calls[:] = [in_a_thread, in_a_finalizer]\n"
+SHOWN = {"ValueError: unhandled\n": 1, "KeyboardInterrupt\n": 1, "Traceback": 2, "a message\n": 1}
+NOT_SHOWN = {"ValueError: unhandled\n": 0, "KeyboardInterrupt\n": 0, "Traceback": 0, "a message\n": 1}
+UNHANDLED = "handler: ValueError: unhandled, "
+# What the script has besides, the host's verdict, what it prints and Python prints, how often.
+ENDS = {
+    "as the interpreter shows it": ("", None, {"hook": 0, "handler": 0}, SHOWN),
+    "the hook that is installed": (OWN_HOOK, None, {"hook ValueError\n": 1, "hook Keyb": 1}, NOT_SHOWN),
+    "a hook that breaks": (
+        INSTALL + "calls[:] = [breaks_its_hook, works]\n",
+        None,
+        {"breaks_its_hook: 0x00000000, -1\nworks: returned\n": 1},
+        {"Error in sys.excepthook:": 1, "ValueError: unhandled": 1},
+    ),
+    "handled": ("", "handled", {UNHANDLED + "handled\n": 1, "handler: KeyboardInterrupt": 1}, NOT_SHOWN),
+    "handled, installed": (INSTALL, "handled", {UNHANDLED: 1, "handler: KeyboardInterrupt": 1}, NOT_SHOWN),
+    # Once asked, once shown: install()'s hook does not ask again.
+    "refused": (INSTALL, "refused", {UNHANDLED + "refused\n": 1, "handler: Keyb": 1}, SHOWN),
+    "elsewhere, handled": (ELSEWHERE, "handled", {UNHANDLED + "handled\n": 2}, {"": 1}),
+    "elsewhere, refused": (
+        ELSEWHERE,
+        "refused",
+        {UNHANDLED + "refused\n": 2},
+        {"Exception in thread worker:": 1, "Late.__del__": 1, "ValueError: unhandled\n": 2},
+    ),
+    "in logs of asyncio": (INSTALL + LOOPS, "handled", {UNHANDLED: 1}, {"": 1}),
+    "in logs of asyncio, refused": (INSTALL + LOOPS, "refused", {}, {"ValueError: unhandled\n": 1}),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_errors_that_nobody_takes(unhandled, name):
+    script, verdict, printed, shown = ENDS[name]
+    done = run(unhandled, SCRIPT + script, *filter(None, [verdict]))
+    assert done.returncode == 0, done.stderr
+    assert {text: done.stdout.count(text) for text in printed} == printed, done.stdout
+    assert {text: done.stderr.count(text) for text in shown} == shown, done.stderr
+    if "calls[:]" not in script:
+        told = [line for line in done.stdout.splitlines() if not line.startswith(("handler", "hook"))]
+        assert told == LINES
 
 
 # ---- Python that starts and ends again -----------------------------------------------------------

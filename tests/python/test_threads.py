@@ -80,45 +80,6 @@ def test_every_reader_has_who_asked_for_the_result(border):
     assert [name for name, text in texts.items() if KEPT not in text] == []
 
 
-def test_each_of_three_threads_waits_for_the_next(border):
-    seams = (KEPT, "error came from another thread")
-    read = []
-
-    def read_here(exc):
-        stack = here(stacksplice.error_info(exc).stack)
-        read.append([name for name in stack if name not in seams])
-
-    def first():
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            try:
-                pool.submit(second).result()
-            except ValueError as exc:
-                read_here(exc)
-
-    def second():
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            try:
-                pool.submit(third).result()
-            except ValueError as exc:
-                read_here(exc)
-                raise
-
-    def third():
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            try:
-                pool.submit(border.call, fail).result()
-            except ValueError as exc:
-                read_here(exc)
-                raise
-
-    first()
-    assert [names[:4] for names in read] == [
-        ["fail", "third"],
-        ["fail", "third", "second"],
-        ["fail", "third", "second", "first"],
-    ]
-
-
 def test_the_report_names_both_threads(border):
     exc = in_thread(caught, border.call, fail)
     info = stacksplice.error_info(exc)
