@@ -9,7 +9,6 @@ import ast
 import asyncio
 import bisect
 import contextlib
-import copy
 import csv
 import ctypes
 import decimal
@@ -23,7 +22,6 @@ import itertools
 import json
 import lzma
 import operator
-import pickle
 import random
 import re
 import signal
@@ -152,35 +150,6 @@ def small_records(client, server):
     for length in range(1, len(TEXT), 7):
         client.write(TEXT[:length].encode())
         server.read(5000)
-
-
-def pickling():
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, obj):
-            return None
-
-        def reducer_override(self, obj):
-            return NotImplemented
-
-    file = io.BytesIO()
-    Pickler(file).dump([decimal.Decimal(2), {1: (Node(Node(None)),)}, TEXT])
-    file.seek(0)
-    pickle.load(file)
-    copy.deepcopy({"a": [Node(1)], "b": Node([2])})
-
-
-class Node:
-    def __init__(self, child):
-        self.child = child
-
-    def __getstate__(self):
-        return {"child": self.child}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-
-    def __reduce_ex__(self, protocol):
-        return super().__reduce_ex__(protocol)
 
 
 def sorting_and_iterating():
@@ -342,7 +311,6 @@ IN_ANY_THREAD = (
     ctypes_callbacks,
     compression,
     hashing_and_tls,
-    pickling,
     sorting_and_iterating,
     generators,
     coroutines,

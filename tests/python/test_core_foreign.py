@@ -177,12 +177,20 @@ def root():
     return programs()
 
 
-@pytest.mark.parametrize(("how", "top"), [("abort", []), ("call", []), ("read", ["string_at"])])
-def test_python(how, top, root, tmp_path):
+@pytest.fixture(scope="module")
+def program(root) -> str:
+    return str(next((root / "usr" / "bin").glob("python3.[0-9]*")))
+
+
+def core_of_python(root, program, how, folder):
     writes = "open('maps', 'w').write(open('/proc/self/maps').read())\nmain()\n"
-    (tmp_path / "crash.py").write_text(CRASH.removesuffix("main()\n") + writes)
-    (python,) = (root / "usr" / "bin").glob("python3.[0-9]*")
-    core = core_of(start(root, python, "crash.py", how, cwd=tmp_path), root, tmp_path)
+    (folder / "crash.py").write_text(CRASH.removesuffix("main()\n") + writes)
+    return core_of(start(root, program, "crash.py", how, cwd=folder), root, folder)
+
+
+@pytest.mark.parametrize(("how", "top"), [("abort", []), ("call", []), ("read", ["string_at"])])
+def test_python(how, top, root, program, tmp_path):
+    core = core_of_python(root, program, how, tmp_path)
     document = read(core, "--root", str(root))
     crashed, other = document["threads"]
     assert document["notes"] == []
@@ -235,16 +243,8 @@ def test_files_of_another_machine_are_not_used(root, lua_core, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def program(root) -> str:
-    return str(next((root / "usr" / "bin").glob("python3.[0-9]*")))
-
-
-@pytest.fixture(scope="module")
 def core(root, program, tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("arm")
-    writes = "open('maps', 'w').write(open('/proc/self/maps').read())\nmain()\n"
-    (folder / "crash.py").write_text(CRASH.removesuffix("main()\n") + writes)
-    return str(core_of(start(root, program, "crash.py", "call", cwd=folder), root, folder))
+    return str(core_of_python(root, program, "call", tmp_path_factory.mktemp("arm")))
 
 
 def told(root, core: str) -> list[str]:

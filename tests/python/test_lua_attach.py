@@ -158,73 +158,30 @@ def test_what_is_refused() -> None:
         attach_state(1, _stacksplice.__file__)
 
 
-SHARED_LUA = """
-import ctypes, sys
-lua = ctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+LOADED = "import ctypes, sys\nctypes.PyDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
+ATTACHED = f"""
 import stacksplice
-from stacksplice import _stacksplice
-for name, result in ("luaL_newstate", ctypes.c_void_p), ("lua_tolstring", ctypes.c_char_p):
-    getattr(lua, name).restype = result
-taken = []
-
-def capture(*_):
-    taken.append(stacksplice.capture())
-    return 0
-
-function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(capture)
-
-def run(L, source):
-    failed = lua.luaL_loadstring(L, source) or lua.lua_pcallk(L, 0, -1, 0, ctypes.c_void_p(), None)
-    assert not failed, lua.lua_tolstring(L, -1, None)
-
-def lines(stack):
-    return [frame.line for frame in stack if (frame.kind, frame.language) == ("script", "lua")]
-
-def attach(address, library):
-    _stacksplice._lupa_attach(address, address, None, library, {}, None)
-
-def memory_copies():
-    with open("/proc/self/maps") as maps:
-        return sum("memfd:stacksplice-lua" in line for line in maps)
+from lupa import lua54
+runtime, taken = lua54.LuaRuntime(), []
+stacksplice.attach(runtime)
+runtime.execute({NESTED!r})
+"""
+CAPTURED = """
+runtime.globals().price(lambda: taken.append(stacksplice.capture()))
+lines = [frame.line for frame in taken[0] if (frame.kind, frame.language) == ("script", "lua")]
+assert lines == [3, 7], taken
 """
 
 
-OWN_STATE = """
-L = ctypes.c_void_p(lua.luaL_newstate())
-lua.luaL_openlibs(L)
-lua.lua_pushcclosure(L, function, 0)
-lua.lua_setglobal(L, b"capture")
-attach(L.value, where)
-run(L, b"local function f()\\n\\ncapture()\\nend\\nf()")
-assert lines(taken.pop()) == [3, 5]
-"""
-
-
-# name: what is before the Lua of the program is loaded, what then is attached, and what follows
-PROGRAMS = {
-    # With a Lua in the global scope the loader binds lupa's calls to that one.
-    "a file that calls another Lua than its own": (
-        "",
-        "from lupa import lua54\nruntime, where = lua54.LuaRuntime(), lua54.__file__",
-        "_stacksplice._lupa_attach(1, L.value, None, sys.argv[1], {}, None)\nassert memory_copies() == 0",
-    ),
-    # Loaded after lupa has bound its calls, it is another copy.
-    "two mappings for two copies": (
-        "from lupa import lua54\nruntime = lua54.LuaRuntime()\n",
-        "stacksplice.attach(runtime)\nassert memory_copies() == 0\nwhere = sys.argv[1]",
-        "assert memory_copies() > 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_lua_of_the_program(child: Child, name: str) -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_lua_of_the_program(child: Child, when: str) -> None:
+    """The loader binds lupa's calls to a Lua that is in the global scope before it."""
     library = ctypes.util.find_library("lua5.4")
     if not library:
         pytest.skip("there is no shared library of Lua 5.4")
     module("lua54")
-    before, attach, after = PROGRAMS[name]
-    child(before + SHARED_LUA + attach + OWN_STATE + after, library)
+    parts = LOADED + ATTACHED if when == "before" else ATTACHED + LOADED
+    child(parts + CAPTURED, library)
 
 
 def lua_source() -> Path:
@@ -256,15 +213,18 @@ def test_a_lua_that_was_built_otherwise(
     command = [*shlex.split(os.environ.get("CC", "cc")), "-O0", "-shared", "-fPIC", "-DLUA_USE_POSIX"]
     subprocess.run([*command, *map(str, files), "-o", str(library), "-lm"], check=True, capture_output=True)
     refused = f"""
+import ctypes, sys
+keep = ctypes.CDLL(sys.argv[1])
+from stacksplice import _stacksplice
 for _ in range(2):
     try:
-        attach(1, sys.argv[1])
+        _stacksplice._lupa_attach(1, 1, None, sys.argv[1], {{}}, None)
     except (OSError, ValueError) as error:
         assert {reason!r} in str(error), error
     else:
         raise AssertionError("it was not refused")
 """
-    child(SHARED_LUA + refused, str(library))
+    child(refused, str(library))
 
 
 def test_the_objects_need_no_lua(child: Child) -> None:
