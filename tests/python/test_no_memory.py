@@ -52,7 +52,7 @@ def with_locals():
     return exc
 
 def shows_locals(exc, entries):
-    assert [*entries[-1][2]] == ["amount", "names"], entries
+    assert [name for name, _ in entries[-1][2]] == ["amount", "names"], entries
 
 def info_of():
     return stacksplice.error_info(known())

@@ -247,149 +247,53 @@ static bool is_name(PyObject *name)
              PyUnicode_READ_CHAR(name, 1) == '_');
 }
 
-/* -1 with an exception.  The caller holds both. */
-static int add(PyObject *found, PyObject *name, PyObject *value)
+/* Append NAME and the text of VALUE to FOUND.  Modules, functions and classes are what a module is made
+   of. -1 with an exception. */
+static int add(PyObject *found, PyObject *name, PyObject *value, bool is_function)
 {
-    PyObject *text = text_of(value);
-    int failed = text ? PyDict_SetItem(found, name, text) : -1;
-
-    Py_XDECREF(text);
-    return failed;
+    if (!is_name(name) || !(is_function || is_plain(value)))
+        return 0;
+    return sspy_append_new(found, Py_BuildValue("(ON)", name, text_of(value)));
 }
 
-static bool is_full(PyObject *found)
+/* The names and values of FRAME's variables in tuples, none if their mapping may run code of the
+   program: a metaclass can give a class one of its own.  NULL with an exception. */
+static PyObject *values_of(PyFrameObject *frame, bool is_function)
 {
-    return PyDict_GET_SIZE(found) >= LOCAL_VARIABLES;
-}
+    PyObject *values = PyFrame_GetLocals(frame), *items = NULL;
 
-/* ---- Functions --------------------------------------------------------------------------------*/
-
-#if PY_VERSION_HEX >= 0x030C0000
-
-/* Before 3.12, Python copies all variables at once; from then on nothing is changed in FRAME. */
-static PyObject *begin_values(PyFrameObject *frame)
-{
-    return Py_NewRef((PyObject *)frame);
-}
-
-/* The value of NAME (new reference), or NULL without an exception: it has none now. */
-static PyObject *value_of(PyObject *values, PyObject *name)
-{
-    PyObject *value = PyFrame_GetVar((PyFrameObject *)values, name);
-
-    if (!value && PyErr_ExceptionMatches(PyExc_NameError))
-        PyErr_Clear();
-    return value;
-}
-
-#else
-
-static PyObject *begin_values(PyFrameObject *frame)
-{
-    return PyFrame_GetLocals(frame);
-}
-
-static PyObject *value_of(PyObject *values, PyObject *name)
-{
-    PyObject *value = PyDict_CheckExact(values) ? PyDict_GetItemWithError(values, name) : NULL;
-
-    return Py_XNewRef(value);
-}
-
-#endif
-
-/* Add those of NAMES, a tuple, which is released. */
-static int add_names(PyObject *found, PyObject *values, PyObject *names)
-{
-    Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
-    int failed = !names;
-
-    for (Py_ssize_t i = 0; !failed && i < count && !is_full(found); i++) {
-        PyObject *name = PyTuple_GET_ITEM(names, i), *value;
-
-        if (!is_name(name) || PyDict_Contains(found, name))
-            continue;
-        value = value_of(values, name);
-        failed = value ? add(found, name, value) : PyErr_Occurred() != NULL;
-        Py_XDECREF(value);
-    }
-    Py_XDECREF(names);
-    return failed;
-}
-
-static int add_of_function(PyObject *found, PyFrameObject *frame, PyCodeObject *code)
-{
-    PyObject *values = begin_values(frame);
-    int failed = !values || add_names(found, values, PyCode_GetVarnames(code)) ||
-                 add_names(found, values, PyCode_GetCellvars(code)) ||
-                 add_names(found, values, PyCode_GetFreevars(code));
-
+    if (values && (is_function || PyDict_CheckExact(values)))
+        items = PyMapping_Items(values);
+    else if (values)
+        items = PyList_New(0);
     Py_XDECREF(values);
-    return failed;
-}
-
-/* ---- Modules and classes ----------------------------------------------------------------------*/
-
-/* Without what a module is made of: modules, functions, classes. */
-static int add_of_module(PyObject *found, PyFrameObject *frame)
-{
-    PyObject *values = PyFrame_GetLocals(frame), *name, *value;
-    Py_ssize_t at = 0;
-    int failed = !values;
-
-    /* A metaclass can give a class another mapping, whose methods are code of the program. */
-    while (!failed && PyDict_CheckExact(values) && !is_full(found) &&
-           PyDict_Next(values, &at, &name, &value)) {
-        if (!is_name(name) || !is_plain(value))
-            continue;
-        Py_INCREF(name);
-        Py_INCREF(value);
-        failed = add(found, name, value);
-        Py_DECREF(name);
-        Py_DECREF(value);
-    }
-    Py_XDECREF(values);
-    return failed;
-}
-
-/* ---- Frames -----------------------------------------------------------------------------------*/
-
-/* Python's tracebacks sort them, too. */
-static PyObject *sorted(PyObject *found)
-{
-    PyObject *names = PyDict_Keys(found), *result = PyDict_New();
-    int failed = !names || !result || PyList_Sort(names);
-
-    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(names); i++) {
-        PyObject *name = PyList_GET_ITEM(names, i);
-
-        failed = PyDict_SetItem(result, name, PyDict_GetItemWithError(found, name));
-    }
-    Py_XDECREF(names);
-    if (failed)
-        Py_CLEAR(result);
-    return result;
+    return items;
 }
 
 /*
- * A dict: the names of FRAME's variables, sorted, and the texts of their values.  It runs no code
- * of the program.  NULL with an exception.
+ * A list of tuples: the names of FRAME's variables, sorted as in Python's tracebacks, and the texts of
+ * their values.  It runs no code of the program.  NULL with an exception.
  */
 static PyObject *variables_of(PyFrameObject *frame)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
-    PyObject *found = PyDict_New(), *result = NULL;
-    int failed = !found;
+    bool is_function = code->co_flags & CO_OPTIMIZED;
+    bool is_foreign = sspy_may_be_foreign(code) && sspy_foreign_frame(frame, NULL);
+    PyObject *found = PyList_New(0);
+    PyObject *values = is_foreign ? PyList_New(0) : values_of(frame, is_function);
+    Py_ssize_t count = values ? PyList_GET_SIZE(values) : 0;
+    int failed = !found || !values;
 
-    if (!failed && code->co_flags & CO_OPTIMIZED)
-        failed = add_of_function(found, frame, code);
-    else if (!failed && !(sspy_may_be_foreign(code) && sspy_foreign_frame(frame, NULL)))
-        failed = add_of_module(found, frame);
-    if (!failed)
-        result = sorted(found);
-    Py_XDECREF(found);
     Py_DECREF(code);
-    return result;
+    for (Py_ssize_t i = 0; !failed && i < count && PyList_GET_SIZE(found) < LOCAL_VARIABLES; i++) {
+        PyObject *item = PyList_GET_ITEM(values, i);
+
+        failed = add(found, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), is_function);
+    }
+    Py_XDECREF(values);
+    if (failed || PyList_Sort(found))
+        Py_CLEAR(found);
+    return found;
 }
 
 /* ---- Variables in reports ----------------------------------------------------------------------*/
@@ -412,17 +316,10 @@ static innermost innermost_of(PyTracebackObject *entry)
 }
 
 /* Whether ELEMENT stands for the place of ENTRY. */
-static bool is_place(PyTracebackObject *entry, uintptr_t element)
+static bool is_place(const PyTracebackObject *entry, uintptr_t element)
 {
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    bool is = false;
-
-    for (int trust = STACKSPLICE_TRUST_EXACT; !is && trust <= STACKSPLICE_TRUST_TRACEBACK; trust++)
-        is = trust != STACKSPLICE_TRUST_INFERRED &&
-             element == sspy_token_known(code, entry->tb_lasti, entry->tb_lineno,
-                                         (stacksplice_trust)trust);
-    Py_DECREF(code);
-    return is;
+    return element == sspy_element_of(entry, STACKSPLICE_TRUST_EXACT) ||
+           element == sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
 }
 
 /* What the core asks about. */
@@ -436,12 +333,14 @@ typedef struct question {
 /* -1 with an exception, or when no more is taken. */
 static int tell_frame(const question *asked, uint32_t element, PyFrameObject *frame)
 {
-    PyObject *variables = variables_of(frame), *name, *value;
-    Py_ssize_t at = 0, length;
+    PyObject *variables = variables_of(frame);
     int failed = !variables;
 
-    while (!failed && PyDict_Next(variables, &at, &name, &value)) {
-        const char *key = PyUnicode_AsUTF8(name), *text = PyUnicode_AsUTF8AndSize(value, &length);
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(variables); i++) {
+        PyObject *item = PyList_GET_ITEM(variables, i);
+        Py_ssize_t length;
+        const char *key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(item, 0));
+        const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(item, 1), &length);
 
         failed = !key || !text || asked->put(element, key, text, (size_t)length, asked->put_data);
     }
@@ -504,8 +403,6 @@ PyObject *sspy_show_locals(PyObject *module, PyObject *wanted)
 
 /* ---- Entries as Python's traceback module describes them ---------------------------------------*/
 
-/* The entries of a traceback as the traceback module of Python describes them. */
-
 static PyObject *number_or_none(int64_t number)
 {
     if (number < 0)
@@ -536,18 +433,11 @@ static PyObject *place_of(PyTracebackObject *entry, PyObject *variables)
     return place;
 }
 
-static PyObject *variables_or_none(PyTracebackObject *entry, bool wanted)
-{
-    return wanted ? variables_of(entry->tb_frame) : Py_NewRef(Py_None);
-}
-
 static int append_place(PyObject *places, PyTracebackObject *entry, bool with_locals)
 {
-    PyObject *place = place_of(entry, variables_or_none(entry, with_locals));
-    int result = place ? PyList_Append(places, place) : -1;
+    PyObject *variables = with_locals ? variables_of(entry->tb_frame) : Py_NewRef(Py_None);
 
-    Py_XDECREF(place);
-    return result;
+    return sspy_append_new(places, place_of(entry, variables));
 }
 
 static size_t count_entries(PyObject *entry)

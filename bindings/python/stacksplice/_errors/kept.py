@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     _Place = tuple[str, int | None, str, int | None, int | None, int | None]
     """File, line, name, end line, column, end column; columns count bytes from 0."""
-    _Entry = tuple[_Place, dict[str, Any], dict[str, str] | None]
+    _Entry = tuple[_Place, dict[str, Any], list[tuple[str, str]] | None]
     """Of a traceback: its place, its globals and, if they are shown, its variables."""
 
 _MOST = 1024  # frames
@@ -82,14 +82,16 @@ class KeptSummary(traceback.StackSummary):
         return text
 
 
-def with_variables(frame: traceback.FrameSummary, variables: dict[str, str] | None) -> traceback.FrameSummary:
+def with_variables(
+    frame: traceback.FrameSummary, variables: list[tuple[str, str]] | None
+) -> traceback.FrameSummary:
     """FRAME, or a copy that has VARIABLES: frames at one place share a frame."""
     if not variables:
         return frame
     if isinstance(frame, KeptFrame):
         place = frame.filename, frame.lineno, frame.name, frame.end_lineno, frame.colno, frame.end_colno
         frame = KeptFrame(place, frame.shown_lines)
-    frame.locals = {name: local_of(name, value) for name, value in variables.items()}
+    frame.locals = {name: local_of(name, value) for name, value in variables}
     return frame
 
 
