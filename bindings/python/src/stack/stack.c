@@ -13,6 +13,7 @@
 #include "frames/layout.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,10 +315,9 @@ static bool tells_caller(PyFrameObject *frame)
     return tells;
 }
 
-/* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
-static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
+bool sspy_is_below(PyFrameObject *inner, const PyFrameObject *outer)
 {
-    PyFrameObject *back = PyFrame_GetBack(inner);
+    PyFrameObject *back = (PyFrameObject *)Py_NewRef((PyObject *)inner);
 
     while (back && back != outer) {
         PyFrameObject *next = PyFrame_GetBack(back);
@@ -333,8 +333,8 @@ static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
    what its caller has caught is on that caller's stack.  Without memory nothing is known. */
 static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 {
-    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
-                 !is_below(outer, inner) && !PyErr_Occurred();
+    bool apart = tells_caller(inner) && tells_caller(outer) && !sspy_is_below(inner, outer) &&
+                 !sspy_is_below(outer, inner) && !PyErr_Occurred();
 
     PyErr_Clear();
     return apart;
@@ -383,8 +383,7 @@ uintptr_t sspy_seam_inside(const PyTracebackObject *entry)
  * exception end when a new one at its address leaves its first frame.
  */
 
-/* A stack of the largest usual size has fewer loops. */
-enum { NOTES_FIRST = 8, NOTES_MOST = 128 };
+enum { NOTES = 128 /* a stack of the largest usual size has fewer loops */ };
 
 /* What EXC left when HEAD was its whole traceback. */
 typedef struct note {
@@ -392,8 +391,7 @@ typedef struct note {
     const void *head;
     uint64_t number; /* of notes in this thread */
     uint32_t count;
-    uint32_t lost; /* native frames that EXC left before, whose notes had to go */
-    uint8_t next;  /* in its chain, or of the free ones, as a place in ALL from 1 on; 0: none */
+    uint8_t next; /* in its chain, or of the free ones, as a place in ALL from 1 on; 0: none */
     uintptr_t frames[SSPY_LEFT_FRAMES];
 } note;
 
@@ -401,9 +399,8 @@ typedef struct note {
    only those in the chain of its address are looked at. */
 typedef struct notes {
     uint64_t made;
-    uint32_t used, room;
-    uint8_t free, first[SSPY_LEFT_CHAINS];
-    note all[];
+    uint8_t used, free, first[SSPY_LEFT_CHAINS];
+    note all[NOTES];
 } notes;
 
 _Thread_local uint64_t sspy_left_chains;
@@ -424,27 +421,19 @@ static void make_notes_key(void)
     has_notes_key = pthread_key_create(&notes_key, end_notes) == 0;
 }
 
-/* False if there is no room for more. */
-static bool more_notes(void)
+static notes *new_notes(void)
 {
-    uint32_t room = mine ? 2 * mine->room : NOTES_FIRST;
     notes *all;
 
     (void)pthread_once(&notes_key_made, make_notes_key);
-    if (!has_notes_key || room > NOTES_MOST)
-        return false;
-    all = malloc(sizeof *all + room * sizeof *all->all);
-    if (!all || pthread_setspecific(notes_key, all)) {
+    all = has_notes_key ? malloc(sizeof *all) : NULL;
+    if (all && pthread_setspecific(notes_key, all)) {
         free(all);
-        return false;
+        all = NULL;
     }
-    *all = (notes){0};
-    if (mine)
-        memcpy(all, mine, sizeof *mine + mine->used * sizeof *mine->all);
-    all->room = room;
-    free(mine);
-    mine = all;
-    return true;
+    if (all)
+        memset(all, 0, offsetof(notes, all));
+    return all;
 }
 
 static note *note_at(uint8_t place)
@@ -476,20 +465,14 @@ static inline void unlink_notes(const PyObject *exc, const note *only)
     }
 }
 
-/* Free the oldest of all notes: the first that is left of its exception tells of the loss. */
 static void lose_oldest(void)
 {
-    note *oldest = mine->all, *first = NULL;
+    const note *oldest = mine->all;
 
-    for (uint32_t i = 1; i < mine->used; i++)
+    for (uint32_t i = 1; i < NOTES; i++)
         if (mine->all[i].number < oldest->number)
             oldest = &mine->all[i];
     unlink_notes(oldest->exc, oldest);
-    for (note *each = chain_of(oldest->exc); each; each = note_at(each->next))
-        if (each->exc == oldest->exc && (!first || each->number < first->number))
-            first = each;
-    if (first)
-        first->lost += oldest->lost + oldest->count;
 }
 
 /* The place of a free note; 0 without memory. */
@@ -497,14 +480,13 @@ static uint8_t take_place(void)
 {
     uint8_t place;
 
-    if ((!mine || (!mine->free && mine->used == mine->room)) && !more_notes()) {
-        if (!mine)
-            return 0;
+    if (!mine && (mine = new_notes()) == NULL)
+        return 0;
+    if (!mine->free && mine->used < NOTES)
+        return ++mine->used;
+    if (!mine->free)
         lose_oldest();
-    }
     place = mine->free;
-    if (!place)
-        return (uint8_t)++mine->used;
     mine->free = note_at(place)->next;
     return place;
 }
@@ -522,23 +504,10 @@ void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
     here->head = ((PyBaseExceptionObject *)exc)->traceback;
     here->number = mine->made++;
     here->count = count;
-    here->lost = 0;
     here->next = *first;
     *first = place;
     memcpy(here->frames, frames, count * sizeof *frames);
     sspy_left_chains |= UINT64_C(1) << sspy_left_chain(exc);
-}
-
-uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
-                      uint32_t *lost)
-{
-    for (const note *each = chain_of(exc); each; each = note_at(each->next))
-        if (each->head == head && each->exc == exc) {
-            *frames = each->frames;
-            *lost = each->lost;
-            return each->count;
-        }
-    return 0;
 }
 
 void sspy_forget_left(const PyObject *exc)
@@ -546,6 +515,16 @@ void sspy_forget_left(const PyObject *exc)
     unlink_notes(exc, NULL);
     if (!chain_of(exc))
         sspy_left_chains &= ~(UINT64_C(1) << sspy_left_chain(exc));
+}
+
+/* What EXC left when its traceback began with HEAD; NULL: nothing is known. */
+static const note *left_at(const PyObject *exc, const PyTracebackObject *head)
+{
+    const note *each = chain_of(exc);
+
+    while (each && (each->head != head || each->exc != exc))
+        each = note_at(each->next);
+    return each;
 }
 
 /* ---- The stack of an exception -----------------------------------------------------------------*/
@@ -660,7 +639,6 @@ typedef struct passed_frames {
     uint32_t ended_count, live_count;
     bool after_seam;   /* the last of ENDED is a seam */
     PyObject *leaving; /* the exception, at a border; else NULL */
-    uint32_t lost;     /* native frames inside of the next entry that are not known any more */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
@@ -735,23 +713,19 @@ static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
 static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool owned)
 {
     const PyTracebackObject *inner = entry->tb_next;
-    const uintptr_t *frames;
-    uint32_t count;
+    const note *left;
 
-    if (passed->lost)
-        add_token(passed, stacksplice_left_out(passed->lost));
-    passed->lost = 0;
     while (inner && sspy_entry_is_made(inner))
         inner = inner->tb_next;
     if (!inner || sspy_frame_live(inner->tb_frame, owned))
         return;
-    count = sspy_left_at(passed->leaving, inner, &frames, &passed->lost);
-    for (uint32_t i = count; i > 0; i--)
-        add_token(passed, frames[i - 1]);
-    if (count)
+    left = left_at(passed->leaving, inner);
+    for (uint32_t i = left ? left->count : 0; i > 0; i--)
+        add_token(passed, left->frames[i - 1]);
+    if (left)
         passed->after_seam = false;
     add_seam(passed, entry);
-    if (!count && !passed->after_seam && !called_inner(entry, inner))
+    if (!left && !passed->after_seam && !called_inner(entry, inner))
         add_token(passed, sspy_mark());
 }
 

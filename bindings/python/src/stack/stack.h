@@ -67,6 +67,9 @@ uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trus
 /* Whether the frame of ENTRY called that of the next one, as in nearly all tracebacks.  Without memory
    the answer is false, and an exception is set. */
 bool sspy_called_next(const PyTracebackObject *entry);
+/* Whether OUTER is INNER or among its callers.  Without memory the answer is false, and an exception is
+   set. */
+bool sspy_is_below(PyFrameObject *inner, const PyFrameObject *outer);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
@@ -75,11 +78,6 @@ PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 enum { SSPY_LEFT_FRAMES = 24 /* at most, on the way from one loop to the next */ };
 /* Note the COUNT native FRAMES that EXC leaves outside of the frame that its traceback begins with. */
 void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count);
-/* The number of those noted in this thread when the traceback of EXC began with HEAD; 0: none are
-   known.  *FRAMES is borrowed until Python code runs.  *LOST becomes the number of those that EXC
-   left before and that are not known any more. */
-uint32_t sspy_left_at(const PyObject *exc, const PyTracebackObject *head, const uintptr_t **frames,
-                      uint32_t *lost);
 /* The chain of notes that those of EXC are in, and a bit for each that has any in this thread. */
 enum { SSPY_LEFT_CHAINS = 64 };
 extern _Thread_local uint64_t sspy_left_chains;
