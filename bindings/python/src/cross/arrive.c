@@ -94,7 +94,7 @@ static bool ask_about_slot(sspy_state *state, const char *function)
         return false;
     }
     reference = reference_of(error);
-    sspy_release(state->interp, error);
+    sspy_unknown_release(error); /* the slot keeps it */
     PyThreadState_EnterTracing(PyThreadState_Get());
     module = reference ? PyImport_ImportModule("stacksplice._errors.awaiting") : NULL;
     answer = module ? PyObject_CallMethod(module, function, "O", reference) : NULL;
@@ -355,17 +355,8 @@ static PyObject *object_for(sspy_state *state, IRestrictedErrorInfo *error)
         exc = foreign_object(state, script);
     else if (!exc)
         PyErr_SetString(PyExc_RuntimeError, "the thread's error was not created by this library");
-    sspy_release(state->interp, script);
+    sspy_unknown_release(script); /* the caller has ERROR */
     return exc;
-}
-
-static void show_foreign(sspy_state *state, PyObject *exc, IRestrictedErrorInfo *error)
-{
-    IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
-
-    if (script)
-        sspy_show_foreign(state, exc, script);
-    sspy_release(state->interp, script);
 }
 
 PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
@@ -395,7 +386,7 @@ PyObject *sspy_raise(sspy_state *state, HRESULT hr, const void *above)
     } else {
         exc = object_for(state, error);
         if (exc)
-            show_foreign(state, exc, error);
+            sspy_show_foreign(state, exc, (IUnknown *)error);
         sspy_release(state->interp, error);
     }
     if (exc)

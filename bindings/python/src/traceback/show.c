@@ -122,8 +122,7 @@ static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *cop
     return (sspy_elements){frames, count};
 }
 
-/* The stack with which ERROR, or a node, was made. */
-static sspy_elements captured(void *error, sspy_stack_copy *copy)
+sspy_elements sspy_captured(void *error, sspy_stack_copy *copy)
 {
     return copy_of(error, stacksplice_error_captured, copy);
 }
@@ -363,7 +362,7 @@ static sspy_elements stack_at_exit(IScriptErrorInfo *error, uint32_t received, u
         for (found = newest_node(error); found && older > *since; older--)
             found = older_node(found);
     *exit = found ? (void *)found : error;
-    return captured(*exit, &passed->copy);
+    return sspy_captured(*exit, &passed->copy);
 }
 
 static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
@@ -378,7 +377,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     copy.far = NULL;
     /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > received) && !is_caught_here(head)) {
-        sspy_elements here = captured(newest, &copy);
+        sspy_elements here = sspy_captured(newest, &copy);
         sspy_elements taken = stack_at_exit(error, received, nodes, newest, passed, &exit, &since);
 
         passed->arrives = is_new;
@@ -400,7 +399,6 @@ static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *erro
 {
     PyObject *traceback = sspy_traceback_of(exc);
     const PyTracebackObject *head = (const PyTracebackObject *)traceback;
-    stacksplice_section section = sspy_enter(state->interp);
 
     passed->frames = passed->copy.near;
     passed->copy.far = NULL;
@@ -411,7 +409,6 @@ static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *erro
     find(state, sspy_ties_of(state->interp, exc), error, border, head, passed);
     if (!passed->count && head && sspy_foreign_frame(head->tb_frame, NULL))
         passed->seam = NULL; /* that seam was shown before, or nothing was passed since */
-    sspy_leave(section);
     Py_XDECREF(traceback);
 }
 
@@ -420,7 +417,6 @@ static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *erro
 static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScriptErrorInfo *border,
                              passage *passed)
 {
-    stacksplice_section section = sspy_enter(state->interp);
     node *newest = newest_node(border), *first = NULL;
     sspy_stack_copy copy;
 
@@ -433,8 +429,8 @@ static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScript
         first = each;
     }
     if (first) {
-        sspy_elements here = captured(newest, &copy);
-        sspy_elements taken = captured(first, &passed->copy);
+        sspy_elements here = sspy_captured(newest, &copy);
+        sspy_elements taken = sspy_captured(first, &passed->copy);
 
         passed->frames = taken.frames;
         passed->count = count_inside(state, taken, here, passed);
@@ -442,7 +438,6 @@ static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScript
     }
     sspy_unknown_release(first);
     sspy_unknown_release(newest);
-    sspy_leave(section);
 }
 
 /* ---- Entries -----------------------------------------------------------------------------------*/
@@ -750,16 +745,18 @@ static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *bor
     Py_XDECREF(members);
 }
 
-void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IUnknown *error)
 {
+    IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
     bool is_new;
 
-    if (!state->shows_foreign)
-        return;
-    is_new = newly_arrived(state, exc) != NULL;
-    show_one(state, exc, error, error);
-    if (is_new)
-        show_related(state, exc, error, 0);
+    if (script && state->shows_foreign) {
+        is_new = newly_arrived(state, exc) != NULL;
+        show_one(state, exc, script, script);
+        if (is_new)
+            show_related(state, exc, script, 0);
+    }
+    sspy_unknown_release(script); /* the caller has ERROR */
 }
 
 /* ---- Without a border -------------------------------------------------------------------------*/

@@ -17,7 +17,9 @@ typedef struct sspy_elements {
     uint32_t count;
 } sspy_elements;
 
+/* The stack of ERROR, and that with which it, or a node, was made. */
 sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
+sspy_elements sspy_captured(void *error, sspy_stack_copy *copy);
 
 /* What is known of an element.  The numbers are hashes: equal for equal texts, 0 for what is no frame of
    a script. */
@@ -43,7 +45,7 @@ bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
 /* Prepend the frames between EXC's traceback and the border that raises EXC.  EXC stands for ERROR,
    which has a node of this moment.  Does the same for what arrives with it.  Leaves no exception
    set. */
-void sspy_show_foreign(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
+void sspy_show_foreign(sspy_state *state, PyObject *exc, IUnknown *error);
 
 /* The same for languages that know nothing of us, whose frames are live outside of ABOVE: those up
    to the innermost Python frame.  HEAD is the outermost entry; what holds it has the others too.
