@@ -107,22 +107,6 @@ assert stacksplice.peek_error() is None
     )
 
 
-def test_a_python_error_through_pybind11(run: Run, folder: Path) -> None:
-    run(
-        BEGIN
-        + """
-told = story(caught(cpp_bridge.pass_on, fail))
-in_order(told, "python fail", "python caught", GAP_RETURNED, "python <module>")
-assert "native pass_on" not in told
-if sys.version_info >= (3, 12):
-    stacksplice.install(capture_at_raise=True)
-    told = story(caught(cpp_bridge.pass_on, fail))
-    in_order(told, "python fail", "native pass_on", "python caught", "python <module>")
-""",
-        str(folder),
-    )
-
-
 @pytest.mark.any_python
 def test_the_guides_border_for_pybind11(run: Run, guided: Path) -> None:
     """Python -> C++ -> HRESULT -> C++ -> Python is the same object; C++ errors have their stacks."""

@@ -376,37 +376,6 @@ class CleanupTest(unittest.TestCase):
             del caught
         self.assertEqual(finalized, [False] * 20)
 
-    def test_close_that_fails_while_an_error_passes(self):
-        """A __close that fails across a border, and handles it, leaves the error in flight alone."""
-        exc = ValueError("in flight")
-        chunk = """
-            local fail, clean = ...
-            local x <close> = setmetatable({}, {__close = function() pcall(py, clean) end})
-            py(fail)
-        """
-
-        def fail():
-            raise exc
-
-        with self.assertRaises(ValueError) as caught:
-            crossing.run(chunk, fail, fail_across)
-        self.assertIs(caught.exception, exc)
-
-    def test_a_close_that_raises_is_the_error(self):
-        """As in Lua: the error of __close replaces the other one."""
-        chunk = """
-            local fail = ...
-            local x <close> = setmetatable({}, {__close = function() error("of close", 0) end})
-            py(fail)
-        """
-
-        def fail():
-            raise ValueError("in flight")
-
-        with self.assertRaises(stacksplice.HResultError) as caught:
-            crossing.run(chunk, fail)
-        self.assertEqual(str(caught.exception), "of close")
-
     def test_del_of_what_a_dying_error_held(self):
         """The slot's former error was the last to hold an exception whose finalizer fails."""
         exc = ValueError("in flight")

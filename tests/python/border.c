@@ -177,13 +177,12 @@ static PyObject *examine(PyObject *self, PyObject *exc)
         (void)transform->lpVtbl->GetTransformedRestrictedErrorInfo(transform, &cause);
         transform->lpVtbl->Release(transform);
     }
-    result = Py_BuildValue("(iiiiiiiNNNNN)", answers(object, &IID_IUnknown),
-                           answers(object, &IID_IAgileObject),
-                           answers(object, &IID_ILanguageExceptionStackBackTrace),
-                           answers(object, &IID_ILanguageExceptionTransform), cause != NULL,
-                           again == object, interrupts(object),
-                           back ? back : Py_NewRef(Py_None), back_trace(object, 0),
-                           back_trace(object, 1), back_trace(object, 8), back_trace(object, 1000));
+    result = Py_BuildValue(
+        "(iiiiiiiNNNNN)", answers(object, &IID_IUnknown), answers(object, &IID_IAgileObject),
+        answers(object, &IID_ILanguageExceptionStackBackTrace),
+        answers(object, &IID_ILanguageExceptionTransform), cause != NULL, again == object,
+        interrupts(object), back ? back : Py_NewRef(Py_None), back_trace(object, 0),
+        back_trace(object, 1), back_trace(object, 8), back_trace(object, 1000));
     if (cause)
         cause->lpVtbl->Release(cause);
     again->lpVtbl->Release(again);
@@ -206,13 +205,6 @@ static PyObject *hold(PyObject *self, PyObject *exc)
     if (hr != S_OK)
         return PyErr_Format(PyExc_AssertionError, "exception: 0x%08x", (unsigned)hr);
     return PyLong_FromVoidPtr(object);
-}
-
-static PyObject *object_of(PyObject *self, PyObject *number)
-{
-    PyObject *object = stacksplice_python_object((IUnknown *)PyLong_AsVoidPtr(number));
-
-    return object ? object : Py_NewRef(Py_None);
 }
 
 static PyObject *release_elsewhere(PyObject *self, PyObject *number)
@@ -261,40 +253,6 @@ static PyObject *refuse(PyObject *self, PyObject *unused)
                          stacksplice_python_object(NULL) ? Py_True : Py_False);
 }
 
-static PyMemAllocatorEx memory;
-static size_t refused_size;
-static unsigned long refused;
-
-static void *refuse_new(void *context, size_t size)
-{
-    refused += size == refused_size;
-    return size == refused_size ? NULL : memory.malloc(memory.ctx, size);
-}
-
-/* without_memory(function, argument, size): its result; there are no objects of SIZE meanwhile. */
-static PyObject *without_memory(PyObject *self, PyObject *arguments)
-{
-    PyMemAllocatorEx failing;
-    PyObject *result, *function, *argument;
-    Py_ssize_t size;
-
-    if (!PyArg_ParseTuple(arguments, "OOn", &function, &argument, &size))
-        return NULL;
-    refused_size = (size_t)size;
-    PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &memory);
-    failing = memory;
-    failing.malloc = refuse_new;
-    PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &failing);
-    result = PyObject_CallOneArg(function, argument);
-    PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &memory);
-    return result;
-}
-
-static PyObject *refused_memory(PyObject *self, PyObject *unused)
-{
-    return PyLong_FromUnsignedLong(refused);
-}
-
 static PyMethodDef methods[] = {
     {"call", call, METH_VARARGS, NULL},
     {"call_plain", call_plain, METH_O, NULL},
@@ -306,13 +264,10 @@ static PyMethodDef methods[] = {
     {"capture_both_without_lock", capture_both_without_lock, METH_NOARGS, NULL},
     {"examine", examine, METH_O, NULL},
     {"hold", hold, METH_O, NULL},
-    {"object_of", object_of, METH_O, NULL},
     {"release_elsewhere", release_elsewhere, METH_O, NULL},
     {"release_beside", release_beside, METH_O, NULL},
     {"release_later", release_later, METH_O, NULL},
     {"refuse", refuse, METH_NOARGS, NULL},
-    {"without_memory", without_memory, METH_VARARGS, NULL},
-    {"refused_memory", refused_memory, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

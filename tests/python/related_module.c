@@ -163,7 +163,8 @@ static PyObject *set_cause(PyObject *self, PyObject *arguments)
 static PyMethodDef methods[] = {
     {"fail", fail, METH_VARARGS, NULL},           {"transform", transform, METH_VARARGS, NULL},
     {"note", note, METH_VARARGS, NULL},           {"read", read_error, METH_O, NULL},
-    {"set_cause", set_cause, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"set_cause", set_cause, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "related_module",
                                         .m_methods = methods, .m_size = -1};
 

@@ -72,60 +72,41 @@ def test_captures_at_the_raise_before_3_12():
     assert sys.excepthook is hook
 
 
-def test_success_codes():
-    for number in (0, 1):
-        with pytest.raises(ValueError, match=f"hresult must be a failure code, got {number}"):
-            stacksplice.raise_error(number)
-    with pytest.raises(ValueError, match="hresult"):
-        _stacksplice.exception_for(1)
+info, capture = stacksplice.ErrorInfo, stacksplice.capture
+WRONG = [
+    (ValueError, "hresult must be a failure code, got 0", lambda: stacksplice.raise_error(0)),
+    (ValueError, "hresult must be a failure code, got 1", lambda: stacksplice.raise_error(1)),
+    (ValueError, "hresult", lambda: _stacksplice.exception_for(1)),
+    (ValueError, "hresult", lambda: winrt.RoGetMatchingRestrictedErrorInfo(0)),
+    (ValueError, "skip", lambda: capture(skip=-1)),
+    (ValueError, "skip", lambda: capture(skip=-(1 << 100))),
+    (ValueError, "limit", lambda: capture(limit=-1)),
+    (ValueError, "limit", lambda: capture(limit=-(1 << 100))),
+    (TypeError, "skip", lambda: capture(skip="text")),
+    (TypeError, "limit", lambda: capture(limit="text")),
+    (TypeError, "message", lambda: winrt.RoOriginateError(-1, 5)),
+    (TypeError, "message", lambda: winrt.RoTransformError(-1, -2, b"x")),
+    (TypeError, "language_exception", lambda: winrt.RoOriginateLanguageException(-1, "x", "text")),
+    (TypeError, "error", lambda: winrt.SetRestrictedErrorInfo("text")),
+    (TypeError, "error", lambda: winrt.RoReportUnhandledError(None)),
+    (TypeError, "reference", lambda: winrt.RoResolveRestrictedErrorInfoReference(5)),
+    (ValueError, "flags", lambda: winrt.RoSetErrorReportingFlags(0x10)),
+    (ValueError, "flags", lambda: winrt.RoSetErrorReportingFlags(-1)),
+    (ValueError, "flags", lambda: winrt.RoSetErrorReportingFlags(1 << 40)),
+    (TypeError, "flags", lambda: winrt.RoSetErrorReportingFlags("x")),
+    (TypeError, "ErrorInfo", info),
+    (ValueError, "data", lambda: info.from_dict({})),
+    (ValueError, "order", lambda: capture().format("sideways")),
+    (TypeError, "ErrorHandle", _stacksplice.ErrorHandle),
+]
+
+
+def test_wrong_values():
+    for error, match, call in WRONG:
+        with pytest.raises(error, match=match):
+            call()
+    capture(skip=1 << 100), capture(limit=1 << 100)
     assert winrt.RoOriginateError(0, "x") is False
-    with pytest.raises(ValueError, match="hresult"):
-        winrt.RoGetMatchingRestrictedErrorInfo(0)
-
-
-@pytest.mark.parametrize("name", ["skip", "limit"])
-def test_capture(name):
-    with pytest.raises(ValueError, match=name):
-        stacksplice.capture(**{name: -1})
-    with pytest.raises(ValueError, match=name):
-        stacksplice.capture(**{name: -(1 << 100)})
-    with pytest.raises(TypeError, match=name):
-        stacksplice.capture(**{name: "text"})
-    stacksplice.capture(**{name: 1 << 100})
-
-
-def test_messages_and_exceptions_of_winrt():
-    with pytest.raises(TypeError, match="message"):
-        winrt.RoOriginateError(-1, 5)
-    with pytest.raises(TypeError, match="message"):
-        winrt.RoTransformError(-1, -2, b"x")
-    with pytest.raises(TypeError, match="language_exception"):
-        winrt.RoOriginateLanguageException(-1, "x", "no exception")
-    with pytest.raises(TypeError, match="error"):
-        winrt.SetRestrictedErrorInfo("text")
-    with pytest.raises(TypeError, match="error"):
-        winrt.RoReportUnhandledError(None)
-    with pytest.raises(TypeError, match="reference"):
-        winrt.RoResolveRestrictedErrorInfoReference(5)
-
-
-def test_flags():
-    for value in (0x10, -1, 1 << 40):
-        with pytest.raises(ValueError, match="flags"):
-            winrt.RoSetErrorReportingFlags(value)
-    with pytest.raises(TypeError, match="flags"):
-        winrt.RoSetErrorReportingFlags("x")
-
-
-def test_classes():
-    with pytest.raises(TypeError, match="ErrorInfo"):
-        stacksplice.ErrorInfo()
-    with pytest.raises(ValueError, match="data"):
-        stacksplice.ErrorInfo.from_dict({})
-    with pytest.raises(ValueError, match="order"):
-        stacksplice.capture().format("sideways")
-    with pytest.raises(TypeError):
-        _stacksplice.ErrorHandle()
 
 
 def test_raise_of_a_success_code_in_c(border):

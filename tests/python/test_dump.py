@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, Resting, command, compile_c, environment, ran, start
+from building import HERE, PACKAGE, Resting, command, compile_c, ran, start
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.flames import svg_of
 from stacksplice._tools.dump.process import mark_start_up
@@ -142,20 +142,6 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     assert functions.index("threads.<locals>.mixed") < functions.index(WAIT)
     assert re.search(r"\.\.\. \d+ glue frames hidden$", part)
     assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
-
-
-def test_text_takes_what_it_shows_and_no_more(resting, sleeping):
-    """Frames inside of the interpreter need no names, and no command loads what another one needs."""
-    process, seen = resting
-    told = command("dump", str(process))
-    for thread in dumped(process)["threads"]:
-        part = next(part for part in told.stdout.split("\n\n") if f"thread {thread['thread_id']} " in part)
-        shown = [frame for frame in thread["stack"] if not frame.get("glue")]
-        for frame, line in zip(reversed(shown), re.findall(r"^    \(.*", part, re.M), strict=True):
-            assert frame.get("function", os.path.basename(frame.get("module", ""))) in line
-    told = command("dump", str(sleeping.pid), env=environment(PYTHONPROFILEIMPORTTIME="1"))
-    loaded = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
-    assert "json" in loaded and not loaded & {"textwrap", "traceback"}
 
 
 def test_two_stacks_in_one_mapping():

@@ -130,13 +130,6 @@ def test_filter_for_structured_logs(log, crossing):
     assert stacksplice.ErrorInfo.from_dict(first).type == "ValueError"
 
 
-def test_filter_with_a_name(log, crossing):
-    passes = attach(log, None, stacksplice.logging.Filter("tests.of"))
-    stops = attach(log, None, stacksplice.logging.Filter("tests.elsewhere"))
-    log_it(log, crossing)
-    assert COMBINED in passes.getvalue() and stops.getvalue() == ""
-
-
 @pytest.mark.parametrize("by_filter", [True, False])
 def test_queues(log, crossing, by_filter):
     records = queue.Queue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 
 import lupa_runtimes
 import pytest
@@ -313,21 +312,3 @@ print("all survived")
 
 def test_no_script_ends_the_process_through_our_functions() -> None:
     assert ran(sys.executable, "-c", ATTACKS, *each_lua()).stdout.endswith("all survived\n")
-
-
-def test_a_line_that_calls_another_function_is_the_same_place(lua) -> None:
-    runtime = lua.LuaRuntime()
-    runtime.globals().fail = lambda: {}["missing"]
-    runtime.execute(
-        """
-        function fails()
-          local inner = coroutine.create(function() fail() end)
-          local done, why = coroutine.resume(inner) if not done then error(why, 0) end
-        end
-        """,
-        name="@rules",
-    )
-    exc = caught(runtime.globals().fails)
-    assert isinstance(exc, KeyError)
-    lines = [entry.lineno for entry in traceback.extract_tb(exc.__traceback__) if "rules" in entry.filename]
-    assert lines == [4, 3]

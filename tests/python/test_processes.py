@@ -314,14 +314,3 @@ def test_size_is_bounded(border, deep_recursion):
     assert any("frames omitted when the error was pickled" in str(frame) for frame in info.stack)
     assert len(info.propagation) == 16
     assert info.notes == ["134 further receptions omitted when the error was pickled"]
-
-
-def test_too_large_for_a_stack():
-    exc = ValueError("x")
-    for number in range(40):
-        exc.add_note(f"{number}" * 5000)
-    exc.__cause__ = ExceptionGroup("y", [KeyError("z" * 8000) for _ in range(60)])
-    stacksplice.originate(exc)
-    info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
-    assert info.type == "ValueError" and len(vars(exc)["__notes__"]) == 40
-    assert info.notes[-1].endswith("omitted when the error was pickled"), info.notes[-1]

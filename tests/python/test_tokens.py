@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 
 import pytest
 import stacksplice
@@ -190,25 +189,6 @@ def test_code_that_is_freed_while_another_interpreter_is_current(border):
         assert not functions
     assert not wrong, (len(wrong), wrong[0])
     assert reused >= 100
-
-
-def test_memory_of_the_interpreter_that_runs_out_changes_no_stack(border):
-    """Code cannot be watched: the frames are right all the same, also when it has died."""
-    function, _ = make(0)
-    for _ in range(2):
-        function(stacksplice.capture)
-    (watch,) = weakref.getweakrefs(function.__code__)
-    churn, size = Churn(), sys.getsizeof(watch)
-
-    def look(function):
-        before = border.refused_memory()
-        found = innermost(border.without_memory(function, stacksplice.capture, size))
-        assert border.refused_memory() > before
-        return found
-
-    for number in range(2000):
-        churn.run(number, look)
-    churn.assert_good(500)
 
 
 FROZEN = """
