@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -48,49 +49,28 @@ static bool name_of_file(const char *path, char name[LONGEST])
     return length > 0;
 }
 
-/* Whether LINE of the kernel's list is of ADDRESS; *NAME is then what it ends with. */
-static bool is_of(const char *line, uintptr_t address, const char **name)
-{
-    char *at;
-    uintptr_t start = strtoul(line, &at, 16);
-
-    if (*at != '-' || address < start || address >= strtoul(at + 1, &at, 16))
-        return false;
-    for (unsigned skipped = 0; skipped < 4; skipped++) { /* rights, offset, device, inode */
-        at += strspn(at, " ");
-        at += strcspn(at, " ");
-    }
-    *name = at + strspn(at, " ");
-    return true;
-}
-
 /* Whether ADDRESS has a mapping of the file NAME; true where the kernel does not tell. */
 static bool is_mapped_at(uintptr_t address, const char *name)
 {
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    static char lines[2 * LONGEST]; /* (LOCK of resolve.c) */
-    const char *mapped = NULL;
-    size_t have = 0;
-    ssize_t got;
+    static char line[2 * LONGEST]; /* (LOCK of resolve.c) */
+    FILE *maps = fopen("/proc/self/maps", "re");
+    bool is_same = true;
 
-    while (fd >= 0 && !mapped && (got = read(fd, lines + have, sizeof lines - 1 - have)) > 0) {
-        char *line = lines, *end;
+    while (maps && fgets(line, sizeof line, maps)) {
+        uintptr_t start, end;
+        int at = 0;
 
-        have += (size_t)got;
-        lines[have] = 0;
-        for (; (end = strchr(line, '\n')) != NULL && !mapped; line = end + 1) {
-            *end = 0;
-            if (is_of(line, address, &mapped))
-                break;
-        }
-        if (!mapped) {
-            have -= (size_t)(line - lines);
-            memmove(lines, line, have);
+        /* Behind the addresses: rights, offset, device, inode. */
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &start, &end, &at) == 2 &&
+            address >= start && address < end) {
+            line[strcspn(line, "\n")] = 0;
+            is_same = !strcmp(line + at, name);
+            break;
         }
     }
-    if (fd >= 0)
-        close(fd);
-    return !mapped || !strcmp(mapped, name);
+    if (maps)
+        (void)fclose(maps);
+    return is_same;
 }
 
 static bool ss_file_is_mapped(const ss_binary *module)

@@ -421,30 +421,44 @@ static void name_by_scripts(ss_frame *f)
     f->frame.function_offset = f->script_named ? f->frame.address - start : 0;
 }
 
-/* Call under the lock: strings of debug information live until it is released. */
+/* Call under the lock, as the next: strings of debug information live until it is released.  False
+   without a stack for it. */
+static bool ask(const native_facts *facts)
+{
+    memset(&current, 0, sizeof current);
+    current.facts = facts;
+    current.status = SS_FILE_NO_MEMORY;
+    return ss_large_stack_call(ask_libraries, &current);
+}
+
+static native_answer *pack_current(void)
+{
+    native_answer *a = pack(current.frames, current.count);
+
+    for (uint32_t i = 0; i < current.count; i++)
+        free(current.owned[i]);
+    return a;
+}
+
+/* Call under the lock. */
 static native_answer *look_up(const native_facts *facts, uint64_t generation)
 {
-    finding *found = &current;
     bool asked;
     ss_frame *last;
     native_answer *a;
 
-    memset(found, 0, sizeof *found);
-    found->facts = facts;
     use_generation(generation);
-    asked = ss_large_stack_call(ask_libraries, found);
+    asked = ask(facts);
     if (!asked)
-        draft(found);
-    last = &found->frames[found->count - 1];
+        draft(&current);
+    last = &current.frames[current.count - 1];
     name_by_scripts(last);
-    a = pack(found->frames, found->count);
-    if (a) {
-        a->brief = is_brief(found);
-        a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
-    }
-    for (uint32_t i = 0; i < found->count; i++)
-        free(found->owned[i]);
-    if (a && asked)
+    a = pack_current();
+    if (!a)
+        return NULL;
+    a->brief = is_brief(&current);
+    a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
+    if (asked)
         store(a, generation);
     return a;
 }
@@ -486,44 +500,48 @@ static native_answer *find_answer(uintptr_t address, bool brief)
 
 /* ---- Files -----------------------------------------------------------------------------------*/
 
-/* Call under the lock. */
-static native_answer *look_up_file(const native_facts *facts, ss_file_status *status)
-{
-    finding *found = &current;
-    native_answer *a = NULL;
+static const stacksplice_hresult results[] = {
+    [SS_FILE_READ] = S_OK,
+    [SS_FILE_MISSING] = __HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND),
+    [SS_FILE_NO_BINARY] = __HRESULT_FROM_WIN32(ERROR_BAD_FORMAT),
+    [SS_FILE_OTHER_BUILD] = __HRESULT_FROM_WIN32(ERROR_INVALID_DATA),
+    [SS_FILE_NO_MEMORY] = E_OUTOFMEMORY,
+};
 
-    memset(found, 0, sizeof *found);
-    found->facts = facts;
-    found->status = SS_FILE_NO_MEMORY;
-    if (ss_large_stack_call(ask_libraries, found) && found->status == SS_FILE_READ)
-        a = pack(found->frames, found->count);
-    *status = a || found->status != SS_FILE_READ ? found->status : SS_FILE_NO_MEMORY;
-    for (uint32_t i = 0; i < found->count; i++)
-        free(found->owned[i]);
-    return a;
+/* Copy TEXT to TO, of CAPACITY bytes; false when it does not fit. */
+static bool put_path(const char *text, char *to, size_t capacity)
+{
+    size_t length = strlen(text);
+
+    if (length >= capacity)
+        return false;
+    memcpy(to, text, length + 1);
+    return true;
 }
 
 /*
- * The same for OFFSET in FILE, whose path and build-id are given; it need not be loaded.  STATUS
- * says why the answer is NULL.  Call after ss_debug_load returned true.
+ * The same for OFFSET in the file at PATH, which has that BUILD_ID ("": any) and need not be loaded.
+ * HR says why the answer is NULL.  Call after ss_debug_load returned true.
  */
-static native_answer *find_answer_in_file(const ss_binary *file, uintptr_t offset,
-                                          ss_file_status *status)
+static native_answer *find_answer_in_file(const char *path, const char *build_id, uintptr_t offset,
+                                          stacksplice_hresult *hr)
 {
-    native_facts *facts = ss_alloc_dirty(sizeof *facts);
+    native_facts *facts = ss_alloc(1, sizeof *facts);
     native_answer *a = NULL;
 
-    *status = SS_FILE_NO_MEMORY;
-    if (!facts)
-        return NULL;
-    memset(facts, 0, offsetof(native_facts, module));
-    facts->address = offset;
-    facts->module = *file;
-    facts->debug = true;
-    facts->demangle = demangler_load();
-    if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
-        a = look_up_file(facts, status);
-        ss_lock_drop(&lock);
+    *hr = facts ? E_INVALIDARG : E_OUTOFMEMORY;
+    if (facts && put_path(path, facts->module.path, sizeof facts->module.path) &&
+        put_path(build_id, facts->module.build_id, sizeof facts->module.build_id)) {
+        facts->address = offset;
+        facts->debug = true;
+        facts->demangle = demangler_load();
+        *hr = E_OUTOFMEMORY;
+        if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
+            if (ask(facts) && current.status == SS_FILE_READ)
+                a = pack_current();
+            *hr = a || current.status != SS_FILE_READ ? results[current.status] : E_OUTOFMEMORY;
+            ss_lock_drop(&lock);
+        }
     }
     ss_free(facts);
     return a;
@@ -681,16 +699,13 @@ static bool fill_unloaded(uintptr_t token, ss_frame *f)
 }
 
 /* The frames that its file has there; NULL unless its build-id tells that it is the same file. */
-SS_NOINLINE static native_answer *find_in_old_file(const stacksplice_frame *old)
+static native_answer *find_in_old_file(const stacksplice_frame *old)
 {
-    ss_file_status status;
-    ss_binary file = {.start = 0};
+    stacksplice_hresult hr;
 
     if (!old->build_id || !old->module || !ss_debug_load())
         return NULL;
-    memcpy(file.path, old->module, strlen(old->module) + 1);
-    memcpy(file.build_id, old->build_id, strlen(old->build_id) + 1);
-    return find_answer_in_file(&file, (uintptr_t)old->module_offset, &status);
+    return find_answer_in_file(old->module, old->build_id, (uintptr_t)old->module_offset, &hr);
 }
 
 static void begin_token(uintptr_t token, ss_frames *f)
@@ -801,42 +816,6 @@ const char *stacksplice_lines_missing(void)
 
 /* ---- Binaries that are not loaded ------------------------------------------------------------*/
 
-static const stacksplice_hresult results[] = {
-    [SS_FILE_READ] = S_OK,
-    [SS_FILE_MISSING] = __HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND),
-    [SS_FILE_NO_BINARY] = __HRESULT_FROM_WIN32(ERROR_BAD_FORMAT),
-    [SS_FILE_OTHER_BUILD] = __HRESULT_FROM_WIN32(ERROR_INVALID_DATA),
-    [SS_FILE_NO_MEMORY] = E_OUTOFMEMORY,
-};
-
-/* Copy TEXT to TO, of CAPACITY bytes; false when it does not fit. */
-static bool put_path(const char *text, char *to, size_t capacity)
-{
-    size_t length = strlen(text);
-
-    if (length >= capacity)
-        return false;
-    memcpy(to, text, length + 1);
-    return true;
-}
-
-/* Noinline: the binary is large for a small stack. */
-static SS_NOINLINE native_answer *find_in_file(const char *path, const char *build_id,
-                                               uint64_t offset, stacksplice_hresult *hr)
-{
-    ss_binary file = {0};
-    ss_file_status status;
-    native_answer *answer;
-
-    *hr = E_INVALIDARG;
-    if (!put_path(path, file.path, sizeof file.path) ||
-        !put_path(build_id ? build_id : "", file.build_id, sizeof file.build_id))
-        return NULL;
-    answer = find_answer_in_file(&file, (uintptr_t)offset, &status);
-    *hr = results[status];
-    return answer;
-}
-
 stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build_id,
                                              uint64_t offset, stacksplice_frame_callback callback,
                                              void *data)
@@ -850,7 +829,7 @@ stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build
         return E_INVALIDARG;
     if (!ss_debug_load())
         return ss_debug_missing() ? __HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND) : E_OUTOFMEMORY;
-    answer = find_in_file(path, build_id, offset, &hr);
+    answer = find_answer_in_file(path, build_id ? build_id : "", (uintptr_t)offset, &hr);
     if (!answer)
         return hr;
     for (uint32_t i = 0; i < answer->count && hr == S_OK; i++) {
