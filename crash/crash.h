@@ -45,10 +45,10 @@ typedef struct ss_crash_more {
 
 /*
  * Write the report file, and tell STDERR_WRITER where it is or why there is none.  MORE may be
- * NULL.  SCRATCH is the report's.  Returns its path until the next file, or NULL.
+ * NULL.  SCRATCH is the report's.
  */
-const char *ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
-                                ss_binary *scratch, ss_writer *stderr_writer);
+void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
+                         ss_binary *scratch, ss_writer *stderr_writer);
 
 /* A write callback; DATA points to a file descriptor. */
 int ss_crash_write(const char *text, size_t length, void *data);

@@ -21,7 +21,6 @@ typedef struct late_work {
     uint64_t thread_id;
     int64_t at; /* nanoseconds of CLOCK_MONOTONIC */
     uint32_t milliseconds, flags;
-    void (*missed)(const char *report_file, void *data);
     void (*interrupt)(void *data);
     void *data;
     char name[NAME_SIZE]; /* ends with a NUL; "": none */
@@ -144,32 +143,27 @@ static void put_members(const ss_report *r, ss_emit *e)
     ss_threads_put(r, e, missed->thread_id);
 }
 
-static const char *write_file(void)
+static void write_file(void)
 {
     const ss_crash_more more = {ss_handler_directory(), 0, false, put_header, put_members};
-    const char *path;
 
     if (missed->flags & STACKSPLICE_DEADLINE_NO_FILE)
-        return NULL;
+        return;
     begin_text();
     ss_writer_text(&out, "\n");
-    path = ss_crash_write_file(&late, "deadline", &more, &scratch, &out);
+    ss_crash_write_file(&late, "deadline", &more, &scratch, &out);
     (void)ss_writer_finish(&out);
-    return path;
 }
 
 /* ---- The report ------------------------------------------------------------------------------*/
 
-static const char *report(void)
+static void report(void)
 {
-    const char *path;
-
     ss_threads_ask(ss_handler_choice.thread_timeout);
     make_facts();
     tell();
-    path = write_file();
+    write_file();
     left_out = 0;
-    return path;
 }
 
 /* Said once, until the next report. */
@@ -199,22 +193,19 @@ static bool may_report(int64_t now)
     return true;
 }
 
-/* The path of its file until the next report, or NULL: also if there have been too many. */
-static const char *report_missed(const late_work *deadline, int64_t now)
+static void report_missed(const late_work *deadline, int64_t now)
 {
     const uint32_t nothing = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
-    const char *path = NULL;
 
     if ((deadline->flags & nothing) == nothing)
-        return NULL;
+        return;
     ss_reporter_become_for_now();
     missed = deadline;
     if (may_report(now))
-        path = report();
+        report();
     else
         tell_bound();
     ss_reporter_is_done();
-    return path;
 }
 
 enum {
@@ -223,7 +214,7 @@ enum {
     INTERRUPTED_BETWEEN = 16               /* that many; if more are late, each waits longer */
 };
 
-typedef enum state { FREE, ARMED, MISSED, CALLING, INTERRUPTING } state;
+typedef enum state { FREE, ARMED, MISSED, INTERRUPTING } state;
 
 typedef struct slot {
     late_work deadline;
@@ -244,7 +235,6 @@ typedef enum watcher_state { NONE, STARTING, RUNNING } watcher_state;
 
 static _Atomic watcher_state watcher; /* (ATOMIC) */
 static atomic_bool is_reporting;      /* (ATOMIC) */
-static _Thread_local bool is_myself;  /* (THREAD) */
 
 static void make_free(uint32_t index)
 {
@@ -268,7 +258,6 @@ static void forget_all(void)
     watched_until = 0;
     atomic_store(&watcher, NONE);
     atomic_store(&is_reporting, false);
-    is_myself = false;
 }
 
 static ss_fork_hook forget_in_child = {forget_all, NULL};
@@ -317,26 +306,6 @@ static stacksplice_hresult add(const late_work *deadline, stacksplice_deadline *
         put(deadline, number, wake);
     ss_lock_drop(&lock);
     return has_slot ? S_OK : E_OUTOFMEMORY;
-}
-
-/* Remove it; E_PENDING if its call is running, and then nothing is removed. */
-static stacksplice_hresult take_away(stacksplice_deadline number)
-{
-    stacksplice_hresult hr = E_INVALIDARG;
-    uint32_t index;
-    slot *s;
-
-    if (!ss_lock_take(&lock))
-        return E_ILLEGAL_METHOD_CALL;
-    s = find(number, &index);
-    if (s && s->state == CALLING) {
-        hr = E_PENDING;
-    } else if (s) {
-        hr = s->state == ARMED ? S_OK : S_FALSE;
-        make_free(index);
-    }
-    ss_lock_drop(&lock);
-    return hr;
 }
 
 /* ---- What is due -----------------------------------------------------------------------------*/
@@ -407,33 +376,6 @@ static due_for take_due(int64_t now, late_work *deadline, stacksplice_deadline *
     return due;
 }
 
-static bool change_state(stacksplice_deadline number, state from, state to)
-{
-    uint32_t index;
-    slot *s;
-    bool is_changed;
-
-    if (!ss_lock_take(&lock))
-        return false;
-    s = find(number, &index);
-    is_changed = s && s->state == from;
-    if (is_changed)
-        s->state = to;
-    ss_lock_drop(&lock);
-    return is_changed;
-}
-
-/* A missed deadline's call begins, unless it has been removed; then ends. */
-static bool begin_call(stacksplice_deadline number)
-{
-    return change_state(number, MISSED, CALLING);
-}
-
-static void end_call(stacksplice_deadline number)
-{
-    (void)change_state(number, CALLING, MISSED);
-}
-
 /* From NOW on it is due to interrupt its thread, unless it has been removed. */
 static void begin_interrupts(stacksplice_deadline number, int64_t now)
 {
@@ -476,7 +418,7 @@ static void interrupt_thread(stacksplice_deadline number)
 
 /* ---- The watcher ---------------------------------------------------------------------------*/
 
-/* For the host's function; the report itself needs far less. */
+/* More than a report needs. */
 enum { STACK_SIZE = 256 << 10, NANOSECONDS = 1000 * 1000 * 1000 };
 
 #define EXIT_WAITS_FOR ((int64_t)5 * NANOSECONDS)
@@ -516,24 +458,18 @@ static void wake_watcher(void)
 
 static void miss(const late_work *deadline, stacksplice_deadline number)
 {
-    const char *file;
-
     atomic_store(&is_reporting, true);
-    file = report_missed(deadline, time_now());
+    report_missed(deadline, time_now());
     atomic_store(&is_reporting, false);
-    if (deadline->missed && begin_call(number)) {
-        deadline->missed(file, deadline->data);
-        end_call(number);
-    }
     if (deadline->interrupt)
         begin_interrupts(number, time_now());
 }
 
-static void *watch(void *unused)
+__attribute__((noreturn)) static void *watch(void *unused)
 {
-    is_myself = true;
+    (void)unused;
     ss_threads_never_ask(ss_thread_id());
-    while (is_myself) { /* not in a child that the host's function forked */
+    for (;;) {
         stacksplice_deadline number = 0;
         late_work deadline;
         int64_t until = 0;
@@ -551,7 +487,6 @@ static void *watch(void *unused)
             break;
         }
     }
-    return unused;
 }
 
 /* A report that has begun is completed before the process ends, unless it takes long. */
@@ -560,7 +495,7 @@ static __attribute__((destructor)) void finish_report(void)
     const struct timespec moment = {0, 500 * 1000};
     int64_t until = time_now() + EXIT_WAITS_FOR;
 
-    while (atomic_load(&is_reporting) && !is_myself && time_now() < until)
+    while (atomic_load(&is_reporting) && time_now() < until)
         (void)nanosleep(&moment, NULL);
 }
 
@@ -637,7 +572,6 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
         return E_OUTOFMEMORY;
     if (options) {
         d.flags = options->flags;
-        d.missed = options->missed;
         d.interrupt = options->interrupt;
         d.data = options->data;
         copy_name(options->name ? options->name : "", d.name);
@@ -651,10 +585,17 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
 
 stacksplice_hresult stacksplice_deadline_end(stacksplice_deadline deadline)
 {
-    const struct timespec moment = {0, 500 * 1000};
-    stacksplice_hresult hr;
+    stacksplice_hresult hr = E_INVALIDARG;
+    uint32_t index;
+    const slot *s;
 
-    while ((hr = take_away(deadline)) == E_PENDING && !is_myself)
-        (void)nanosleep(&moment, NULL);
+    if (!ss_lock_take(&lock))
+        return E_ILLEGAL_METHOD_CALL;
+    s = find(deadline, &index);
+    if (s) {
+        hr = s->state == ARMED ? S_OK : S_FALSE;
+        make_free(index);
+    }
+    ss_lock_drop(&lock);
     return hr;
 }

@@ -317,8 +317,8 @@ static void say_failure(ss_writer *out, const char *directory, int error)
     ss_writer_text(out, "\n");
 }
 
-const char *ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
-                                ss_binary *scratch, ss_writer *stderr_writer)
+void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
+                         ss_binary *scratch, ss_writer *stderr_writer)
 {
     const char *directory = report_directory(more);
     struct timespec now;
@@ -330,12 +330,12 @@ const char *ss_crash_write_file(const ss_facts *facts, const char *event, const 
                        more && more->directory
                            ? "stacksplice: no report file: its folder is empty\n"
                            : "stacksplice: no report file: STACKSPLICE_REPORT_DIR is empty\n");
-        return NULL;
+        return;
     }
     file = create(directory, &now);
     if (file < 0) {
         say_failure(stderr_writer, directory, errno);
-        return NULL;
+        return;
     }
     complete = put_report(file, facts, event, more, now.tv_sec, scratch);
     has_nothing = !complete && lseek(file, 0, SEEK_CUR) == 0;
@@ -344,11 +344,10 @@ const char *ss_crash_write_file(const ss_facts *facts, const char *event, const 
     if (has_nothing && unlink(path) == 0) {
         begin_failure(stderr_writer, directory);
         ss_writer_text(stderr_writer, "nothing can be written to it\n");
-        return NULL;
+        return;
     }
     ss_writer_text(stderr_writer,
                    complete ? "stacksplice: report file " : "stacksplice: incomplete report file ");
     ss_writer_utf8(stderr_writer, path, strlen(path), SS_ESCAPE_LINE);
     ss_writer_text(stderr_writer, "\n");
-    return complete ? path : NULL;
 }

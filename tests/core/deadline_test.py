@@ -51,7 +51,6 @@ class DeadlineTest(unittest.TestCase):
             run.err,
         )
         self.assertIn("\nstacksplice: report file ", run.err)
-        self.assertRegex(run.out, r"^missed /.*/stacksplice-\d+-.*\.json\n")
 
     def test_met(self):
         run = Run("met")
@@ -88,11 +87,10 @@ class DeadlineTest(unittest.TestCase):
         self.assertNotIn("has not answered", run.err)
 
     def test_more_than_are_reported(self):
-        """The host hears of each; after a minute there is room for one report, which counts the others."""
+        """The late thread hears of each; after a minute there is room for one report, which counts the others."""
         self.needs_answers()
         run = Run("flood")
         self.assert_went_on(run)
-        self.assertEqual(run.out.count("missed without a file\n"), 71)
         self.assertEqual(run.err.count("flood has not ended"), 60)
         self.assertEqual(
             run.err.count("more deadlines are missed than are reported: one in 60 s after the first 60\n"), 2
@@ -132,7 +130,7 @@ class DeadlineTest(unittest.TestCase):
     def test_what_is_written(self):
         run = Run("silent")
         self.assert_went_on(run)
-        self.assertEqual((run.err, run.reports, run.out), ("", [], "missed without a file\nwent on\n"))
+        self.assertEqual((run.err, run.reports, run.out), ("", [], "went on\n"))
         run = Run("no-text")
         self.assert_went_on(run)
         self.assertEqual((run.err, len(run.reports)), ("", 1))
@@ -142,11 +140,6 @@ class DeadlineTest(unittest.TestCase):
         run = Run("long-name")
         self.assert_went_on(run)
         self.assert_late(run.reports[0], "x" * 62, 20)
-
-    def test_end_and_call(self):
-        for case in ("end-waits", "end-inside"):
-            with self.subTest(case):
-                self.assert_went_on(Run(case))
 
     def test_the_late_thread_is_interrupted(self):
         self.needs_answers()
@@ -158,11 +151,6 @@ class DeadlineTest(unittest.TestCase):
         self.assertEqual(run.status, -signal.SIGSEGV)
         (crash,) = [report for report in run.reports if report["header"]["event"] == "SIGSEGV"]
         self.assertNotIn(False, [thread["answered"] for thread in crash["threads"]])
-
-    def test_crash_in_the_function_of_the_host(self):
-        run = Run("crash-in-call")
-        self.assertEqual(run.status, -signal.SIGSEGV)
-        self.assertEqual(sorted(report["header"]["event"] for report in run.reports), ["SIGSEGV", "deadline"])
 
     def test_arguments(self):
         run = Run("arguments")

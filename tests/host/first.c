@@ -203,17 +203,9 @@ static void wait_for_the_crash(void)
 /* The report of a deadline is made by another thread. */
 static atomic_int is_missed;
 
-static void note_missed(const char *file, void *data)
+static void act_late(void *by_report)
 {
-    (void)file;
-    (void)data;
-    atomic_store(&is_missed, 1);
-}
-
-static void act_late(void *data)
-{
-    (void)data;
-    if (!atomic_load(&is_missed))
+    if (!by_report && !atomic_load(&is_missed))
         do_it();
     atomic_store(&is_missed, 1);
 }
@@ -225,8 +217,8 @@ static void miss_deadline(void)
         .size = sizeof options,
         .flags = by_report ? STACKSPLICE_DEADLINE_NO_FILE
                            : STACKSPLICE_DEADLINE_NO_FILE | STACKSPLICE_DEADLINE_NO_TEXT,
-        .missed = by_report ? note_missed : NULL,
-        .interrupt = by_report ? NULL : act_late};
+        .interrupt = act_late,
+        .data = by_report ? &is_missed : NULL};
     stacksplice_deadline deadline;
 
     CHECK(stacksplice_deadline_begin(1, &options, &deadline) == S_OK);

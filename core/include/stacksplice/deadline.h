@@ -43,13 +43,6 @@ typedef struct stacksplice_deadline_options {
     const char *name; /* of the work, for the report: UTF-8, cut at 63 bytes; NULL: none */
     uint32_t flags;
     /*
-     * Called when the deadline is missed, after the report, unless it has been ended by then.  It
-     * runs in the thread that watches all deadlines, so it should be quick.  REPORT_FILE is the
-     * report's path, or NULL if there is none.  The end of the deadline waits until this function
-     * has returned.
-     */
-    void (*missed)(const char *report_file, void *data);
-    /*
      * Called in the late thread, in a signal handler, after the report and then about every 20
      * milliseconds, or less often if many are late, until the deadline is ended, which that thread
      * has to do itself.  It may do only what a signal handler may.
@@ -83,8 +76,7 @@ stacksplice_deadline_begin(uint32_t milliseconds, const stacksplice_deadline_opt
                            stacksplice_deadline *deadline);
 
 /*
- * End a deadline.  If its `missed` function runs in another thread, wait for it: it is not called
- * afterwards.
+ * End a deadline.
  *
  * Returns S_OK; S_FALSE if the deadline was missed.  Errors: E_INVALIDARG if there is no such
  * deadline: it was ended before, or belongs to the process that forked this one.
