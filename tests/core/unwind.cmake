@@ -23,7 +23,6 @@ stacksplice_add_inside_test(symbol_test symbol_test.c
   ${PROJECT_SOURCE_DIR}/core/src/resolve/symbol_failfast.c)
 stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
 stacksplice_add_inside_test(token_test token_test.c)
-stacksplice_add_inside_test(debugger_names_test debugger_names_test.c failing_allocator.c)
 stacksplice_add_inside_test(token_flood_test token_flood_test.c)
 stacksplice_add_inside_test(loader_test loader_test.c)
 stacksplice_add_inside_test(lock_test lock_test.c)

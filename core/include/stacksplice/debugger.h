@@ -180,23 +180,6 @@ typedef struct stacksplice_inspection_block {
 
 extern STACKSPLICE_API const stacksplice_inspection_block stacksplice_inspection;
 
-/* ---- Names for debuggers ---------------------------------------------------------------------*/
-
-/*
- * Give all script frames and gaps that stacks have had so far a name in gdb without our commands:
- * "info symbol", "p/a" and "x/a" show an element of a captured stack as "main (orders.py:12)", also
- * in a core file of later.  A new call replaces the names of the one before.  Nothing is named, and
- * it costs nothing, unless a host calls this.
- *
- * Gdb finds the names by a symbol of the library that is not exported, so a stripped library needs
- * its separate debug file.
- *
- * Errors: E_OUTOFMEMORY; E_NOTIMPL where pointers have 32 bits; E_FAIL in a signal handler that
- * interrupted this function.
- * [own: - | thread: any | alloc: yes | signal: no]
- */
-STACKSPLICE_API stacksplice_hresult stacksplice_register_debugger_names(void);
-
 /* ---- Symbols after the fact ------------------------------------------------------------------*/
 
 /*

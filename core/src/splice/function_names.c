@@ -1,0 +1,94 @@
+/* The names scripts use for machine code. */
+#include "base/keep.h"
+#include "splice/hash.h"
+#include "splice/token.h"
+#include "splice/unloaded.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { BUCKETS = 1 << 14, MAX_NAMES = 1 << 20, LONGEST_NAME = 4095 };
+
+/* Never changed or freed, so readers need no lock. */
+typedef struct entry {
+    struct entry *next;
+    uintptr_t function;
+    uint64_t epoch; /* of its code: see ss_settle */
+    char name[];
+} entry;
+
+static _Atomic(entry *) buckets[BUCKETS]; /* (ATOMIC) grow only, at their heads */
+static _Atomic uint32_t count;            /* (ATOMIC) */
+
+static _Atomic(entry *) *bucket_of(uintptr_t function)
+{
+    return &buckets[ss_hash_words(&function, 1) % BUCKETS];
+}
+
+/* Whether the code that E names is still the one at its address. */
+static bool stays(const entry *e)
+{
+    uintptr_t inside = e->function + 1;
+
+    (void)ss_settle(&inside, 1, e->epoch);
+    return inside == e->function + 1;
+}
+
+/* Search from E to END. */
+static const entry *find(const entry *e, const entry *end, uintptr_t function)
+{
+    while (e != end && !(e->function == function && stays(e)))
+        e = e->next;
+    return e != end ? e : NULL;
+}
+
+static const entry *look_up(uintptr_t function)
+{
+    return find(atomic_load_explicit(bucket_of(function), memory_order_acquire), NULL, function);
+}
+
+const char *ss_function_name(uintptr_t function)
+{
+    const entry *found = look_up(function);
+
+    return found && *found->name ? found->name : NULL;
+}
+
+stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *language,
+                                              const char *name)
+{
+    _Atomic(entry *) *bucket = bucket_of(function);
+    const entry *seen = NULL; /* all entries from here on are of other functions */
+    uint64_t epoch;
+    size_t size;
+    entry *e;
+
+    if (!function || !language || !name)
+        return E_POINTER;
+    epoch = ss_code_epoch();
+    if (look_up(function))
+        return S_FALSE;
+    if (atomic_fetch_add(&count, 1) >= MAX_NAMES) {
+        atomic_fetch_sub(&count, 1);
+        return E_OUTOFMEMORY;
+    }
+    size = strnlen(name, LONGEST_NAME);
+    e = ss_keep(sizeof *e + size + 1);
+    if (!e) {
+        atomic_fetch_sub(&count, 1);
+        return E_OUTOFMEMORY;
+    }
+    e->function = function;
+    e->epoch = epoch;
+    memcpy(e->name, name, size);
+    e->name[size] = 0;
+    e->next = atomic_load(bucket);
+    do {
+        if (find(e->next, seen, function)) {
+            atomic_fetch_sub(&count, 1);
+            return S_FALSE;
+        }
+        seen = e->next;
+    } while (!atomic_compare_exchange_weak(bucket, &e->next, e));
+    return S_OK;
+}
