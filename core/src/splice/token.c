@@ -15,42 +15,36 @@
  * new word.  Strings are cut to the limits in contracts.md, so a row has a bounded size.  Readers
  * see "..." at the end of a cut string.
  */
-enum { CONTENT_STRINGS = 6, CONTENT_HEAD = 4 /* words before those of the strings */ };
+enum { STRINGS = 6, HEAD_WORDS = 4 /* before those of the strings */ };
 
 #define CUT_MARK "..."
 
-typedef struct description {
-    uint64_t head[CONTENT_HEAD];
-    const char *strings[CONTENT_STRINGS]; /* borrowed from the info */
-    uint32_t lengths[CONTENT_STRINGS];    /* bytes kept; also 0 for an absent string */
-    uint32_t words;                       /* including the head */
-    uint32_t hash;
-} description;
+enum { CHUNK = 1, ASYNCHRONOUS = 2 }; /* flags */
 
-/* What the head stores about a string. */
-typedef struct content_string {
-    bool present, cut;
-    uint32_t length; /* without the "..." */
-} content_string;
+/* The first words of a row, as stacksplice/debugger.h tells them. */
+typedef union head {
+    struct {
+        uint8_t kind, trust, flags;
+        uint8_t cut;       /* a bit for each string */
+        uint16_t sizes[2]; /* of the first strings, each one more than its length; 0: absent */
+        uint32_t end_line, line, end_column, column;
+        uint16_t more_sizes[STRINGS - 2];
+    };
+    uint64_t words[HEAD_WORDS];
+} head;
 
-/*
- * The head holds kind, trust, flags and a bit for each cut string (a byte each).  Then follow, for
- * each string, its length plus one, or 0 for an absent string (two bytes each); then line and
- * column.
- */
-enum { CHUNK = 1, ASYNCHRONOUS = 2 };
+static_assert(sizeof(head) == HEAD_WORDS * sizeof(uint64_t), "no gaps");
 
 static const struct {
     size_t member;
     uint32_t most;
-    uint8_t word, shift; /* where the head stores its length */
-} strings[CONTENT_STRINGS] = {
-    {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES, 0, 32},
-    {offsetof(stacksplice_token_info, function), SS_NAME_BYTES, 0, 48},
-    {offsetof(stacksplice_token_info, file), SS_FILE_BYTES, 3, 0},
-    {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES, 3, 16},
-    {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES, 3, 32},
-    {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES, 3, 48},
+} strings[STRINGS] = {
+    {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES},
+    {offsetof(stacksplice_token_info, function), SS_NAME_BYTES},
+    {offsetof(stacksplice_token_info, file), SS_FILE_BYTES},
+    {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES},
+    {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES},
+    {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES},
 };
 
 enum { THE_FILE = 2 };
@@ -61,12 +55,22 @@ static const char **member_of(stacksplice_token_info *info, uint32_t i)
     return (const char **)(void *)((char *)info + strings[i].member);
 }
 
-static content_string string_at(const uint64_t head[CONTENT_HEAD], uint32_t i)
+static uint16_t *size_of(head *h, uint32_t i)
 {
-    uint32_t stored = (uint16_t)(head[strings[i].word] >> strings[i].shift);
-
-    return (content_string){stored != 0, head[0] >> (24 + i) & 1, stored ? stored - 1 : 0};
+    return i < SS_COUNT_OF(h->sizes) ? &h->sizes[i] : &h->more_sizes[i - SS_COUNT_OF(h->sizes)];
 }
+
+/* What a row is made of: its head, then its strings. */
+typedef struct part {
+    const char *bytes; /* borrowed */
+    uint32_t size;
+} part;
+
+typedef struct description {
+    head head;
+    part parts[1 + STRINGS];
+    uint32_t words, hash;
+} description;
 
 /* How many bytes of TEXT to keep, at most MOST; never cuts inside a character. */
 static uint32_t kept_of(const char *text, uint32_t most, bool *cut)
@@ -81,89 +85,55 @@ static uint32_t kept_of(const char *text, uint32_t most, bool *cut)
     return length;
 }
 
-static uint32_t hash_of(const description *content)
-{
-    uint64_t hash = SS_HASH_START;
-
-    for (uint32_t i = 0; i < CONTENT_HEAD; i++)
-        hash = ss_hash_word(hash, content->head[i]);
-    for (uint32_t i = 0; i < CONTENT_STRINGS; i++)
-        if (content->lengths[i])
-            hash = ss_hash_bytes(hash, content->strings[i], content->lengths[i]);
-    return (uint32_t)hash;
-}
-
-/* Encode INFO as a row; its strings must outlive CONTENT. */
+/* Encode INFO as a row; its strings must outlive CONTENT, which stays where it is. */
 static void content_of(const stacksplice_token_info *info, description *content)
 {
-    uint64_t *head = content->head;
-    uint32_t flags = (info->chunk ? CHUNK : 0) | (info->asynchronous ? ASYNCHRONOUS : 0);
+    head *h = &content->head;
+    uint64_t hash = SS_HASH_START;
 
-    head[1] = (uint64_t)info->line << 32 | info->end_line;
-    head[2] = (uint64_t)info->column << 32 | info->end_column;
-    head[0] = (uint64_t)info->kind | (uint64_t)info->trust << 8;
-    head[3] = 0;
-    content->words = CONTENT_HEAD;
-    for (uint32_t i = 0; i < CONTENT_STRINGS; i++) {
+    *h = (head){.kind = (uint8_t)info->kind,
+                .trust = (uint8_t)info->trust,
+                .flags = (info->chunk ? CHUNK : 0) | (info->asynchronous ? ASYNCHRONOUS : 0),
+                .line = info->line,
+                .end_line = info->end_line,
+                .column = info->column,
+                .end_column = info->end_column};
+    content->parts[0] = (part){(const char *)h, sizeof *h};
+    content->words = HEAD_WORDS;
+    for (uint32_t i = 0; i < STRINGS; i++) {
         const char *text = *member_of((stacksplice_token_info *)info, i);
-        uint32_t kept;
-        bool cut;
+        bool cut = false;
+        uint32_t kept = text ? kept_of(text, strings[i].most, &cut) : 0;
 
-        content->strings[i] = text;
-        content->lengths[i] = 0;
-        if (!text)
-            continue;
-        content->lengths[i] = kept = kept_of(text, strings[i].most, &cut);
-        if (cut && i == THE_FILE)
-            flags |= CHUNK; /* the cut text names no file, or another one */
-        head[0] |= (uint64_t)cut << (24 + i);
-        head[strings[i].word] |= (uint64_t)(kept + 1) << strings[i].shift;
+        content->parts[1 + i] = (part){text, kept};
         content->words += (kept + 7) / 8;
+        *size_of(h, i) = (uint16_t)(text ? kept + 1 : 0);
+        h->cut |= (uint8_t)(cut << i);
+        if (cut && i == THE_FILE)
+            h->flags |= CHUNK; /* the cut text names no file, or another one */
     }
-    head[0] |= (uint64_t)flags << 16;
-    content->hash = hash_of(content);
-}
-
-/* Decode INFO, without its strings, from the head of a row. */
-static void info_of(const uint64_t head[CONTENT_HEAD], stacksplice_token_info *info)
-{
-    uint32_t flags = head[0] >> 16 & 0xFF;
-
-    memset(info, 0, sizeof *info);
-    info->size = sizeof *info;
-    info->kind = (stacksplice_frame_kind)(head[0] & 0xFF);
-    info->trust = (stacksplice_trust)(head[0] >> 8 & 0xFF);
-    info->line = (uint32_t)(head[1] >> 32);
-    info->end_line = (uint32_t)head[1];
-    info->column = (uint32_t)(head[2] >> 32);
-    info->end_column = (uint32_t)head[2];
-    info->chunk = (flags & CHUNK) != 0;
-    info->asynchronous = (flags & ASYNCHRONOUS) != 0;
+    for (uint32_t i = 0; i <= STRINGS; i++)
+        if (content->parts[i].size)
+            hash = ss_hash_bytes(hash, content->parts[i].bytes, content->parts[i].size);
+    content->hash = (uint32_t)hash;
 }
 
 /* Iterates over the words of a content; there are content->words. */
-typedef struct description_cursor {
-    const description *of;
-    uint32_t head, string;
-    uint32_t left; /* bytes of the string */
-    const char *at;
-} description_cursor;
+typedef struct content_cursor {
+    const part *part;
+    uint32_t at;
+} content_cursor;
 
-static uint64_t next_of_content(description_cursor *c)
+static uint64_t next_of_content(content_cursor *c)
 {
     uint64_t word = 0;
-    uint32_t bytes;
+    uint32_t left;
 
-    if (c->head < CONTENT_HEAD)
-        return c->of->head[c->head++];
-    while (!c->left) {
-        c->at = c->of->strings[c->string];
-        c->left = c->of->lengths[c->string++];
-    }
-    bytes = c->left < sizeof word ? c->left : (uint32_t)sizeof word;
-    memcpy(&word, c->at, bytes);
-    c->at += bytes;
-    c->left -= bytes;
+    for (; c->at >= c->part->size; c->at = 0)
+        c->part++;
+    left = c->part->size - c->at;
+    memcpy(&word, c->part->bytes + c->at, left < sizeof word ? left : sizeof word);
+    c->at += sizeof word;
     return word;
 }
 
@@ -183,10 +153,7 @@ ss_cell *ss_row_cell(uint32_t index)
 /* The same for a cell that was used before.  (LOCK) */
 static ss_cell *used_cell(uint32_t index)
 {
-    ss_cell *chunk =
-        atomic_load_explicit(&ss_row_chunks[index / SS_CHUNK_CELLS], memory_order_relaxed);
-
-    return &chunk[index % SS_CHUNK_CELLS];
+    return &atomic_load(&ss_row_chunks[index / SS_CHUNK_CELLS])[index % SS_CHUNK_CELLS];
 }
 
 /* Iterates over the words of a row. */
@@ -215,7 +182,7 @@ static inline uint64_t next_word(row_cursor *c)
 static bool row_equals(const ss_cell *first, const description *content)
 {
     row_cursor row = {first, 0};
-    description_cursor wanted = {.of = content};
+    content_cursor wanted = {content->parts, 0};
 
     for (uint32_t i = 0; i < content->words; i++)
         if (!row.cell || next_word(&row) != next_of_content(&wanted))
@@ -228,23 +195,22 @@ typedef struct text_sink {
     size_t left, needed;
 } text_sink;
 
-/* Append the next string of ROW, which STRING describes; NULL when there is no room. */
-static const char *put_string(row_cursor *row, content_string string, text_sink *sink)
+/* Append the next string of ROW, of LENGTH bytes and maybe CUT; NULL when there is no room. */
+static const char *put_string(row_cursor *row, uint32_t length, bool cut, text_sink *sink)
 {
-    size_t mark = string.cut ? sizeof CUT_MARK - 1 : 0, keep = string.length;
+    size_t mark = cut ? sizeof CUT_MARK - 1 : 0, keep = length;
+    bool fits = keep + mark + 1 <= sink->left;
     char *out = sink->buffer;
-    bool fits;
 
     sink->needed += keep + mark + 1;
-    fits = keep + mark + 1 <= sink->left;
     if (!fits) {
         mark = sizeof CUT_MARK - 1;
         keep = sink->left > mark ? sink->left - mark - 1 : 0;
     }
-    for (uint32_t at = 0; at < string.length; at += sizeof(uint64_t)) {
+    for (uint32_t at = 0; at < length; at += sizeof(uint64_t)) {
         uint64_t word = next_word(row);
 
-        for (uint32_t i = at; i < at + sizeof word && i < string.length; i++, word >>= 8)
+        for (uint32_t i = at; i < at + sizeof word && i < length; i++, word >>= 8)
             if (i < sink->left)
                 out[i] = (char)word;
     }
@@ -266,19 +232,24 @@ static const char *put_string(row_cursor *row, content_string string, text_sink 
 static size_t read_row(const ss_cell *first, stacksplice_token_info *info, char *buffer,
                        size_t capacity)
 {
-    uint64_t head[CONTENT_HEAD];
     row_cursor row = {first, 0};
     text_sink sink = {buffer, capacity, 0};
+    head h;
 
-    for (uint32_t i = 0; i < CONTENT_HEAD; i++)
-        head[i] = next_word(&row);
-    info_of(head, info);
-    for (uint32_t i = 0; i < CONTENT_STRINGS; i++) {
-        content_string string = string_at(head, i);
-
-        if (string.present)
-            *member_of(info, i) = put_string(&row, string, &sink);
-    }
+    for (uint32_t i = 0; i < HEAD_WORDS; i++)
+        h.words[i] = next_word(&row);
+    *info = (stacksplice_token_info){.size = sizeof *info,
+                                     .kind = (stacksplice_frame_kind)h.kind,
+                                     .trust = (stacksplice_trust)h.trust,
+                                     .line = h.line,
+                                     .end_line = h.end_line,
+                                     .column = h.column,
+                                     .end_column = h.end_column,
+                                     .chunk = (h.flags & CHUNK) != 0,
+                                     .asynchronous = (h.flags & ASYNCHRONOUS) != 0};
+    for (uint32_t i = 0; i < STRINGS; i++)
+        if (*size_of(&h, i))
+            *member_of(info, i) = put_string(&row, *size_of(&h, i) - 1u, h.cut >> i & 1, &sink);
     return sink.needed;
 }
 
@@ -442,7 +413,7 @@ static void count_added(uint32_t cells)
 /* Every store releases the ones before, so readers notice that the cell has been reused. */
 static void write_row(ss_cell *cell, const description *content)
 {
-    description_cursor words = {.of = content};
+    content_cursor words = {content->parts, 0};
 
     for (uint32_t i = 0, at = 0; i < content->words; i++, at++) {
         if (at == SS_CELL_WORDS) {
