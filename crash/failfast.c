@@ -352,7 +352,7 @@ SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
     begin(hr, event, SS_HERE());
     ss_crash_on_own_stack(find_error, &w);
     if (!w.found) {
-        (void)ss_capture_ends(SS_HERE(), 0, OWN_FRAMES_MAX, frames_taken, &count);
+        (void)stacksplice_capture_ends(SS_HERE(), 0, OWN_FRAMES_MAX, frames_taken, &count);
         ss_crash_facts(&facts_made, hr, ss_thread_id(), frames_taken, count);
     }
     report_and_end(&facts_made, event);

@@ -5,7 +5,6 @@
 #include "crash/context.h"
 #include "report/visit.h"
 #include "splice/scratch.h"
-#include "splice/splice.h"
 #include "splice/token.h"
 #include "unwind/modules.h"
 #include "unwind/stack.h"
@@ -80,7 +79,7 @@ stacksplice_hresult stacksplice_crash_thread(void)
 
     /* The memory of a thread's captures exists from its first one on, that of tokens from the
        first token on. */
-    (void)ss_capture(SS_HERE(), 0, 1, &frame, &captured, NULL);
+    (void)stacksplice_capture(0, 1, &frame, &captured, NULL);
     ss_scratch_prepare();
     ss_token_prepare();
     ss_faults_unblock();

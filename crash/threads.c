@@ -5,7 +5,6 @@
 #include "base/valgrind.h"
 #include "crash/context.h"
 #include "report/visit.h"
-#include "splice/splice.h"
 #include "splice/token.h"
 
 #include <errno.h>
@@ -40,7 +39,7 @@ uint32_t ss_capture_interrupted(const void *handler, const void *return_address,
 {
     uint32_t count = 0, before;
 
-    if (ss_capture_ends(handler, 0, max, frames, &count) < 0 || !count) {
+    if (stacksplice_capture_ends(handler, 0, max, frames, &count) < 0 || !count) {
         frames[0] = pc + 1;
         frames[1] = ss_token_gap("native", "frames missing here: out of memory");
         return 2;

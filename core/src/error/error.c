@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "com/messages.h"
 #include "splice/pool.h"
-#include "splice/splice.h"
 #include "splice/unloaded.h"
 
 #include <stacksplice/source.h>
@@ -336,7 +335,7 @@ static void take_new(captured_stack *stack, uint32_t limit, const ss_held *langu
     stack->frames = frames;
     stack->count = ask_provider(language, limit, frames);
     if (!stack->count)
-        (void)ss_capture_ends(above, 0, limit, frames, &stack->count);
+        (void)stacksplice_capture_ends(above, 0, limit, frames, &stack->count);
     stack->to_store = stack->count;
 }
 

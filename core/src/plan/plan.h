@@ -56,13 +56,6 @@ _Static_assert(SS_PLAN_SETS == 1 << 6, "a set is found by six bits");
 
 struct ss_plan_memory;
 
-/* Whether plans of a kind have paid off. */
-typedef struct ss_plan_payoff {
-    uint32_t debt;   /* for recordings that captures have not paid back yet */
-    uint32_t misses; /* captures since the last hit */
-    bool is_useless; /* there was no hit since the last recording */
-} ss_plan_payoff;
-
 /* A stack that was captured in full. */
 typedef struct ss_plan_recent {
     uint16_t tag;  /* of its hash; 0: none */
@@ -71,8 +64,9 @@ typedef struct ss_plan_recent {
 
 /* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
 typedef struct ss_plans {
-    struct ss_plan_memory *memory; /* owned: a mapping; NULL before the first recording */
-    ss_plan_payoff payoff[SS_PLAN_KINDS];
+    struct ss_plan_memory *memory;  /* owned: a mapping; NULL before the first recording */
+    uint32_t misses[SS_PLAN_KINDS]; /* and what recordings cost, less what hits made good */
+    uint32_t passed;                /* captures after too many of them */
     ss_plan_recent recent[SS_PLAN_RECENT];
     uint16_t captured[SS_PLAN_SETS]; /* stacks, in full, by the set of their entry */
     ss_stack_cache stack;
@@ -84,18 +78,19 @@ typedef struct ss_plan {
     uint32_t count;
 } ss_plan;
 
+/* What a recording costs, and a hit saves, counted in captures that look for a plan in vain. */
+enum { SS_PLAN_COST = 16, SS_PLAN_PATIENCE = 128, SS_PLAN_SELDOM = 128 };
+
 /*
- * Whether to look for a plan, and to record one.  Where stacks have not recurred for long, only one
- * capture in a few is worth that.
+ * Whether to look for a plan, and to record one.  Where no plan was of use for long, only one
+ * capture in many is worth that.
  */
 static inline bool ss_plans_look(ss_plans *plans, ss_plan_kind kind)
 {
-    enum { PATIENCE = 64, SELDOM = 8 };
-
-    ss_plan_payoff *payoff = &plans->payoff[kind];
-
-    payoff->debt -= payoff->debt != 0;
-    return ++payoff->misses < PATIENCE || payoff->misses % SELDOM == 0;
+    if (plans->misses[kind] >= SS_PLAN_PATIENCE)
+        return ++plans->passed % SS_PLAN_SELDOM == 0;
+    plans->misses[kind]++;
+    return true;
 }
 
 /* Release the memory. */
@@ -116,8 +111,8 @@ uintptr_t *ss_plan_spare_elements(const ss_plans *plans, uint32_t *max);
 /* ---- Recording --------------------------------------------------------------------------------*/
 
 /*
- * Whether to record the stack of HERE with that HASH: it was captured not long ago, and recordings
- * have paid off.  Called once for each capture in full.
+ * Whether to record the stack of HERE with that HASH: it was captured not long ago.  Called once
+ * for each capture in full.
  */
 bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash);
 

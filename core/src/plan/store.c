@@ -48,13 +48,6 @@ typedef struct ss_plan_way {
     ss_plan_word probe;
 } ss_plan_way;
 
-/*
- * A recording costs about as much as ten captures by it save.  A thread may go into debt for some;
- * each capture pays a little, and a hit more.  Where stacks hardly recur, or plans are soon void,
- * one capture in twice SS_PLAN_COST is recorded.
- */
-enum { SS_PLAN_COST = 64, SS_PLAN_PAID_BY_HIT = 8 };
-
 enum { SS_PLAN_RING = 256 << 10 };
 
 struct ss_plan_memory {
@@ -174,11 +167,9 @@ static const ss_stored_plan *plan_at(const struct ss_plan_memory *memory, const 
     return (const ss_stored_plan *)(const void *)&memory->ring[way->place % SS_PLAN_RING];
 }
 
-static inline void hit(ss_plan_payoff *payoff)
+static inline void hit(uint32_t *misses)
 {
-    payoff->misses = 0;
-    payoff->is_useless = false;
-    payoff->debt -= payoff->debt < SS_PLAN_PAID_BY_HIT ? payoff->debt : SS_PLAN_PAID_BY_HIT;
+    *misses -= *misses < SS_PLAN_COST ? *misses : SS_PLAN_COST;
 }
 
 bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
@@ -199,7 +190,7 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
             continue;
         found->elements = (const uintptr_t *)(guards_of(plan) + plan->guard_count);
         found->count = plan->element_count;
-        hit(&plans->payoff[here->kind]);
+        hit(&plans->misses[here->kind]);
         return true;
     }
     return false;
@@ -254,33 +245,23 @@ static void ss_plan_store(struct ss_plan_memory *memory, const ss_recording *rec
 
 /* Records what a capture depends on. */
 
-enum { MOST_DEBT = 8 * SS_PLAN_COST };
-
 /*
- * Whether the stack was captured not long ago.  If more stacks than there are ways have the same
- * entry, and take turns, the plan of each would be gone before it is of use.
+ * If more stacks than there are ways have the same entry, and take turns, the plan of each would be
+ * gone before it is of use.
  */
-static bool recurs(ss_plans *plans, uintptr_t entry, uint32_t hash)
+bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
 {
     ss_plan_recent *seen = &plans->recent[(hash >> 16) % SS_PLAN_RECENT];
-    ss_plan_recent now = {(uint16_t)(hash | 1), ++plans->captured[ss_plan_set_of(entry)]};
+    ss_plan_recent now = {(uint16_t)(hash | 1), ++plans->captured[ss_plan_set_of(here->entry)]};
     bool same = seen->tag == now.tag;
     bool recent = seen->tag && (uint16_t)(now.when - seen->when) <= SS_PLAN_WAYS;
 
     if (same || !recent) /* one of two that share the place has to get its plan */
         *seen = now;
-    return same && recent;
-}
-
-bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
-{
-    ss_plan_payoff *payoff = &plans->payoff[here->kind];
-
-    if (!ss_plan_is_possible || !recurs(plans, here->entry, hash) || payoff->debt > MOST_DEBT)
+    if (!ss_plan_is_possible || !same || !recent)
         return false;
-    /* If the last one was refused, or voided before it was of use, this one probably will be. */
-    payoff->debt += payoff->is_useless ? 2 * SS_PLAN_COST : SS_PLAN_COST;
-    payoff->is_useless = true;
+    if (plans->misses[here->kind] < SS_PLAN_PATIENCE)
+        plans->misses[here->kind] += SS_PLAN_COST;
     return true;
 }
 

@@ -207,7 +207,7 @@ static _Atomic unsigned long verified; /* (ATOMIC) */
 static inline bool looks_for_plan(ss_scratch *scratch, ss_plan_kind kind)
 {
     if (SS_UNLIKELY(ss_repeat_verifies))
-        scratch->plans.payoff[kind] = (ss_plan_payoff){0};
+        scratch->plans.misses[kind] = 0;
     return ss_plans_look(&scratch->plans, kind);
 }
 
@@ -226,35 +226,22 @@ static __attribute__((destructor)) void end(void)
         (void)dprintf(STDERR_FILENO, "stacksplice: %lu repeated captures verified\n", verified);
 }
 
-static void look(ss_plan_world *world)
-{
-    *world = (ss_plan_world){.modules = ss_modules_generation(false),
-                             .marks = ss_unwind_epoch(),
-                             .tokens = stacksplice_token_epoch(),
-                             .sources = ss_source_count()};
-}
-
 /*
- * Begin a combined capture from ENTRY, which ss_plan_enter gave, that hides what is further in than
- * ABOVE.
+ * Begin a capture that hides what is further in than ABOVE.  ENTRY is the frame record that
+ * ss_plan_enter gave; for at most LIMIT native addresses it is that of a caller.
  */
-static void begin_combined(ss_plan_case *here, uintptr_t entry, const void *above)
+static inline void begin_case(ss_plan_case *here, ss_plan_kind kind, uintptr_t entry,
+                              const void *above, uint32_t limit)
 {
-    here->kind = SS_PLAN_COMBINED;
+    here->kind = kind;
     here->entry = entry;
-    here->low = entry - SS_PLAN_SAVED_BYTES;
+    here->low = kind == SS_PLAN_COMBINED ? entry - SS_PLAN_SAVED_BYTES : entry;
     here->above = (uintptr_t)above;
-    here->limit = UINT32_MAX;
-    look(&here->world);
-}
-
-/* Begin a capture of at most LIMIT native addresses; the frame record ABOVE is that of a caller. */
-static void begin_native(ss_plan_case *here, const void *above, uint64_t limit)
-{
-    here->kind = SS_PLAN_NATIVE;
-    here->entry = here->low = here->above = (uintptr_t)above;
-    here->limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX - 1;
-    look(&here->world);
+    here->limit = limit;
+    here->world = (ss_plan_world){.modules = ss_modules_generation(false),
+                                  .marks = ss_unwind_epoch(),
+                                  .tokens = stacksplice_token_epoch(),
+                                  .sources = ss_source_count()};
 }
 
 /* Put the whole stack into SINK, if a plan of SCRATCH fits; else a full capture has to. */
@@ -348,23 +335,6 @@ static ss_recording *record(ss_scratch *scratch, ss_plan_case *here)
         !ss_plan_is_due(&scratch->plans, here, hash_of(walk)))
         return NULL;
     return begin_recording(scratch, here);
-}
-
-/* Record the native frames that were just walked, which are all there is. */
-static void record_walk(ss_scratch *scratch, ss_plan_case *here)
-{
-    const ss_unwind *walk = &scratch->unwind;
-    ss_recording *recording = begin_recording(scratch, here);
-    uint32_t room, count = walk->count - walk->hidden;
-    uintptr_t *elements = recording ? ss_record_elements(recording, &room) : NULL;
-
-    if (count > here->limit)
-        count = here->limit;
-    if (!elements || count > room)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        elements[i] = walk->frames[walk->hidden + i].ip;
-    ss_record_done(&scratch->plans, recording, count);
 }
 
 /* Whether COUNT elements can be repeated: no gap among them reports a passing state of the core. */
@@ -507,7 +477,7 @@ static INLINED bool repeat_or_run(ss_scratch *scratch, const void *above, uintpt
     ss_plan_case here;
 
     if (looks) {
-        begin_combined(&here, entry, above);
+        begin_case(&here, SS_PLAN_COMBINED, entry, above, UINT32_MAX);
         if (put_plan(scratch, &here, sink)) {
             if (SS_UNLIKELY(ss_repeat_verifies))
                 verify(scratch, above, &asked, sink);
@@ -547,33 +517,26 @@ static void capture_from(void *data, uintptr_t entry)
     c->hr = c->sink->more ? S_FALSE : S_OK;
 }
 
-static INLINED stacksplice_hresult capture_into(const void *above, ss_sink *sink)
+/* Inlined into what the host calls: ABOVE hides at least that function. */
+static INLINED stacksplice_hresult capture_into(const void *above, ss_sink *sink,
+                                                uint32_t *captured)
 {
     capture c = {.above = checked_above(above, SS_HERE()), .sink = sink};
 
+    if (!captured || (!sink->frames && sink->max))
+        return E_POINTER;
     ss_plan_enter(capture_from, &c);
+    *captured = c.hr < 0 ? 0 : sink->stored;
     return c.hr;
 }
 
-SS_NOINLINE stacksplice_hresult ss_capture(const void *above, uint32_t skip, uint32_t max,
-                                           uintptr_t *frames, uint32_t *captured, uint32_t *hash)
+static INLINED stacksplice_hresult capture_inner(const void *above, ss_sink sink,
+                                                 uint32_t *captured, uint32_t *hash)
 {
-    ss_sink sink = {.frames = frames, .max = max, .skip = skip};
-    stacksplice_hresult hr = capture_into(above, &sink);
+    stacksplice_hresult hr = capture_into(above, &sink, captured);
 
-    *captured = hr < 0 ? 0 : sink.stored;
     if (hash && hr >= 0)
-        *hash = ss_hash_words(frames, sink.stored);
-    return hr;
-}
-
-SS_NOINLINE stacksplice_hresult ss_capture_ends(const void *above, uintptr_t behind, uint32_t max,
-                                                uintptr_t *frames, uint32_t *captured)
-{
-    ss_sink sink = {.frames = frames, .max = max, .ends = true, .behind = behind};
-    stacksplice_hresult hr = capture_into(above, &sink);
-
-    *captured = hr < 0 ? 0 : sink.stored;
+        *hash = ss_hash_words(sink.frames, sink.stored);
     return hr;
 }
 
@@ -638,11 +601,22 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
     return sink.stored;
 }
 
-/* Record the stack that was just captured. */
+/* Record the native frames that were just captured, which are all there is. */
 static SS_NOINLINE void record_native(ss_scratch *scratch, ss_plan_case *here, const void *above)
 {
-    if (ss_unwind_walk(&scratch->unwind, above, frames_for(here->limit)))
-        record_walk(scratch, here);
+    const ss_unwind *walk = &scratch->unwind;
+    uintptr_t *elements = NULL;
+    uint32_t room = 0, count = 0;
+    ss_recording *recording;
+
+    if (ss_unwind_walk(&scratch->unwind, above, frames_for(here->limit)) &&
+        (recording = begin_recording(scratch, here)) != NULL)
+        elements = ss_record_elements(recording, &room);
+    for (uint32_t i = walk->hidden; elements && i < walk->count && count < here->limit; i++)
+        if (count++ < room)
+            elements[count - 1] = walk->frames[i].ip;
+    if (elements && count <= room)
+        ss_record_done(&scratch->plans, recording, count);
     ss_scratch_trim(scratch);
 }
 
@@ -662,11 +636,13 @@ static INLINED uint32_t capture_native(ss_scratch *scratch, const void *above, u
 {
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
     bool looks = looks_for_plan(scratch, SS_PLAN_NATIVE);
+    uint64_t limit = (uint64_t)skip + max;
     uint32_t stored = 0;
     ss_plan_case here;
 
     if (looks) {
-        begin_native(&here, above, (uint64_t)skip + max);
+        begin_case(&here, SS_PLAN_NATIVE, (uintptr_t)above, above,
+                   limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX - 1);
         if (put_plan(scratch, &here, &sink)) {
             if (SS_UNLIKELY(ss_repeat_verifies))
                 verify_native(scratch, above, skip, &sink);
@@ -703,32 +679,25 @@ SS_NOINLINE stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_
                                                     uintptr_t *frames, uint32_t *captured,
                                                     uint32_t *hash)
 {
-    if (!captured || (!frames && max_frames))
-        return E_POINTER;
-    return ss_capture(SS_HERE(), skip, max_frames, frames, captured, hash);
-}
+    ss_sink sink = {.frames = frames, .max = max_frames, .skip = skip};
 
-/* ABOVE, but never hiding fewer frames than our own. */
-static const void *at_least(const void *above, const void *here)
-{
-    return (uintptr_t)above > (uintptr_t)here ? above : here;
+    return capture_inner(SS_HERE(), sink, captured, hash);
 }
 
 SS_NOINLINE stacksplice_hresult stacksplice_capture_above(const void *frame_address,
                                                           uint32_t max_frames, uintptr_t *frames,
                                                           uint32_t *captured, uint32_t *hash)
 {
-    if (!captured || (!frames && max_frames))
-        return E_POINTER;
-    return ss_capture(at_least(frame_address, SS_HERE()), 0, max_frames, frames, captured, hash);
+    ss_sink sink = {.frames = frames, .max = max_frames};
+
+    return capture_inner(frame_address, sink, captured, hash);
 }
 
 SS_NOINLINE stacksplice_hresult stacksplice_capture_ends(const void *frame_address,
                                                          uintptr_t behind, uint32_t max_frames,
                                                          uintptr_t *frames, uint32_t *captured)
 {
-    if (!captured || (!frames && max_frames))
-        return E_POINTER;
-    return ss_capture_ends(at_least(frame_address, SS_HERE()), behind, max_frames, frames,
-                           captured);
+    ss_sink sink = {.frames = frames, .max = max_frames, .ends = true, .behind = behind};
+
+    return capture_into(frame_address, &sink, captured);
 }
