@@ -23,8 +23,6 @@ static _Atomic uint64_t looked_at =
 /* A look at all modules, which one thread takes at a time. */
 typedef struct look {
     uint64_t number;
-    uint32_t next; /* modules mostly come in the order in which they were met */
-    bool has_new;
     ss_binary *binary;
 } look;
 
@@ -50,50 +48,25 @@ static bool is_same(const ss_met_module *m, const ss_binary *b)
            !strcmp(m->path, b->path);
 }
 
-/* Whether a binary was met since M was missing that had a part of M's place. */
-static bool was_taken(const ss_met_module *m)
+/*
+ * The record of B, if it is still there; else of what was met last where B is now, or partly.  The
+ * same file may come back to the place where it was.  What an address there means is then the same
+ * as before, and a program that loads and unloads a plug-in again and again needs one record for it.
+ */
+static ss_met_module *find_at(const ss_binary *b)
 {
-    uint64_t until = atomic_load_explicit(&m->until, memory_order_relaxed);
+    ss_met_module *last = NULL;
 
-    for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
-        const ss_met_module *other = atomic_load_explicit(&ss_met_modules[i], memory_order_relaxed);
-
-        if (other->since >= until && other->start < m->end && m->start < other->end)
-            return true;
-    }
-    return false;
-}
-
-/* The same file came back to the place where it was.  What an address there means is then the same as
-   before, and a program that loads and unloads a plug-in again and again needs one record for it. */
-static ss_met_module *find_former(const ss_binary *b, const uint64_t file[4])
-{
     for (uint32_t i = atomic_load_explicit(&met_count, memory_order_relaxed); i-- > 0;) {
         ss_met_module *m = atomic_load_explicit(&ss_met_modules[i], memory_order_relaxed);
 
-        if (!is_same(m, b) || memcmp(m->file, file, sizeof m->file))
+        if (m->start >= b->end || b->start >= m->end)
             continue;
-        if ((!*m->build_id && !m->file[1]) || was_taken(m))
-            return NULL;
-        return m;
-    }
-    return NULL;
-}
-
-static ss_met_module *find_same(look *l)
-{
-    uint32_t count = atomic_load_explicit(&met_count, memory_order_relaxed);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = (l->next + i) % count;
-        ss_met_module *m = atomic_load_explicit(&ss_met_modules[at], memory_order_relaxed);
-
-        if (!atomic_load_explicit(&m->until, memory_order_relaxed) && is_same(m, l->binary)) {
-            l->next = at + 1;
+        if (!atomic_load_explicit(&m->until, memory_order_relaxed) && is_same(m, b))
             return m;
-        }
+        last = last ? last : m;
     }
-    return NULL;
+    return last;
 }
 
 /* NULL if there is no room for more. */
@@ -120,22 +93,19 @@ static bool meet(const ss_binary *binary, void *data)
 {
     look *l = data;
     uint64_t file[4] = {0};
-    ss_met_module *m;
+    ss_met_module *m = find_at(binary);
+    bool same = m && is_same(m, binary), gone = same && atomic_load(&m->until);
 
     if (binary->end <= binary->start)
         return true;
     if (!*binary->build_id)
         identify(binary->path, file);
-    m = find_same(l);
-    if (m && memcmp(m->file, file, sizeof file)) {
-        m = NULL; /* the plugin was loaded anew, or its file was replaced: nobody can tell which */
-        memset(file, 0, sizeof file);
-    } else if (!m && (m = find_former(l->binary, file)) != NULL) {
+    if (same && !memcmp(m->file, file, sizeof file) && (!gone || *m->build_id || file[1])) {
         atomic_store(&m->until, 0);
-    }
-    if (!m) {
+    } else {
+        if (same && !gone) /* it was loaded anew, or its file replaced: nobody can tell which */
+            memset(file, 0, sizeof file);
         m = add(l, file);
-        l->has_new = true;
     }
     if (m)
         atomic_store_explicit(&m->seen, l->number, memory_order_relaxed);
