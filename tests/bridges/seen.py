@@ -25,14 +25,9 @@ def scripts(stack):
             told.append(f"[{frame.reason}]")
         elif frame.kind == "script" and frame.file != "[C]":
             told.append(f"{frame.language} {frame.function}")
-        elif frame.function in NATIVE:
-            told.append(f"native {frame.function}")
         elif is_sorting(frame) and told[-1:] != ["native qsort"]:
             told.append("native qsort")
     return told
-
-
-NATIVE = {"pass_on", "throw_below"}
 
 
 def is_sorting(frame):

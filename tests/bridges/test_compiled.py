@@ -87,6 +87,33 @@ def test_a_std_function_of_pybind11(run: Run, pybind11_module: Path) -> None:
     run(BEGIN + CHECK_CPP, str(pybind11_module), "with_pybind11")
 
 
+def test_what_pybind11_does_stays(run: Run, pybind11_module: Path) -> None:
+    run(
+        BEGIN
+        + """
+import with_pybind11
+mine = ValueError("mine")
+def raise_mine():
+    raise mine
+
+def facts():
+    translated = caught(with_pybind11.throw_below, "shelf 17")
+    return [caught(with_pybind11.pass_on, raise_mine) is mine, type(translated), str(translated),
+            translated.__cause__, with_pybind11.pass_on(lambda: 7)]
+
+before = facts()
+assert before[:3] == [True, IndexError, "shelf 17"]
+stacksplice.install()
+assert facts() == before
+if sys.version_info >= (3, 12):
+    stacksplice.install(capture_at_raise=True)
+    assert facts() == before
+assert stacksplice.peek_error() is None
+""",
+        str(pybind11_module),
+    )
+
+
 @needs_the_event
 def test_a_std_function_of_nanobind(run: Run, nanobind_module: Path) -> None:
     run(BEGIN + CHECK_CPP, str(nanobind_module), "with_nanobind")

@@ -1,4 +1,4 @@
-"""C++ bridges: pybind11 itself, and one for Lua in the style of sol2."""
+"""The borders that docs/borders.md shows for C++ bridges: pybind11, nanobind and sol2."""
 
 from __future__ import annotations
 
@@ -64,49 +64,6 @@ def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("cpp")
-    lua = lua_flags()
-    options = [f"-I{pybind11.get_include()}", *(["-DWITH_LUA"] if lua else []), *lua]
-    compile_extension(output / "cpp_bridge", HERE / "cpp_bridge.cpp", *options)
-    return output
-
-
-BEGIN = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import cpp_bridge, stacksplice
-from seen import *
-"""
-
-
-def test_what_pybind11_does_stays(run: Run, folder: Path) -> None:
-    run(
-        BEGIN
-        + """
-mine = ValueError("mine")
-def raise_mine():
-    raise mine
-
-def facts():
-    translated = caught(cpp_bridge.throw_below, "shelf 17")
-    return [caught(cpp_bridge.pass_on, raise_mine) is mine, type(translated), str(translated),
-            translated.__cause__, cpp_bridge.pass_on(lambda: 7)]
-
-before = facts()
-assert before[:3] == [True, IndexError, "shelf 17"]
-stacksplice.install()
-assert facts() == before
-if sys.version_info >= (3, 12):
-    stacksplice.install(capture_at_raise=True)
-    assert facts() == before
-assert stacksplice.peek_error() is None
-""",
-        str(folder),
-    )
-
-
 @pytest.mark.any_python
 def test_the_guides_border_for_pybind11(run: Run, guided: Path) -> None:
     """Python -> C++ -> HRESULT -> C++ -> Python is the same object; C++ errors have their stacks."""
@@ -164,57 +121,6 @@ for kind, wanted, text in (
 assert stacksplice.peek_error() is None
 """,
         str(guided),
-    )
-
-
-LUA = """
-SOURCE = '''
-local function inner() %s end
-local function outer() inner() return 1 end
-local result = outer()
-return result
-'''
-"""
-
-
-def test_lua_in_the_style_of_sol2(run: Run, folder: Path) -> None:
-    """Complete where debug.traceback is the handler and ours; else the text, and a gap."""
-    if not lua_flags():
-        pytest.skip("pkg-config knows no lua5.4")
-    if not (LUA_MODULES / "stacksplice.so").exists():
-        pytest.skip(f"there is no Lua module in {LUA_MODULES}")
-    run(
-        BEGIN
-        + LUA
-        + """
-import ctypes, os
-# An extension's libraries are its own: a C module of Lua needs a Lua that it can see.
-ctypes.CDLL("liblua5.4.so.0", mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-
-def run_it(path, handled, what="error('born in Lua')"):
-    return caught(cpp_bridge.run_lua, path, SOURCE % what, handled, fail)
-
-plain = run_it("", False)
-assert (type(plain), str(plain)) == (RuntimeError, "script:2: born in Lua")
-told = story(plain)
-in_order(told, "python caught", GAP_RETURNED, "python <module>")
-
-bare = run_it(sys.argv[2], False)
-assert (type(bare), str(bare)) == (type(plain), str(plain))
-
-ours = run_it(sys.argv[2], True)
-text = str(ours)
-assert type(ours) is RuntimeError and text.partition("\\n")[0] == str(plain), text
-at = -1
-for word in ("'inner'", "'outer'", "main chunk", "python function 'caught'", "python function 'run_it'"):
-    assert text.find(word, at + 1) > at, f"{word} in {text}"
-    at = text.find(word, at + 1)
-
-# A Python error that such a bridge turns into text keeps its first line; the object is gone.
-assert "ValueError: born in Python" in str(run_it("", False, "python()"))
-""",
-        str(folder),
-        str(LUA_MODULES),
     )
 
 

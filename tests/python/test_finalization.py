@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sysconfig
-from os import environ
 
 import pytest
-from building import HERE, INCLUDES, ROOT, core_library, ran
 
 HELD = {
     "in the slot": "border.originate(ValueError('last'))",
@@ -126,18 +122,6 @@ def test_a_border_that_is_crossed_at_the_end_raises(child, where, end):
 # ---- In the hands of C++ and of Lua ----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def keeper_folder(tmp_path_factory):
-    """Where the module of keeper.cpp is."""
-    folder = tmp_path_factory.mktemp("keeper")
-    output = folder / f"keeper{sysconfig.get_config_var('EXT_SUFFIX')}"
-    command = [*shlex.split(environ.get("CXX", "c++")), "-std=c++17", "-g", "-O2", "-Wall", "-Wextra"]
-    command += ["-Werror", *INCLUDES, f"-I{ROOT / 'bindings' / 'cpp' / 'include'}", "-shared", "-fPIC"]
-    command += [str(HERE / "keeper.cpp"), "-o", str(output), *core_library()]
-    ran(*command)
-    return folder
-
-
 FAILS = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -149,27 +133,6 @@ def caught():
     except ValueError as exc:
         return exc
 """
-
-
-@pytest.mark.parametrize("end", ["", "sys.modules.clear()"], ids=["ends", "without modules"])
-def test_an_exception_ptr_of_cpp_outlives_the_interpreter(child, keeper_folder, end):
-    done = child(
-        f"""{FAILS}
-import keeper
-exc = caught()
-keeper.keep(exc)
-try:
-    keeper.raise_kept()
-except ValueError as found:
-    assert found is exc
-del exc
-{end}""",
-        str(keeper_folder),
-    )
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
-    assert (lines[0], lines[-1]) == ("0x80070057", "released")
-    assert "ValueError: of Python" in done.stdout and "in fails" in done.stdout
 
 
 @pytest.mark.parametrize("close", ["close_at_exit()", "objects()"], ids=["closed last", "never closed"])
