@@ -32,6 +32,19 @@ def test_capture_starts_at_the_caller_and_counts():
     assert stacksplice.capture(limit=0).addresses == ()
 
 
+def test_capture_changes_no_reference_count():
+    def here():
+        return None
+
+    code = test_capture_changes_no_reference_count.__code__
+    objects = [code, code.co_filename, code.co_qualname, here.__code__]
+    stacksplice.capture()
+    before = [sys.getrefcount(item) for item in objects]
+    for _ in range(10):
+        stacksplice.capture()
+    assert [sys.getrefcount(item) for item in objects] == before
+
+
 def test_more_activations_than_are_kept_at_hand(check, border, deep_recursion):
     """Hundreds of loops of the interpreter on one stack."""
 
