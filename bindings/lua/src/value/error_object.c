@@ -3,10 +3,8 @@
  * raised in Lua.
  *
  * Tables from what the core's walk (stacksplice/read.h) delivers, with the names of debug.getinfo
- * where those exist.
- *
- * Lua must not raise through the core: we record the walk in C memory, and play it back afterwards.
- * The frames of a stack are looked up one element at a time, so that the record stays small.
+ * where those exist.  Lua must not raise through the core: we record the walk in C memory, and play
+ * it back afterwards.
  */
 #include "value/value.h"
 
@@ -16,7 +14,7 @@
 
 /* ---- Recording -------------------------------------------------------------------------------*/
 
-typedef enum event_type { BEGIN, END, BOOLEAN, INTEGER, TEXT, ELEMENT } event_type;
+typedef enum event_type { BEGIN, END, BOOLEAN, INTEGER, TEXT } event_type;
 
 typedef struct event {
     event_type type;
@@ -27,8 +25,6 @@ typedef struct event {
 typedef struct recorder {
     stacksplice_visitor visitor;
     ss_lua_gathered out;
-    const char *wanted; /* the member that is read, or NULL */
-    unsigned depth;     /* the outermost object is the table itself */
 } recorder;
 
 /* Add an event, with room for LENGTH bytes after it, which are not added yet; NULL without
@@ -45,35 +41,21 @@ static char *add_event(recorder *r, event_type type, const char *key, uint64_t v
     return room + sizeof e;
 }
 
-/* Whether this is a value of the outermost object that nobody asked for.  A stack's count follows the
-   stack; few parts have arrays and objects that nobody asked for. */
-static bool is_other(const recorder *r, const char *key)
-{
-    return r->wanted && r->depth == 1 && strcmp(key, r->wanted) != 0 &&
-           strcmp(key, "frames_left_out") != 0;
-}
-
 static int record(stacksplice_visitor *self, event_type type, const char *key, uint64_t value)
 {
-    recorder *r = (recorder *)self;
-
-    return !is_other(r, key) && !add_event(r, type, key, value, 0);
+    return !add_event((recorder *)self, type, key, value, 0);
 }
 
 static int record_begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
 {
-    recorder *r = (recorder *)self;
-
     (void)container;
-    return r->depth++ > 0 && !add_event(r, BEGIN, key, 0, 0);
+    return record(self, BEGIN, key, 0);
 }
 
 static int record_end(stacksplice_visitor *self, stacksplice_container container)
 {
-    recorder *r = (recorder *)self;
-
     (void)container;
-    return --r->depth > 0 && !add_event(r, END, NULL, 0, 0);
+    return record(self, END, NULL, 0);
 }
 
 /* In Lua that is a field which is not there. */
@@ -103,11 +85,8 @@ static int record_hex(stacksplice_visitor *self, const char *key, uint64_t value
 static int record_utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
 {
     recorder *r = (recorder *)self;
-    char *room;
+    char *room = add_event(r, TEXT, key, length, length);
 
-    if (is_other(r, key))
-        return 0;
-    room = add_event(r, TEXT, key, length, length);
     if (!room)
         return 1;
     memcpy(room, text, length);
@@ -121,12 +100,9 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
 {
     recorder *r = (recorder *)self;
     size_t most = length * 3 + 1;
+    char *room = add_event(r, TEXT, key, 0, most);
     uint64_t written;
-    char *room;
 
-    if (is_other(r, key))
-        return 0;
-    room = add_event(r, TEXT, key, 0, most);
     if (!room)
         return 1;
     written = stacksplice_utf8(text, (uint32_t)length, room, most);
@@ -135,12 +111,7 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
     return 0;
 }
 
-static int record_element(stacksplice_visitor *self, uintptr_t element)
-{
-    return !add_event((recorder *)self, ELEMENT, NULL, element, 0);
-}
-
-static recorder begin_recording(const char *wanted)
+static recorder begin_recording(void)
 {
     return (recorder){.visitor = {.size = sizeof(stacksplice_visitor),
                                   .begin = record_begin,
@@ -150,8 +121,7 @@ static recorder begin_recording(const char *wanted)
                                   .integer = record_integer,
                                   .hex = record_hex,
                                   .utf8 = record_utf8,
-                                  .utf16 = record_utf16},
-                      .wanted = wanted};
+                                  .utf16 = record_utf16}};
 }
 
 /* ---- Playing back ----------------------------------------------------------------------------*/
@@ -182,14 +152,10 @@ static void set(lua_State *L, int index, const char *key)
 /* As many as most frames have: a table that grows field by field costs a third more. */
 enum { FRAME_FIELDS = 11 };
 
-/* Push the table KEY of the table at the top; creates it if it is missing.  Without a key it is a
-   frame's or a node's. [-0, +1, m] */
+/* Push a new table, a member of the table at the top.  Without a key it is a frame's or a node's.
+   [-0, +1, m] */
 static void push_table(lua_State *L, const char *key)
 {
-    if (key && lua_getfield(L, -1, key) == LUA_TTABLE)
-        return;
-    if (key)
-        lua_pop(L, 1);
     lua_createtable(L, 0, key ? 0 : FRAME_FIELDS);
     lua_pushvalue(L, -1);
     set(L, -3, key);
@@ -205,9 +171,6 @@ static void set_flags(lua_State *L)
         lua_setfield(L, -2, flags[i]);
     }
 }
-
-/* Append the frames of ELEMENT to the list "stack" in the table at INDEX. [-0, +0, m] */
-static void append_frames(lua_State *L, int index, uintptr_t element);
 
 static void play_text(lua_State *L, const event *e, const char *text)
 {
@@ -249,72 +212,57 @@ static void play(lua_State *L, const event *e, const char *text)
     case TEXT:
         play_text(L, e, text);
         break;
-    case ELEMENT:
-        append_frames(L, -2, (uintptr_t)e->value);
-        break;
     }
 }
 
-/* Arguments: the record, the table that it goes into. */
+/* Argument: the record of one object.  Result: its table. */
 static int play_back(lua_State *L)
 {
     const ss_lua_gathered *out = lua_touserdata(L, 1);
     event e;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    lua_createtable(L, 1, 0);
     for (size_t at = 0; at < out->length; at += e.type == TEXT ? e.value : 0) {
         memcpy(&e, out->text + at, sizeof e);
         at += sizeof e;
         play(L, &e, out->text + at);
     }
-    return 0;
+    lua_rawgeti(L, -1, 1);
+    return 1;
 }
 
-/* Play what R recorded into the table at the top, and free the record even if something raises.
-   [-0, +0, m] */
-static void end_recording(lua_State *L, recorder *r)
+/* Push the member KEY of the object that R recorded, nil when there is none, and free the record even
+   if something raises. [-0, +1, m] */
+static void push_recorded(lua_State *L, recorder *r, const char *key)
 {
     int status = LUA_OK;
 
     if (!r->out.failed) {
         lua_pushcfunction(L, play_back);
         lua_pushlightuserdata(L, &r->out);
-        lua_pushvalue(L, -3);
-        status = lua_pcall(L, 2, 0, 0);
+        status = lua_pcall(L, 1, 1, 0);
     }
     free(r->out.text);
     if (r->out.failed)
         luaL_error(L, "not enough memory");
     if (status != LUA_OK)
         lua_error(L);
+    if (lua_istable(L, -1)) {
+        lua_getfield(L, -1, key);
+        lua_remove(L, -2);
+    }
 }
 
 /* ---- Stacks and errors -----------------------------------------------------------------------*/
 
-static void append_frames(lua_State *L, int index, uintptr_t element)
-{
-    recorder r = begin_recording(NULL);
-
-    index = lua_absindex(L, index);
-    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    lua_pushvalue(L, index);
-    (void)stacksplice_stack_visit(&element, 1, NULL, &r.visitor);
-    end_recording(L, &r);
-    lua_pop(L, 1);
-}
-
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
 {
+    recorder r = begin_recording();
+
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    lua_createtable(L, 0, 1);
-    lua_createtable(L, (int)count, 1);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -3, "stack");
-    for (uint32_t i = 0; i < count; i++)
-        append_frames(L, -2, frames[i]);
-    lua_pushinteger(L, stacksplice_frames_left_out(frames, count));
-    lua_setfield(L, -2, "frames_left_out");
-    lua_remove(L, -2);
+    (void)stacksplice_stack_visit(frames, count, NULL, &r.visitor);
+    push_recorded(L, &r, "stack");
 }
 
 /* Push the member KEY of ERROR, in PART, with the names of stacksplice/read.h; nil when there is
@@ -323,15 +271,11 @@ static void push_member(lua_State *L, IUnknown *error, uint32_t part, const char
 {
     const stacksplice_read_options options = {
         .size = sizeof options, .parts = part, .without_source = 1};
-    recorder r = begin_recording(key);
+    recorder r = begin_recording();
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    r.visitor.element = record_element;
-    lua_newtable(L);
     (void)stacksplice_error_visit(error, &options, &r.visitor);
-    end_recording(L, &r);
-    lua_getfield(L, -1, key);
-    lua_remove(L, -2);
+    push_recorded(L, &r, key);
 }
 
 /* ---- Fields, methods and metamethods ----------------------------------------------------------*/
