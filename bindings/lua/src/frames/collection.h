@@ -27,12 +27,8 @@ enum {
 
 /* A place where the interpreter called C, but at no known site. */
 typedef struct ss_lua_missed {
-    uint32_t frame, hidden; /* of the interpreter, as in a site */
+    uint32_t frame;   /* the interpreter's */
     bool may_be_none; /* the frame inside is a library function, or Lua's own on a rare path */
-    lua_State *L;
-    struct ss_lua_call_site *site; /* one of the same coroutine */
-    uintptr_t ci;                  /* the activation of the called function; 0: unknown */
-    uintptr_t stop;                /* where the run outside it ends */
 } ss_lua_missed;
 
 typedef struct ss_lua_call_site {
@@ -40,7 +36,6 @@ typedef struct ss_lua_call_site {
     uint32_t hidden; /* frames of the interpreter from this one outward, which the run replaces */
     bool hook;
     bool first;           /* of its coroutine */
-    bool sited;           /* of a first one: what runs inside of it has a place */
     bool closed;          /* of a first one: Lua has closed its activation and those outward */
     uint16_t latest;      /* of a first one: the outermost site of its coroutine; else the first */
     uint16_t next_thread; /* of a first one: the next one in its chain */
@@ -72,7 +67,6 @@ typedef struct ss_lua_collection {
     uint32_t source; /* the source that gave our marks */
     bool marks;      /* frames have marks */
     bool too_many;
-    bool unclaimed_is_missed;
     uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
     uint32_t spliced;         /* the frame after those that tokens have replaced so far */
@@ -122,13 +116,13 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
 uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
                          uintptr_t hooked);
 
+/* Whether a missed site lies between FRAME and the next site outward. */
+bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame);
+
 /* The place where the walk may have lost frames between FRAME and the next site outward, which is
    *NEXT: the first frame after it, which may be the end; SS_LUA_NO_HOLE if there is none. */
 #define SS_LUA_NO_HOLE UINT32_MAX
 uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next);
-
-/* Find the activations of the missed sites, as far as that can be proved. */
-void ss_lua_missed_place(ss_lua_collection *c);
 
 /* Splice what belongs to the found sites into their places. */
 void ss_lua_splice_all(ss_lua_collection *c);

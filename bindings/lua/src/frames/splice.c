@@ -115,7 +115,8 @@ static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
 
 /*
  * Push the activations from FROM outward that the frames of Lua from FRAME on ran.  If the coroutine
- * continues elsewhere, push a gap; if it may continue where the walk has lost frames, note the rest.
+ * continues elsewhere, push a gap, unless that of a missed site follows; if it may continue where the
+ * walk has lost frames, note the rest.
  */
 static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                           uintptr_t from, stacksplice_trust trust, uintptr_t stop)
@@ -126,7 +127,7 @@ static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, ui
 
     if (!push_run(c, site, from, trust, end))
         return false;
-    if (end == stop || c->too_many)
+    if (end == stop || c->too_many || ss_lua_misses_behind(c, frame))
         return true;
     hole = ss_lua_hole_behind(c, frame, &next);
     if (hole == SS_LUA_NO_HOLE || c->rest.ci)
@@ -222,7 +223,7 @@ static bool find_loop(const ss_lua_collection *c, loop *found)
 static bool calls_unknown(const ss_lua_collection *c, const loop *in)
 {
     for (uint32_t i = 0; i < c->missed_count; i++)
-        if (c->missed[i].frame < in->end && (c->missed[i].ci || !c->missed[i].may_be_none))
+        if (c->missed[i].frame < in->end && !c->missed[i].may_be_none)
             return true;
     return false;
 }
@@ -480,7 +481,7 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
 
-    if (site->first && !site->sited && !c->capturing && !push_unsited(c, index))
+    if (site->first && !c->capturing && !push_unsited(c, index))
         return false;
     if (c->sites[site->first ? index : site->latest].closed) {
         stacksplice_walk_refuse(c->walk);
@@ -526,17 +527,9 @@ static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 
         if (missed->frame >= end)
             return true;
-        if (!missed->ci && is_no_call(c, missed))
-            continue;
-        if (!open_splice(c, missed->frame, missed->ci ? missed->hidden : 0))
-            return false;
-        if (!missed->ci) {
-            if (!ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C")))
-                return false;
-            continue;
-        }
-        if (!push_run_here(c, missed->site, missed->frame, ss_lua_outer(missed->ci),
-                           STACKSPLICE_TRUST_INFERRED, missed->stop))
+        if (!is_no_call(c, missed) &&
+            !(open_splice(c, missed->frame, 0) &&
+              ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))))
             return false;
     }
     return true;
@@ -589,8 +582,6 @@ void ss_lua_splice_all(ss_lua_collection *c)
 
     if (!c->walk->frame_count && (state = state_capturing(c->walk)))
         push_capturing(c, state);
-    if (c->missed_count > 0)
-        ss_lua_missed_place(c);
     if (!push_running(c))
         return;
     open_interpreters(c);
