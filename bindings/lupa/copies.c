@@ -310,11 +310,6 @@ __attribute__((constructor)) static void register_fork_handlers(void)
     (void)pthread_atfork(lock_copies, unlock_copies, unlock_copies);
 }
 
-static void *find_function(void *handle, const char *name)
-{
-    return dlsym(handle, name);
-}
-
 static const ss_lua_loadable *refuse(const char *library, const ss_lua_reason *reason)
 {
     PyErr_Format(PyExc_OSError, "the Lua in %s cannot be used: %s", library, reason->text);
@@ -341,7 +336,7 @@ static bool add(void *handle, const void *identity, int version, bool again)
             return false;
         }
     *new = (struct copy){.identity = identity, .version = version, .instance = instance};
-    if (instance->bind(find_function, handle, &new->reason))
+    if (instance->bind(dlsym, handle, &new->reason))
         instance->show_locals(shows_locals);
     else
         new->instance = NULL;

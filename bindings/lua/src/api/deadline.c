@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SS_LUA_HOOKED = 16 };
-
 /* One call, a userdata of Lua. */
 typedef struct ss_lua_deadline {
     stacksplice_deadline number; /* 0: ended */
@@ -17,8 +15,7 @@ typedef struct ss_lua_deadline {
     lua_State *L;                  /* the coroutine that called */
     unsigned rests;                /* interrupts to ignore */
     bool raised;                   /* the state is interrupted by it */
-    uint32_t hooked_count;
-    ss_lua_displaced hooked[SS_LUA_HOOKED];
+    ss_lua_displaced hooked;       /* the hook that ours displaced; L is NULL: none */
     char text[STACKSPLICE_DEADLINE_NAME_MAX + 64];
 } ss_lua_deadline;
 
@@ -38,34 +35,36 @@ enum {
 
 static void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation);
 
-/* Give the coroutines that run, or wait for one that they resumed, their hooks back.  Others may
-   have been freed; one that lives puts our hook away itself. */
+/* Give the coroutine with our hook its own back, if it is one of LOG, which run or wait for one that they
+   resumed.  Another may have been freed; one that lives puts our hook away itself. */
+static void put_back(ss_lua_deadline *d, const ss_lua_activation_log *log)
+{
+    const ss_lua_displaced former = d->hooked;
+
+    d->hooked.L = NULL;
+    if (ss_lua_runs(log, former.L) && lua_gethook(former.L) == ss_lua_deadline_hook)
+        lua_sethook(former.L, former.hook, former.mask, former.count);
+}
+
 static void give_back(ss_lua_deadline *d, const void *above)
 {
     ss_lua_activation_log log;
 
-    if (!d->hooked_count)
+    if (!d->hooked.L)
         return;
     ss_lua_log_coroutines(d->state, above, &log);
-    for (uint32_t i = 0; i < d->hooked_count; i++) {
-        const ss_lua_displaced *former = &d->hooked[i];
-
-        if (ss_lua_runs(&log, former->L) && lua_gethook(former->L) == ss_lua_deadline_hook)
-            lua_sethook(former->L, former->hook, former->mask, former->count);
-    }
-    d->hooked_count = 0;
+    put_back(d, &log);
 }
 
 /* The innermost call whose error L is to raise. */
 static ss_lua_deadline *find_hooked(lua_State *L)
 {
     const ss_lua_state *state = ss_lua_state_find(L);
+    ss_lua_deadline *d = state ? state->deadlines : NULL;
 
-    for (ss_lua_deadline *d = state ? state->deadlines : NULL; d; d = d->outer)
-        for (uint32_t i = 0; i < d->hooked_count; i++)
-            if (d->hooked[i].L == L)
-                return d;
-    return NULL;
+    while (d && d->hooked.L != L)
+        d = d->outer;
+    return d;
 }
 
 /* Raise the error: an interrupt until the call ends or stacksplice.pcall takes it. */
@@ -105,38 +104,34 @@ static SS_LUA_NOINLINE void ss_lua_deadline_hook(lua_State *L, lua_Debug *activa
     raise_error(L, d, SS_LUA_HERE());
 }
 
-static void hook(ss_lua_deadline *d, lua_State *L)
-{
-    if (d->hooked_count == SS_LUA_HOOKED || lua_gethook(L) == ss_lua_deadline_hook)
-        return;
-    d->hooked[d->hooked_count++] =
-        (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
-    lua_sethook(L, ss_lua_deadline_hook, LUA_MASKCOUNT, 1);
-}
-
 /*
- * In a signal handler.  Hooks the coroutines of the call that run on this thread's stack.  If the
- * call itself is not among them, its coroutine is suspended, and what runs is not late.
+ * In a signal handler.  Hooks the innermost coroutine of the call that runs on this thread's stack.  If
+ * the call itself is not among them, its coroutine is suspended, and what runs is not late.
  */
 static void interrupt_late(void *data)
 {
     ss_lua_deadline *d = data;
     ss_lua_activation_log log;
-    uint32_t own = 0;
+    uint32_t inner = 0;
+    lua_State *L;
 
     if (d->rests) {
         d->rests--;
         return;
     }
     ss_lua_log_coroutines(d->state, SS_LUA_HERE(), &log);
-    while (own < log.state_count && log.states[own] != d->L)
-        own++;
-    for (uint32_t i = 0; own < log.state_count && i <= own; i++)
-        if (lua_topointer(log.states[i], LUA_REGISTRYINDEX) ==
-            lua_topointer(d->L, LUA_REGISTRYINDEX)) {
-            hook(d, log.states[i]);
-            ss_lua_let_hooks_run(log.states[i]);
-        }
+    if (!ss_lua_runs(&log, d->L))
+        return;
+    while (lua_topointer(log.states[inner], LUA_REGISTRYINDEX) !=
+           lua_topointer(d->L, LUA_REGISTRYINDEX))
+        inner++;
+    L = log.states[inner];
+    if (lua_gethook(L) != ss_lua_deadline_hook) {
+        put_back(d, &log);
+        d->hooked = (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
+        lua_sethook(L, ss_lua_deadline_hook, LUA_MASKCOUNT, 1);
+    }
+    ss_lua_let_hooks_run(L);
 }
 
 /* The call has ended: give hooks back, and raise nothing any more. [-0, +0, -] */

@@ -206,18 +206,13 @@ static standing *find(lua_State *L)
 
 /* ---- The arguments of the program -------------------------------------------------------------*/
 
-/* Push arg[I] of the table at the top, or NULL. [-0, +1, -] */
-static const char *push_word(lua_State *L, int i)
+/* arg[I] of the table at the top, which keeps it, or NULL. [-0, +0, -], 1 slot */
+static const char *word_at(lua_State *L, int i)
 {
-    return lua_rawgeti(L, -1, i) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
-}
-
-static bool has_word(lua_State *L, int i)
-{
-    bool has = push_word(L, i) != NULL;
+    const char *word = lua_rawgeti(L, -1, i) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
 
     lua_pop(L, 1);
-    return has;
+    return word;
 }
 
 /* Whether NAME, what follows -l, loads this module: also as GLOBAL=MODULE. */
@@ -233,46 +228,36 @@ typedef struct asked {
     bool module, interactive;
 } asked;
 
-/* Read the option at I of the table at the top; returns the index of the last word that belongs to
-   it, or LAST + 1 if the options end here. [-0, +0, -], 1 slot */
-static int read_option(lua_State *L, int i, int last, asked *options)
+/* Read those from FIRST up to LAST of the table at the top, up to the word that ends them. */
+static void read_options(lua_State *L, int first, int last, asked *options)
 {
-    const char *word = push_word(L, i);
-    char letter = word && word[0] == '-' ? word[1] : 0;
-    const char *rest = letter ? word + 2 : "";
+    for (int i = first; i <= last; i++) {
+        const char *word = word_at(L, i), *rest;
 
-    lua_pop(L, 1); /* the table keeps it */
-    if (!letter || letter == '-')
-        return last + 1;
-    options->interactive |= letter == 'i';
-    if (letter != 'e' && letter != 'l')
-        return i;
-    if (!*rest) {
-        rest = push_word(L, ++i);
-        lua_pop(L, 1);
+        if (!word || word[0] != '-' || !word[1] || word[1] == '-')
+            return;
+        options->interactive |= word[1] == 'i';
+        if (word[1] != 'e' && word[1] != 'l')
+            continue;
+        rest = word[2] ? word + 2 : word_at(L, ++i);
+        options->module |= word[1] == 'l' && rest && is_module(rest);
     }
-    options->module |= letter == 'l' && rest && is_module(rest);
-    return i;
 }
 
 /* The words before the script have negative numbers; without a script all words are options. */
 static asked read_arguments(lua_State *L)
 {
     asked options = {false, false};
-    int first = 0, last = -1;
+    int first = 0;
 
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
     lua_pushliteral(L, "arg");
     lua_rawget(L, -2);
     if (lua_istable(L, -1)) {
-        while (has_word(L, first - 1))
+        while (word_at(L, first - 1))
             first--;
-        if (first == 0) {
-            last = (int)lua_rawlen(L, -1);
-            options.interactive = isatty(STDIN_FILENO);
-        }
-        for (int i = first + 1; i <= last; i++)
-            i = read_option(L, i, last, &options);
+        options.interactive = first == 0 && isatty(STDIN_FILENO);
+        read_options(L, first + 1, first ? -1 : (int)lua_rawlen(L, -1), &options);
     }
     lua_pop(L, 2);
     return options;
@@ -405,12 +390,6 @@ void ss_lua_serve_standalone(lua_State *L)
                       options.interactive};
     lua_rawsetp(L, LUA_REGISTRYINDEX, &standing_key);
     set_hook(L, now);
-}
-
-/* Whether that was done. [-0, +0, -], 1 slot */
-static bool serves_standalone(lua_State *L)
-{
-    return find(L) != NULL;
 }
 
 /* ---- Redaction --------------------------------------------------------------------------------*/
@@ -617,7 +596,7 @@ static void say_places(lua_State *L)
               advice);
     say_place(owner_of(L, LUA_COLIBNAME, "resume", ss_lua_resume_function), "coroutine.resume",
               good, bad, advice);
-    say_place(serves_standalone(L) ? OURS : LUAS, "uncaught errors", "are shown with their reports",
+    say_place(find(L) ? OURS : LUAS, "uncaught errors", "are shown with their reports",
               "are shown as the program that runs Lua does it",
               "start the script by lua -lstacksplice, or let stacksplice.report handle messages");
 }

@@ -18,12 +18,9 @@ enum {
     SS_LUA_CAPTURE_SITES = 512, /* call sites of one capture; */
     SS_LUA_NEAR_SITES = 48,     /* for so many we need only the stack's memory */
     SS_LUA_INTERPRETERS = 8,
-    SS_LUA_THREAD_CHAINS = 64,
     SS_LUA_MISSED = 16,
     SS_LUA_TOKENS = 64 /* waiting to be pushed */
 };
-
-#define SS_LUA_NO_SITE UINT16_MAX
 
 /* A place where the interpreter called C, but at no known site. */
 typedef struct ss_lua_missed {
@@ -35,10 +32,9 @@ typedef struct ss_lua_call_site {
     uint32_t frame;
     uint32_t hidden; /* frames of the interpreter from this one outward, which the run replaces */
     bool hook;
-    bool first;           /* of its coroutine */
-    bool closed;          /* of a first one: Lua has closed its activation and those outward */
-    uint16_t latest;      /* of a first one: the outermost site of its coroutine; else the first */
-    uint16_t next_thread; /* of a first one: the next one in its chain */
+    bool first;      /* of its coroutine */
+    bool closed;     /* of a first one: Lua has closed its activation and those outward */
+    uint16_t latest; /* of a first one: the outermost site of its coroutine; else the first */
     lua_State *L;
     uintptr_t ci;
     uintptr_t stop; /* where its run ends: the ci of the coroutine's next site outward, or 0 */
@@ -76,8 +72,7 @@ typedef struct ss_lua_collection {
     uint32_t token_count;
     uintptr_t tokens[SS_LUA_TOKENS]; /* of the splice opened last, not pushed yet */
     ss_lua_missed missed[SS_LUA_MISSED];
-    uint16_t threads[SS_LUA_THREAD_CHAINS]; /* the first sites of coroutines, by their address */
-    ss_lua_call_site *sites;                /* the near ones, or allocated: stacks are short */
+    ss_lua_call_site *sites; /* the near ones, or allocated: stacks are short */
     ss_lua_call_site near_sites[SS_LUA_NEAR_SITES];
 } ss_lua_collection;
 

@@ -226,25 +226,20 @@ static bool is_activation(lua_State *L, uintptr_t ci)
 /* Link the site to the next one further in of the same coroutine, if there is one. */
 static void link_site(ss_lua_collection *c, uint16_t index)
 {
-    ss_lua_call_site *site = &c->sites[index];
-    uint16_t *chain = &c->threads[((uintptr_t)site->L >> 4) % SS_LUA_THREAD_CHAINS];
-    uint16_t first = *chain;
+    ss_lua_call_site *site = &c->sites[index], *first = c->sites;
 
-    while (first != SS_LUA_NO_SITE && c->sites[first].L != site->L)
-        first = c->sites[first].next_thread;
-    site->first = first == SS_LUA_NO_SITE;
-    if (!site->first) {
-        site->interpreter = c->sites[first].interpreter;
-        c->sites[c->sites[first].latest].stop = site->ci;
-        c->sites[first].latest = index;
-        site->latest = first;
+    while (first < site && !(first->first && first->L == site->L))
+        first++;
+    site->first = first == site;
+    site->latest = (uint16_t)(first - c->sites);
+    if (site->first) {
+        site->interpreter = ss_lua_interpreter_of(c, site->L);
+        site->closed = !is_activation(site->L, site->ci);
         return;
     }
-    site->interpreter = ss_lua_interpreter_of(c, site->L);
-    site->closed = !is_activation(site->L, site->ci);
-    site->latest = index;
-    site->next_thread = *chain;
-    *chain = index;
+    site->interpreter = first->interpreter;
+    c->sites[first->latest].stop = site->ci;
+    first->latest = index;
 }
 
 /* Whether a frame continues what the last site hides; then it is hidden too. */

@@ -87,7 +87,6 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->rest.ci = 0;
     c->capturing = NULL;
     c->log = NULL;
-    memset(c->threads, 0xff, sizeof c->threads);
 }
 
 /* A separate function, so that learning, if it comes first, has this stack space. */

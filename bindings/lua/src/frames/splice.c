@@ -365,13 +365,12 @@ static bool wants_name(uintptr_t function)
 static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t function = ss_lua_c_function_of(site->ci);
-    const char *name;
+    char name[SS_LUA_NAME_SIZE];
 
     if (!function || c->walk->frames[site->frame - 1].function != function ||
         !site->interpreter->rest || !wants_name(function))
         return;
-    name = ss_lua_c_function_name(site->interpreter, site->L, site->ci);
-    if (name)
+    if (ss_lua_c_function_name(site->interpreter, site->L, site->ci, name))
         (void)stacksplice_name_function(function, "lua", name);
 }
 

@@ -99,7 +99,6 @@ static void begin_epoch(ss_lua_cache *cache)
         return;
     cache->epoch = 1; /* 0 is the epoch of empty entries */
     memset(cache->sets, 0, sizeof cache->sets);
-    memset(cache->names, 0, sizeof cache->names);
 }
 
 void ss_lua_cache_begin(lua_State *L, ss_lua_state *state)
@@ -192,25 +191,12 @@ bool ss_lua_global_name(lua_State *L, const void *value, char name[SS_LUA_NAME_S
 
 /* ---- Known name ------------------------------------------------------------------------------*/
 
-/* The name that package.loaded has for the function of ACTIVATION, or NULL. */
-static const char *loaded_name(ss_lua_interpreter *interpreter, const lua_Debug *activation)
+/* Write the name that package.loaded has for the function of CI, or return false. */
+static bool loaded_name(const ss_lua_interpreter *interpreter, uintptr_t ci,
+                        char name[SS_LUA_NAME_SIZE])
 {
-    const void *function = (const void *)ss_lua_function_of((uintptr_t)activation->i_ci);
-    ss_lua_cache *cache = interpreter->cache;
-    ss_lua_known_name *known;
-
-    if (!interpreter->record || !interpreter->rest)
-        return NULL;
-    known = &cache->names[((uintptr_t)function >> 4) % SS_LUA_KNOWN_NAMES];
-    if (!interpreter->cached || known->function != function || known->epoch != cache->epoch ||
-        !known->uses_left) {
-        *known = (ss_lua_known_name){.function = function,
-                                     .epoch = interpreter->cached ? cache->epoch : 0,
-                                     .uses_left = SS_LUA_NAME_USES};
-        (void)ss_lua_global_name(interpreter->rest, function, known->name);
-    }
-    known->uses_left--;
-    return known->name[0] ? known->name : NULL;
+    return interpreter->record && interpreter->rest &&
+           ss_lua_global_name(interpreter->rest, (const void *)ss_lua_function_of(ci), name);
 }
 
 /* The name of a local variable or an iterator says nothing about the function elsewhere. */
@@ -220,14 +206,19 @@ static bool is_lasting(const char *namewhat)
            strcmp(namewhat, "field") == 0;
 }
 
-const char *ss_lua_c_function_name(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci)
+bool ss_lua_c_function_name(const ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
+                            char name[SS_LUA_NAME_SIZE])
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
-    const char *name;
+    const char *called;
 
-    lua_getinfo(L, "Sn", &activation);
-    name = loaded_name(interpreter, &activation);
-    return name || !is_lasting(activation.namewhat) ? name : ss_lua_called_name(&activation);
+    if (loaded_name(interpreter, ci, name))
+        return true;
+    lua_getinfo(L, "n", &activation);
+    called = is_lasting(activation.namewhat) ? ss_lua_called_name(&activation) : NULL;
+    if (called)
+        (void)snprintf(name, SS_LUA_NAME_SIZE, "%s", called);
+    return called != NULL;
 }
 
 /* A name found while no function died is right until package.loaded changes. */
@@ -298,13 +289,13 @@ uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uint
                              stacksplice_trust trust)
 {
     lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
-    const char *loaded = NULL;
-    bool lasting;
+    char loaded[SS_LUA_NAME_SIZE];
+    bool is_loaded, lasting;
 
     lua_getinfo(L, "Sln", &activation);
-    if (needs_loaded_name(&activation))
-        loaded = loaded_name(interpreter, &activation);
-    return token_of(&activation, loaded, NULL, interpreter->record, trust, &lasting);
+    is_loaded = needs_loaded_name(&activation) && loaded_name(interpreter, ci, loaded);
+    return token_of(&activation, is_loaded ? loaded : NULL, NULL, interpreter->record, trust,
+                    &lasting);
 }
 
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
@@ -380,19 +371,19 @@ uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
                               .status = at->status,
                               .caller_status = caller->status,
                               .uses_left = UINT32_MAX};
-    const char *loaded = NULL;
-    bool lasting;
+    char loaded[SS_LUA_NAME_SIZE];
+    bool is_loaded = false, lasting;
 
     lua_getinfo(L, "Sln", &activation);
     if (needs_loaded_name(&activation)) {
-        loaded = loaded_name(interpreter, &activation);
-        key.closure = loaded ? at->closure : 0;
+        is_loaded = loaded_name(interpreter, at->ci, loaded);
+        key.closure = is_loaded ? at->closure : 0;
         key.uses_left = NAME_USES;
     }
     if (at->callee)
         lua_getinfo(L, "n", &callee);
-    key.token = token_of(&activation, loaded, ss_lua_called_name(&callee), interpreter->record,
-                         STACKSPLICE_TRUST_EXACT, &lasting);
+    key.token = token_of(&activation, is_loaded ? loaded : NULL, ss_lua_called_name(&callee),
+                         interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
     /* A function in C has no code that distinguishes its calls. */
     if (interpreter->cached && at->pc && lasting)
         keep(interpreter, L, at, caller, key);

@@ -2,9 +2,8 @@
  * Activations of Lua as tokens: we ask lua_getinfo once for each place in the code, and then find
  * the answer by its key.
  *
- * A state caches tokens by key, and names of functions.  Both use addresses as keys.  These are valid
- * in one epoch: while its GC canary lives, or for one capture that found none.  Those of tokens are
- * valid after that, too, while their weak references live.
+ * A state caches tokens by key.  Keys have addresses, which are valid in one epoch: while its GC canary
+ * lives, or for one capture that found none; and after that, while their weak references live.
  */
 #ifndef SS_LUA_TOKENS_H
 #define SS_LUA_TOKENS_H
@@ -31,17 +30,7 @@ typedef struct ss_lua_keyed_token {
     uintptr_t token;
 } ss_lua_keyed_token;
 
-/* The name that package.loaded has for a function.  After some uses the tables are searched
-   again. */
-typedef struct ss_lua_known_name {
-    const void *function;
-    uint32_t epoch;
-    unsigned uses_left;
-    char name[SS_LUA_NAME_SIZE]; /* empty: none, or a longer one */
-} ss_lua_known_name;
-
-enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4, SS_LUA_KNOWN_NAMES = 64 };
-enum { SS_LUA_NAME_USES = 500 };
+enum { SS_LUA_TOKEN_SETS = 128, SS_LUA_TOKEN_WAYS = 4 };
 
 /* Two for each token, the function's and the caller's. */
 enum { SS_LUA_WEAK_REFS = 2 * SS_LUA_TOKEN_SETS * SS_LUA_TOKEN_WAYS };
@@ -56,7 +45,6 @@ typedef struct ss_lua_cache {
     uint32_t next_victim;
     ss_lua_activation_log *log; /* of the capture that runs, or NULL */
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
-    ss_lua_known_name names[SS_LUA_KNOWN_NAMES];
 } ss_lua_cache;
 
 static inline ss_lua_cache *ss_lua_cache_of(const ss_lua_state *state)
@@ -194,8 +182,9 @@ uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uint
 /* The token of the activation CI of L, even if L belongs to a state that we have not opened. */
 uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
 
-/* The name by which scripts find the function of a C activation, or NULL. */
-const char *ss_lua_c_function_name(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci);
+/* Write the name by which scripts find the function of a C activation, or return false. */
+bool ss_lua_c_function_name(const ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
+                            char name[SS_LUA_NAME_SIZE]);
 
 /* ---- Weak references --------------------------------------------------------------------------*/
 

@@ -114,12 +114,6 @@ static void put_value(lua_State *L, int index, ss_value_text *to)
     }
 }
 
-/* Add the text of the value at INDEX to TO. [-0, +0, -] */
-static void safe_text(lua_State *L, int index, ss_value_text *to)
-{
-    put_value(L, lua_absindex(L, index), to);
-}
-
 /* ---- Local variables --------------------------------------------------------------------------*/
 
 /* The local variables of the activations that an error passes, taken while they are alive. */
@@ -183,7 +177,7 @@ static void add_local(kept_locals *locals, uint32_t begin, uint32_t element, con
     if (!place)
         return;
     ss_value_text_init(&text, false);
-    safe_text(L, -1, &text);
+    put_value(L, lua_gettop(L), &text);
     place->element = element;
     place->local.name = name;
     place->local.value =
@@ -284,7 +278,7 @@ static void add_value(lua_State *L, int index, ss_lua_gathered *out)
         add(out, lua_typename(L, type));
     } else {
         ss_value_text_init(&text, true);
-        safe_text(L, index, &text);
+        put_value(L, lua_absindex(L, index), &text);
         (void)ss_lua_gather(text.bytes, text.length, out);
     }
 }
@@ -411,6 +405,15 @@ static int tostring_protected(lua_State *L)
     return 1;
 }
 
+/* Push the message of a value that has no text. [-0, +1, m] */
+static void push_shape(lua_State *L, int index)
+{
+    if (lua_type(L, index) == LUA_TTABLE)
+        push_fields(L, index);
+    else
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
+}
+
 /* Push the message of a value without a text of its own and return true.  Its address, which
    tostring gives, would be another one in each run. [-0, +(0|1), m], 4 slots */
 static bool push_textless(lua_State *L, int index)
@@ -423,10 +426,7 @@ static bool push_textless(lua_State *L, int index)
         lua_pop(L, 1);
         return false;
     }
-    if (type == LUA_TTABLE)
-        push_fields(L, index);
-    else
-        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
+    push_shape(L, index);
     return true;
 }
 
@@ -436,10 +436,7 @@ static void push_unprintable(lua_State *L, int index)
 {
     const char *reason = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
 
-    if (lua_type(L, index) == LUA_TTABLE)
-        push_fields(L, index);
-    else
-        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, index));
+    push_shape(L, index);
     if (reason)
         lua_pushfstring(L, "%s (its __tostring failed: %s)", lua_tostring(L, -1), reason);
     else

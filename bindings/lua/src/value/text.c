@@ -71,25 +71,9 @@ void ss_lua_push_gathered(lua_State *L, ss_lua_gathered *out)
 
 static const char *const kinds[] = {"message", "source", "path", "local"};
 
-static _Thread_local lua_State *reporting; /* the thread of Lua that makes a report; or NULL */
-static _Thread_local bool is_in_hook;      /* what the hook reports itself has no hook */
-
-/*
- * While L's thread makes a report in between, the core may call the hook of L's scripts.  Returns
- * what end takes.
- */
-static lua_State *reporting_begin(lua_State *L)
-{
-    lua_State *before = reporting;
-
-    reporting = L;
-    return before;
-}
-
-static void reporting_end(lua_State *before)
-{
-    reporting = before;
-}
+/* The thread of Lua that makes a report, or NULL: the core may call the hook of its scripts. */
+static _Thread_local lua_State *reporting;
+static _Thread_local bool is_in_hook; /* what the hook reports itself has no hook */
 
 void ss_lua_set_redact_hook(lua_State *L)
 {
@@ -151,14 +135,14 @@ int ss_lua_redact_hook(const char *text, size_t length, stacksplice_text_kind ki
 void ss_lua_redact_top(lua_State *L)
 {
     ss_lua_gathered out = {0};
-    lua_State *before;
+    lua_State *before = reporting;
     size_t length;
     const char *text = lua_tolstring(L, -1, &length);
 
-    before = reporting_begin(L);
+    reporting = L;
     if (stacksplice_redact(text, length, STACKSPLICE_TEXT_MESSAGE, ss_lua_gather, &out) != S_OK)
         out.failed = true;
-    reporting_end(before);
+    reporting = before;
     if (!out.failed && out.length == length && (!length || !memcmp(out.text, text, length))) {
         ss_lua_gathered_free(&out);
         return;
@@ -199,12 +183,12 @@ void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind k
 {
     stacksplice_format_options options = {.size = sizeof options, .all_frames = all_frames};
     ss_lua_gathered out = {0};
-    lua_State *before;
+    lua_State *before = reporting;
 
     options.without_source = !may_read_source_lines(L);
-    before = reporting_begin(L);
+    reporting = L;
     if (stacksplice_format(error, kind, &options, ss_lua_gather, &out) != S_OK)
         out.failed = true;
-    reporting_end(before);
+    reporting = before;
     ss_lua_push_gathered(L, &out);
 }
