@@ -25,6 +25,8 @@ typedef struct event {
 typedef struct recorder {
     stacksplice_visitor visitor;
     ss_lua_gathered out;
+    const char *wanted; /* the member that is read */
+    unsigned depth;     /* 1 in the object itself */
 } recorder;
 
 /* Add an event, with room for LENGTH bytes after it, which are not added yet; NULL without
@@ -41,21 +43,34 @@ static char *add_event(recorder *r, event_type type, const char *key, uint64_t v
     return room + sizeof e;
 }
 
+/* Whether this is a value of the object that nobody asked for.  A stack's count follows the stack; few
+   parts have arrays and objects that nobody asked for. */
+static bool is_other(const recorder *r, const char *key)
+{
+    return r->depth == 1 && key && strcmp(key, r->wanted) && strcmp(key, "frames_left_out");
+}
+
 static int record(stacksplice_visitor *self, event_type type, const char *key, uint64_t value)
 {
-    return !add_event((recorder *)self, type, key, value, 0);
+    recorder *r = (recorder *)self;
+
+    return !is_other(r, key) && !add_event(r, type, key, value, 0);
 }
 
 static int record_begin(stacksplice_visitor *self, const char *key, stacksplice_container container)
 {
+    recorder *r = (recorder *)self;
+
     (void)container;
-    return record(self, BEGIN, key, 0);
+    return r->depth++ > 0 && !add_event(r, BEGIN, key, 0, 0);
 }
 
 static int record_end(stacksplice_visitor *self, stacksplice_container container)
 {
+    recorder *r = (recorder *)self;
+
     (void)container;
-    return record(self, END, NULL, 0);
+    return --r->depth > 0 && !add_event(r, END, NULL, 0, 0);
 }
 
 /* In Lua that is a field which is not there. */
@@ -85,8 +100,11 @@ static int record_hex(stacksplice_visitor *self, const char *key, uint64_t value
 static int record_utf8(stacksplice_visitor *self, const char *key, const char *text, size_t length)
 {
     recorder *r = (recorder *)self;
-    char *room = add_event(r, TEXT, key, length, length);
+    char *room;
 
+    if (is_other(r, key))
+        return 0;
+    room = add_event(r, TEXT, key, length, length);
     if (!room)
         return 1;
     memcpy(room, text, length);
@@ -100,9 +118,12 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
 {
     recorder *r = (recorder *)self;
     size_t most = length * 3 + 1;
-    char *room = add_event(r, TEXT, key, 0, most);
     uint64_t written;
+    char *room;
 
+    if (is_other(r, key))
+        return 0;
+    room = add_event(r, TEXT, key, 0, most);
     if (!room)
         return 1;
     written = stacksplice_utf8(text, (uint32_t)length, room, most);
@@ -111,7 +132,7 @@ static int record_utf16(stacksplice_visitor *self, const char *key, const uint16
     return 0;
 }
 
-static recorder begin_recording(void)
+static recorder begin_recording(const char *wanted)
 {
     return (recorder){.visitor = {.size = sizeof(stacksplice_visitor),
                                   .begin = record_begin,
@@ -121,7 +142,8 @@ static recorder begin_recording(void)
                                   .integer = record_integer,
                                   .hex = record_hex,
                                   .utf8 = record_utf8,
-                                  .utf16 = record_utf16}};
+                                  .utf16 = record_utf16},
+                      .wanted = wanted};
 }
 
 /* ---- Playing back ----------------------------------------------------------------------------*/
@@ -222,19 +244,18 @@ static int play_back(lua_State *L)
     event e;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    lua_createtable(L, 1, 0);
+    lua_createtable(L, 0, 1);
     for (size_t at = 0; at < out->length; at += e.type == TEXT ? e.value : 0) {
         memcpy(&e, out->text + at, sizeof e);
         at += sizeof e;
         play(L, &e, out->text + at);
     }
-    lua_rawgeti(L, -1, 1);
     return 1;
 }
 
-/* Push the member KEY of the object that R recorded, nil when there is none, and free the record even
-   if something raises. [-0, +1, m] */
-static void push_recorded(lua_State *L, recorder *r, const char *key)
+/* Push what R recorded, nil when there is nothing, and free the record even if something raises.
+   [-0, +1, m] */
+static void push_recorded(lua_State *L, recorder *r)
 {
     int status = LUA_OK;
 
@@ -248,21 +269,19 @@ static void push_recorded(lua_State *L, recorder *r, const char *key)
         luaL_error(L, "not enough memory");
     if (status != LUA_OK)
         lua_error(L);
-    if (lua_istable(L, -1)) {
-        lua_getfield(L, -1, key);
-        lua_remove(L, -2);
-    }
+    lua_getfield(L, -1, r->wanted);
+    lua_remove(L, -2);
 }
 
 /* ---- Stacks and errors -----------------------------------------------------------------------*/
 
 void ss_lua_push_frames(lua_State *L, const uintptr_t *frames, uint32_t count)
 {
-    recorder r = begin_recording();
+    recorder r = begin_recording("stack");
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     (void)stacksplice_stack_visit(frames, count, NULL, &r.visitor);
-    push_recorded(L, &r, "stack");
+    push_recorded(L, &r);
 }
 
 /* Push the member KEY of ERROR, in PART, with the names of stacksplice/read.h; nil when there is
@@ -271,11 +290,11 @@ static void push_member(lua_State *L, IUnknown *error, uint32_t part, const char
 {
     const stacksplice_read_options options = {
         .size = sizeof options, .parts = part, .without_source = 1};
-    recorder r = begin_recording();
+    recorder r = begin_recording(key);
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     (void)stacksplice_error_visit(error, &options, &r.visitor);
-    push_recorded(L, &r, key);
+    push_recorded(L, &r);
 }
 
 /* ---- Fields, methods and metamethods ----------------------------------------------------------*/
