@@ -853,14 +853,6 @@ ss_error *ss_error_out_of_memory(void)
 
 /* ---- Causes and notes of a new error ---------------------------------------------------------*/
 
-/* The error that an error was made from, and the length of that chain. */
-typedef struct relations {
-    ss_held previous; /* awake, or nothing */
-    stacksplice_relation relation;
-    uint32_t causes_left_out;
-    uint8_t depth;
-} relations;
-
 static uint32_t depth_with(IUnknown *object)
 {
     ss_record *record = ss_record_from(object);
@@ -909,55 +901,48 @@ static uint32_t depth_of_members(IScriptException *x)
     return deepest;
 }
 
-static void ask_details(relations *related, uint32_t *depth, IScriptException *x)
+static void ask_details(ss_error *error, uint32_t *depth, IScriptException *x)
 {
-    stacksplice_relation relation = x->lpVtbl->GetRelation(x, &related->causes_left_out);
+    stacksplice_relation relation = x->lpVtbl->GetRelation(x, &error->causes_left_out);
     uint32_t members = depth_of_members(x);
 
-    if (related->previous.object && relation == STACKSPLICE_RELATION_CONTEXT)
-        related->relation = relation;
+    if (error->previous.object && relation == STACKSPLICE_RELATION_CONTEXT)
+        error->relation = (uint8_t)relation;
     if (members > *depth)
         *depth = members;
 }
 
-/* Release them, for an error that was not made. */
-static void related_drop(relations *related)
-{
-    held_sleep(&related->previous);
-    held_end(&related->previous);
-    memset(related, 0, sizeof *related);
-}
-
-/* Collect them from ORIGIN's language exception, held by LANGUAGE. */
-static void related_take(relations *related, const ss_origin *origin, const ss_held *language)
+/* Take what ERROR was made from, and its depth, from its language exception. */
+static void relate(ss_error *error, const ss_origin *origin)
 {
     IUnknown *cause = NULL;
     uint32_t depth;
 
-    memset(related, 0, sizeof *related);
     if (origin->previous) {
         ss_record *record = &origin->previous->record;
 
-        held_begin(&related->previous,
+        held_begin(&error->previous,
                    (IUnknown *)(void *)&record->ILanguageExceptionErrorInfo2_iface);
     } else {
         cause = ask_for_cause(origin->language_exception);
-        held_begin(&related->previous, cause);
+        held_begin(&error->previous, cause);
         if (cause)
             cause->lpVtbl->Release(cause);
     }
-    depth = depth_with(related->previous.object);
+    depth = depth_with(error->previous.object);
     /* Cut longer chains, so that a retry loop does not grow one without limit. */
     if (depth > SS_MAX_PREVIOUS) {
-        related_drop(related);
+        held_sleep(&error->previous);
+        held_end(&error->previous);
+        error->previous = (ss_held){.object = NULL};
         depth = 0;
-        related->causes_left_out = 1;
+        error->causes_left_out = 1;
     }
-    if (related->previous.object)
-        related->relation = STACKSPLICE_RELATION_CAUSE;
-    if (!origin->previous && language->exception)
-        ask_details(related, &depth, language->exception);
-    related->depth = (uint8_t)(depth < UINT8_MAX ? depth : UINT8_MAX);
+    if (error->previous.object)
+        error->relation = STACKSPLICE_RELATION_CAUSE;
+    if (!origin->previous && error->record.language.exception)
+        ask_details(error, &depth, error->record.language.exception);
+    error->depth = (uint8_t)(depth < UINT8_MAX ? depth : UINT8_MAX);
 }
 
 /* ---- A new error, in one block of memory -----------------------------------------------------*/
@@ -988,26 +973,20 @@ ss_error *ss_error_new(const ss_origin *origin)
 {
     captured_stack stack;
     ss_held language;
-    relations related;
     ss_error *error;
 
     held_begin(&language, origin->language_exception);
     stack_take(&stack, &language, origin->above);
-    related_take(&related, origin, &language);
     error = allocate_error(origin, &stack);
     stack_done(&stack);
     if (!error) {
-        related_drop(&related);
         held_sleep(&language);
         held_end(&language);
         return NULL;
     }
     error->record.fixed.thread_id = ss_thread_id();
     error->record.language = language;
-    error->previous = related.previous;
-    error->relation = (uint8_t)related.relation;
-    error->causes_left_out = related.causes_left_out;
-    error->depth = related.depth;
+    relate(error, origin);
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
     registry_add(error);
