@@ -249,21 +249,59 @@ static void forget(kept_file *file)
 
 /* ---- Files -----------------------------------------------------------------------------------*/
 
-/*
- * Whether FD can be a file that a process maps.  For an object file (ET_REL), libdw asks for the
- * address of each section, which we cannot answer.
- */
-static bool can_be_mapped(int fd)
+/* A descriptor of the regular file at PATH, or -1. */
+static int open_regular(const char *path, struct stat *status)
 {
-    unsigned char begin[EI_NIDENT + sizeof(Elf64_Half)];
-    struct stat status;
-    Elf64_Half type;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
-        pread(fd, begin, sizeof begin, 0) != (ssize_t)sizeof begin)
+    if (fd >= 0 && (fstat(fd, status) || !S_ISREG(status->st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The addresses that the segments of a file take. */
+typedef struct extent {
+    uint64_t low, high;
+} extent;
+
+static bool is_ours(const Elf64_Ehdr *header)
+{
+    const uint16_t one = 1;
+    const unsigned char order = *(const unsigned char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
+
+    return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+           header->e_ident[EI_DATA] == order &&
+           (header->e_type == ET_DYN || header->e_type == ET_EXEC) &&
+           header->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+/* Read which addresses FD's segments take; false when it is no binary that can be loaded. */
+static bool read_extent(int fd, extent *out)
+{
+    Elf64_Ehdr header;
+
+    *out = (extent){UINT64_MAX, 0};
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header || !is_ours(&header))
         return false;
-    memcpy(&type, begin + EI_NIDENT, sizeof type);
-    return type == ET_EXEC || type == ET_DYN;
+    for (uint16_t i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
+
+        if (pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment)
+            return false;
+        if (segment.p_type != PT_LOAD)
+            continue;
+        if (segment.p_memsz > UINT64_MAX - segment.p_vaddr)
+            return false;
+        if (segment.p_vaddr < out->low)
+            out->low = segment.p_vaddr;
+        if (segment.p_vaddr + segment.p_memsz > out->high)
+            out->high = segment.p_vaddr + segment.p_memsz;
+    }
+    out->low &= ~(uint64_t)(PAGE - 1); /* as in binary.c */
+    return out->low < out->high;
 }
 
 /*
@@ -273,12 +311,14 @@ static bool can_be_mapped(int fd)
 static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                     char **file, Elf **elf)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    extent addresses;
+    int fd = open_regular(name, &status);
 
     (void)module, (void)data, (void)base, (void)file;
     if (fd < 0)
         return -1;
-    if (can_be_mapped(fd)) {
+    if (read_extent(fd, &addresses)) { /* libdw would ask for addresses in an object file */
         *elf = ss_dw->elf_begin(fd, LIBELF_READ_MMAP_PRIVATE, NULL);
         if (*elf && ss_dw->elf_cntl(*elf, LIBELF_FDREAD)) { /* no longer needs the descriptor */
             ss_dw->elf_end(*elf);
@@ -553,11 +593,10 @@ static bool has_checksum(int fd, uint32_t wanted)
 /* A descriptor of the regular file PATH if it has that checksum, else -1. */
 static int open_checked(const char *path, uint32_t checksum)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
+    int fd = open_regular(path, &status);
 
-    if (fd >= 0 &&
-        (fstat(fd, &status) || !S_ISREG(status.st_mode) || !has_checksum(fd, checksum))) {
+    if (fd >= 0 && !has_checksum(fd, checksum)) {
         close(fd);
         return -1;
     }
@@ -598,49 +637,6 @@ static const Dwfl_Callbacks callbacks = {
     .find_elf = find_elf,
     .find_debuginfo = find_debuginfo,
 };
-
-/* The addresses that the segments of a file take. */
-typedef struct extent {
-    uint64_t low, high;
-} extent;
-
-static bool is_ours(const Elf64_Ehdr *header)
-{
-    const uint16_t one = 1;
-    const unsigned char order = *(const unsigned char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
-
-    return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-           header->e_ident[EI_DATA] == order &&
-           (header->e_type == ET_DYN || header->e_type == ET_EXEC) &&
-           header->e_phentsize == sizeof(Elf64_Phdr);
-}
-
-/* Read which addresses FD's segments take; false when it is no binary that can be loaded. */
-static bool read_extent(int fd, extent *out)
-{
-    Elf64_Ehdr header;
-
-    *out = (extent){UINT64_MAX, 0};
-    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header || !is_ours(&header))
-        return false;
-    for (uint16_t i = 0; i < header.e_phnum; i++) {
-        Elf64_Phdr segment;
-        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
-
-        if (pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment)
-            return false;
-        if (segment.p_type != PT_LOAD)
-            continue;
-        if (segment.p_memsz > UINT64_MAX - segment.p_vaddr)
-            return false;
-        if (segment.p_vaddr < out->low)
-            out->low = segment.p_vaddr;
-        if (segment.p_vaddr + segment.p_memsz > out->high)
-            out->high = segment.p_vaddr + segment.p_memsz;
-    }
-    out->low &= ~(uint64_t)(PAGE - 1); /* as in binary.c */
-    return out->low < out->high;
-}
 
 static bool is_same(const struct stat *one, const struct stat *other)
 {
@@ -698,10 +694,10 @@ static ss_file_status open_file(const char *path, kept_file **out)
     *out = find_kept(path, "", &status);
     if (*out)
         return (*out)->module ? SS_FILE_READ : SS_FILE_NO_BINARY;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    fd = open_regular(path, &status);
     if (fd < 0)
         return SS_FILE_MISSING;
-    readable = !fstat(fd, &status) && S_ISREG(status.st_mode) && read_extent(fd, &addresses);
+    readable = read_extent(fd, &addresses);
     close(fd);
     if (!readable)
         return SS_FILE_NO_BINARY;
