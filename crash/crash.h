@@ -126,21 +126,17 @@ void ss_reporter_drop_signal(int number);
 
 /* ---- The handler of signals -------------------------------------------------------------------*/
 
-enum { SS_CRASH_DIRECTORY_MAX = 3072, SS_CRASH_THREAD_TIMEOUT = 2000 };
+enum { SS_CRASH_THREAD_TIMEOUT = 2000 };
 
 /* What the host chose. */
 typedef struct ss_crash_choice {
-    bool has_directory; /* else that of fail-fast reports */
-    char directory[SS_CRASH_DIRECTORY_MAX];
+    const char *directory;   /* of report files; NULL: that of fail-fast reports */
     uint32_t thread_timeout; /* milliseconds */
     bool others_first;
 } ss_crash_choice;
 
 extern ss_crash_choice ss_handler_choice;
 extern atomic_bool ss_handler_is_on; /* (ATOMIC) reports are wanted */
-
-/* The host's folder of report files; NULL: that of fail-fast reports. */
-const char *ss_handler_directory(void);
 
 bool ss_handler_is_ours(const struct sigaction *action);
 

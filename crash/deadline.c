@@ -145,7 +145,7 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static void write_file(void)
 {
-    const ss_crash_more more = {ss_handler_directory(), 0, false, put_header, put_members};
+    const ss_crash_more more = {ss_handler_choice.directory, 0, false, put_header, put_members};
 
     if (missed->flags & STACKSPLICE_DEADLINE_NO_FILE)
         return;

@@ -231,9 +231,12 @@ static void put_message(const struck *fault, char message[FAULT_MESSAGE_MAX])
 
 enum { FRAMES_MAX = 512, SECONDS_PER_STEP = 10 };
 
+ss_crash_choice ss_handler_choice = {.thread_timeout = SS_CRASH_THREAD_TIMEOUT};
+atomic_bool ss_handler_is_on;
+
 /* (THREAD reporter) all of it: large, and needed when the stack is used up */
-static const struck *reported_fault;
-static const ss_crash_choice *choice;
+static struck fault;
+static ss_context crashed;
 static const void *handler, *return_address;
 static uintptr_t frames[FRAMES_MAX];
 static uint32_t frame_count;
@@ -294,13 +297,12 @@ static bool watchdog_sent(const siginfo_t *info)
 
 static void say_first(void)
 {
-    ss_first_words(reported_fault->kind->hresult, reported_fault->kind->name, handler);
+    ss_first_words(fault.kind->hresult, fault.kind->name, handler);
 }
 
 static void capture(void)
 {
-    frame_count =
-        ss_capture_interrupted(handler, return_address, reported_fault->place, FRAMES_MAX, frames);
+    frame_count = ss_capture_interrupted(handler, return_address, fault.place, FRAMES_MAX, frames);
 }
 
 /* ---- Steps on a stack of our own -------------------------------------------------------------*/
@@ -321,14 +323,14 @@ static void make_facts(void)
         frame_count = crash_facts.view.frame_count;
     }
     if (!frame_count) {
-        frames[0] = reported_fault->pc + 1;
+        frames[0] = fault.pc + 1;
         shown = frames;
         frame_count = 1;
     }
-    ss_crash_facts(&crash_facts, reported_fault->kind->hresult, ss_thread_id(), shown, frame_count);
-    crash_facts.view.description = crash_facts.view.message = reported_fault->kind->description;
-    put_message(reported_fault, message);
-    crash_facts.type = reported_fault->kind->name;
+    ss_crash_facts(&crash_facts, fault.kind->hresult, ss_thread_id(), shown, frame_count);
+    crash_facts.view.description = crash_facts.view.message = fault.kind->description;
+    put_message(&fault, message);
+    crash_facts.type = fault.kind->name;
     crash_facts.message = message;
     crash_facts.message_length = strlen(message);
 }
@@ -356,7 +358,7 @@ static void tell_current_error(void)
 
 static void ask_threads(void)
 {
-    ss_threads_ask(choice->thread_timeout);
+    ss_threads_ask(ss_handler_choice.thread_timeout);
 }
 
 static void tell_threads(void)
@@ -371,10 +373,10 @@ static void tell_threads(void)
 
 static void put_header(ss_emit *e)
 {
-    ss_emit_integer(e, "signal", reported_fault->kind->number);
-    ss_emit_integer(e, "signal_code", reported_fault->info.si_code);
-    if (has_address(reported_fault))
-        ss_emit_hex(e, "fault_address", (uintptr_t)reported_fault->info.si_addr, 1);
+    ss_emit_integer(e, "signal", fault.kind->number);
+    ss_emit_integer(e, "signal_code", fault.info.si_code);
+    if (has_address(&fault))
+        ss_emit_hex(e, "fault_address", (uintptr_t)fault.info.si_addr, 1);
 }
 
 static void put_members(const ss_report *r, ss_emit *e)
@@ -390,12 +392,12 @@ static void put_members(const ss_report *r, ss_emit *e)
 
 static void write_file(void)
 {
-    const ss_crash_more more = {choice->has_directory ? choice->directory : NULL, text.crashed_at,
+    const ss_crash_more more = {ss_handler_choice.directory, text.crashed_at,
                                 is_short || !has_timer, put_header, put_members};
 
     begin_text();
     ss_writer_text(&out, "\n");
-    ss_crash_write_file(&crash_facts, reported_fault->kind->name, &more, &scratch, &out);
+    ss_crash_write_file(&crash_facts, fault.kind->name, &more, &scratch, &out);
     (void)ss_writer_finish(&out);
 }
 
@@ -416,13 +418,13 @@ static void (*const steps[])(void) = {say_first,   capture,      tell_crash, tel
 
 enum { STEPS = SS_COUNT_OF(steps), LAST_RESORT = STEPS - 1 };
 
-static volatile bool is_running;
+static volatile bool is_running; /* until then a fault of its own, or the watchdog, cut it */
 static volatile unsigned next_step;
 
 static void run_steps_until(unsigned end)
 {
     while (next_step < end) {
-        restart_watchdog(SECONDS_PER_STEP + choice->thread_timeout / 1000);
+        restart_watchdog(SECONDS_PER_STEP + ss_handler_choice.thread_timeout / 1000);
         steps[next_step++]();
     }
 }
@@ -442,36 +444,21 @@ static void run(void)
 }
 
 /*
- * Report WHAT, which lives until the end, as the reporter.  FRAME is the frame address of the signal
- * handler, BACK its return address.
+ * Report the fault, as the reporter.  FRAME is the frame address of the signal handler, BACK its
+ * return address.
  */
-static void report_fault(const struck *what, const ss_crash_choice *chosen, const void *frame,
-                         const void *back)
+static void report_fault(const void *frame, const void *back)
 {
-    reported_fault = what;
-    choice = chosen;
     handler = frame;
     return_address = back;
-    text.crashed_at = what->place + 1;
+    text.crashed_at = fault.place + 1;
     frame_count = 0;
     has_current = has_threads = is_short = false;
     next_step = 0;
     is_running = true;
-    begin_watchdog(what->kind->number);
+    begin_watchdog(fault.kind->number);
     run();
     end_watchdog();
-}
-
-/* Whether the report is not complete: a fault of its own or the watchdog interrupted it. */
-static bool is_report_cut(void)
-{
-    return is_running;
-}
-
-/* In a forked child, where nobody reports. */
-static void forget_report(void)
-{
-    is_running = false;
 }
 
 /* Then: go on behind the step that faulted, or (LATE) that the watchdog interrupted. */
@@ -488,9 +475,6 @@ static void go_on_with_report(bool late)
 
 /* ---- The handler -----------------------------------------------------------------------------*/
 
-ss_crash_choice ss_handler_choice = {.thread_timeout = SS_CRASH_THREAD_TIMEOUT};
-atomic_bool ss_handler_is_on;
-
 /* What was there before us, in the order of fault_kinds. */
 static struct sigaction former_actions[FAULT_KINDS];
 
@@ -498,8 +482,6 @@ static struct sigaction former_actions[FAULT_KINDS];
 static _Atomic uint64_t handed_over_in[FAULT_KINDS]; /* (ATOMIC) */
 
 /* (THREAD reporter) */
-static struck fault;
-static ss_context crashed;
 static bool reported;
 static bool is_ending; /* from the report on: the process is to end by that signal */
 
@@ -510,7 +492,7 @@ static void begin_process(void)
 {
     process = getpid();
     reported = is_ending = false;
-    forget_report();
+    is_running = false;
 }
 
 static ss_fork_hook begin_in_child = {begin_process, NULL};
@@ -528,11 +510,6 @@ static size_t kind_of(int number)
     while (i < FAULT_KINDS - 1 && fault_kinds[i].number != number)
         i++;
     return i;
-}
-
-const char *ss_handler_directory(void)
-{
-    return ss_handler_choice.has_directory ? ss_handler_choice.directory : NULL;
 }
 
 static void handle_fault(int number, siginfo_t *info, void *context);
@@ -696,13 +673,13 @@ static SS_NOINLINE void handle_fault(int number, siginfo_t *info, void *context)
         end_by_default(number, info);
         return;
     }
-    if (watchdog_sent(info) && !is_report_cut())
+    if (watchdog_sent(info) && !is_running)
         return; /* the report was complete just in time */
-    if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first && !is_report_cut() &&
+    if (atomic_load(&ss_handler_is_on) && ss_handler_choice.others_first && !is_running &&
         is_handled_by_former(number, info, context))
         return;
     who = atomic_load(&ss_handler_is_on) ? ss_reporter_become_waiting() : SS_REPORTER_OTHER;
-    if (who == SS_REPORTER_AGAIN && is_report_cut()) {
+    if (who == SS_REPORTER_AGAIN && is_running) {
         end_cut_report(info, context);
         return;
     }
@@ -714,7 +691,7 @@ static SS_NOINLINE void handle_fault(int number, siginfo_t *info, void *context)
         reported = is_ending = true;
         note_fault(number, info, context);
         set_signals(number);
-        report_fault(&fault, &ss_handler_choice, SS_HERE(), __builtin_return_address(0));
+        report_fault(SS_HERE(), __builtin_return_address(0));
         ss_reporter_reset_signals();
         ss_context_restore(context, &crashed);
     }

@@ -171,20 +171,23 @@ void stacksplice_report_uncaught(void)
 
 /* ---- Crashes ---------------------------------------------------------------------------------*/
 
+enum { DIRECTORY_MAX = 3072 };
+
 SS_LOCK(install_lock);
-static bool installed; /* (LOCK) */
+static bool installed;                /* (LOCK) */
+static char directory[DIRECTORY_MAX]; /* (LOCK) the host's */
 
 static bool is_valid(const stacksplice_crash_options *options)
 {
     return options->size == sizeof *options &&
-           (!options->directory || strlen(options->directory) < SS_CRASH_DIRECTORY_MAX);
+           (!options->directory || strlen(options->directory) < DIRECTORY_MAX);
 }
 
 static void choose(const stacksplice_crash_options *options)
 {
-    ss_handler_choice.has_directory = options && options->directory;
-    if (ss_handler_choice.has_directory)
-        memcpy(ss_handler_choice.directory, options->directory, strlen(options->directory) + 1);
+    ss_handler_choice.directory = options && options->directory ? directory : NULL;
+    if (ss_handler_choice.directory)
+        memcpy(directory, options->directory, strlen(options->directory) + 1);
     ss_handler_choice.others_first = options && options->others_first;
     ss_handler_choice.thread_timeout =
         options && options->thread_timeout ? options->thread_timeout : SS_CRASH_THREAD_TIMEOUT;
