@@ -315,9 +315,10 @@ static bool tells_caller(PyFrameObject *frame)
     return tells;
 }
 
-bool sspy_is_below(PyFrameObject *inner, const PyFrameObject *outer)
+/* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
+static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
 {
-    PyFrameObject *back = (PyFrameObject *)Py_NewRef((PyObject *)inner);
+    PyFrameObject *back = PyFrame_GetBack(inner);
 
     while (back && back != outer) {
         PyFrameObject *next = PyFrame_GetBack(back);
@@ -333,8 +334,8 @@ bool sspy_is_below(PyFrameObject *inner, const PyFrameObject *outer)
    what its caller has caught is on that caller's stack.  Without memory nothing is known. */
 static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 {
-    bool apart = tells_caller(inner) && tells_caller(outer) && !sspy_is_below(inner, outer) &&
-                 !sspy_is_below(outer, inner) && !PyErr_Occurred();
+    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
+                 !is_below(outer, inner) && !PyErr_Occurred();
 
     PyErr_Clear();
     return apart;

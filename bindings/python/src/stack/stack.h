@@ -67,9 +67,6 @@ uintptr_t sspy_element_of(const PyTracebackObject *entry, stacksplice_trust trus
 /* Whether the frame of ENTRY called that of the next one, as in nearly all tracebacks.  Without memory
    the answer is false, and an exception is set. */
 bool sspy_called_next(const PyTracebackObject *entry);
-/* Whether OUTER is INNER or among its callers.  Without memory the answer is false, and an exception is
-   set. */
-bool sspy_is_below(PyFrameObject *inner, const PyFrameObject *outer);
 /* The callback of sys.monitoring for RAISE: keeps the stack in the ties. */
 PyObject *sspy_raised(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 

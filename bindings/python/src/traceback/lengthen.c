@@ -4,8 +4,7 @@
  * The stack is that of the moment when the error was made.  What the exception passes later stands
  * in its traceback only: the one who asked an executor, a future or a greenlet for the result, or
  * raised again what was kept.  Here the two are aligned like two versions of a text: what they
- * share stays in the order that both have, and what only the traceback has goes between.  The result
- * always begins with the stack of that moment, so nothing depends on who read the error before.
+ * share stays in the order that both have, and what only the traceback has goes between.
  */
 #include "traceback/traceback.h"
 
@@ -25,7 +24,7 @@ typedef struct item {
     sspy_facts facts;
     PyTracebackObject *entry; /* counted; NULL in the stack */
     sspy_entry_kind kind;     /* of an entry */
-    int32_t partner; /* of an entry: its place in the stack, or -1; of a task: in the entries */
+    int32_t partner;          /* of an entry: its place in the stack, or -1 */
 } item;
 
 /* The outermost first. */
@@ -153,36 +152,24 @@ static size_t caller_of(const items *stack, size_t at)
     return at && stack->all[at - 1].facts.is_python ? at : 0;
 }
 
-/* Whether the entry before AT is of the frame that called it, or of its own. */
-static bool continues(const items *entries, size_t at)
+/* How many of the outermost belong to a thread that waited for the others. */
+static size_t count_waiting(const items *list)
 {
-    return is_called(entries, at) ||
-           (at && entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame);
-}
+    size_t at = list->count;
 
-/* How many of the outermost ENTRIES are of a thread that waited for that of the stack: those outside of
-   the gap that says so, or, in a traceback of ANOTHER_THREAD that has none, its outermost calls. */
-static size_t count_waiting(const items *entries, bool other_thread)
-{
-    size_t at = entries->count;
-
-    while (at && !entries->all[at - 1].facts.joins)
+    while (at && !list->all[at - 1].facts.joins)
         at--;
-    if (at)
-        return at - 1;
-    while (other_thread && at < entries->count && entries->all[at].kind == SSPY_ENTRY_OF_PYTHON &&
-           (!at || continues(entries, at)))
-        at++;
-    return at;
+    return at ? at - 1 : 0;
 }
 
-/* Set in MAY_BE, a table of WIDTH, whether an entry from FIRST on can be the call that the element of the
-   stack is: of the same function, and so are their callers.  Where Python's code passed a line twice, the
-   lines of a caller may differ. */
-static void compare_calls(const items *entries, size_t first, const items *stack, size_t width,
-                          bool *may_be)
+/* Set in MAY_BE, a table of WIDTH, whether an entry can be the call that the element of the stack is:
+   of the same thread and of the same function, and so are their callers.  Where Python's code passed a
+   line twice, the lines of a caller may differ. */
+static void compare_calls(const items *entries, const items *stack, size_t width, bool *may_be)
 {
-    for (size_t a = first + 1; a <= entries->count; a++) {
+    size_t waiting = count_waiting(entries), stack_waiting = count_waiting(stack);
+
+    for (size_t a = 1; a <= entries->count; a++) {
         const item *entry = &entries->all[a - 1];
         bool called = entry->kind == SSPY_ENTRY_OF_PYTHON && is_called(entries, a - 1);
 
@@ -190,11 +177,56 @@ static void compare_calls(const items *entries, size_t first, const items *stack
             const item *element = &stack->all[b - 1];
             size_t caller = called && element->facts.is_python ? caller_of(stack, b - 1) : 0;
 
+            if (waiting && (a <= waiting) != (b <= stack_waiting))
+                continue;
             may_be[a * width + b] = entry->kind != SSPY_ENTRY_OF_PYTHON ||
                                     (entry->facts.function == element->facts.function &&
                                      (!caller || may_be[(a - 1) * width + caller]));
         }
     }
+}
+
+/* The first frame of Python in LIST from AT on; its end if there is none. */
+static size_t find_python(const items *list, size_t at)
+{
+    while (at < list->count && !list->all[at].facts.is_python)
+        at++;
+    return at;
+}
+
+/* Whether the outermost frames of Python in STACK are those of ENTRIES from BEGIN to END. */
+static bool begins_with(const items *stack, const items *entries, size_t begin, size_t end)
+{
+    size_t at = find_python(stack, 0);
+
+    while (begin < end && at < stack->count && is_same(&entries->all[begin], &stack->all[at])) {
+        begin++;
+        at = find_python(stack, at + 1);
+    }
+    return begin == end;
+}
+
+/* Whether the entry before AT is of the frame that called it, or of its own. */
+static bool continues(const items *entries, size_t at)
+{
+    return is_called(entries, at) ||
+           (at && entries->all[at - 1].entry->tb_frame == entries->all[at].entry->tb_frame);
+}
+
+/* In a stack of another thread, the frames of Python that wait are there only if they were put there
+   before, as its outermost: MAY_BE is that for them. */
+static void match_newest(const items *entries, const items *stack, size_t width, bool *may_be)
+{
+    size_t begin = 0, end = 0, at = find_python(stack, 0);
+
+    while (end < entries->count && entries->all[end].kind == SSPY_ENTRY_OF_PYTHON &&
+           (!end || continues(entries, end)))
+        end++;
+    memset(may_be + width, false, end * width * sizeof *may_be);
+    while (begin < end && !begins_with(stack, entries, begin, end))
+        begin++;
+    for (; begin < end; begin++, at = find_python(stack, at + 1))
+        may_be[(begin + 1) * width + at + 1] = true;
 }
 
 /* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
@@ -211,7 +243,9 @@ static bool align(const items *entries, const items *stack, bool other_thread)
         free(shared);
         return false;
     }
-    compare_calls(entries, count_waiting(entries, other_thread), stack, width, alike);
+    compare_calls(entries, stack, width, alike);
+    if (other_thread)
+        match_newest(entries, stack, width, alike);
     for (size_t a = 1; a <= entries->count; a++) {
         for (size_t b = 1; b <= stack->count; b++) {
             uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
@@ -247,9 +281,9 @@ typedef struct run {
 
 typedef struct merge {
     sspy_state *state;
-    const items *entries;
-    items *stack;
+    const items *entries, *stack;
     bool other_thread; /* the outermost entry is live in another thread than that of the error */
+    bool joined;       /* the stack tells so already */
     uintptr_t *out;    /* malloc */
     uint32_t count;
     uint32_t copied; /* elements of the stack */
@@ -280,9 +314,9 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
 {
     uintptr_t seam;
 
-    if (!entry->tb_next || sspy_called_next(entry))
+    if (!entry->tb_next)
         return 0;
-    if (sspy_is_below(entry->tb_frame, entry->tb_next->tb_frame))
+    if (entry->tb_next->tb_frame == entry->tb_frame)
         return sspy_foreign_frame(entry->tb_frame, NULL) ? 0 : sspy_seam_gap(SSPY_RAISED_AGAIN);
     seam = sspy_seam_inside(entry);
     return seam == sspy_mark() ? 0 : seam;
@@ -292,7 +326,7 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
 static uintptr_t seam_of(const merge *m, const run *r)
 {
     const item *last = entry_at(m, r->last - 1);
-    bool joins = !r->begin && m->other_thread;
+    bool joins = !r->begin && m->other_thread && !m->joined;
     bool is_next = r->last == r->end;
     uintptr_t seam;
 
@@ -397,23 +431,22 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
 
 /* ---- Tasks that await -------------------------------------------------------------------------*/
 
-/* Find the frames of the tasks in R, the innermost first: their partners.  Whether any is there. */
-static bool has_tasks(merge *m, const run *r)
+/* The first entry of R from AT on that is of the function of the stack's element TASK; else its end. */
+static uint32_t find_task(const merge *m, const run *r, uint32_t at, uint32_t task)
 {
-    uint32_t end = r->last;
+    uint64_t function = m->stack->all[task].facts.function;
 
-    for (uint32_t i = m->tasks; i > 0; i--) {
-        item *task = &m->stack->all[i - 1];
-        uint64_t function = task->facts.function;
-        uint32_t at = end;
+    while (at < r->last && (!function || entry_at(m, at)->facts.function != function))
+        at++;
+    return at;
+}
 
-        while (at > r->begin && (!function || entry_at(m, at - 1)->facts.function != function))
-            at--;
-        task->partner = at > r->begin ? (int32_t)at - 1 : -1;
-        if (at > r->begin)
-            end = at - 1;
-    }
-    return end < r->last;
+static bool has_tasks(const merge *m, const run *r)
+{
+    for (uint32_t i = 0; i < m->tasks; i++)
+        if (find_task(m, r, r->begin, i) < r->last)
+            return true;
+    return false;
 }
 
 /* Put R with the tasks that await: their frames have gone on to where R has them. */
@@ -422,17 +455,17 @@ static void put_tasks(merge *m, const run *r)
     uint32_t at = r->begin;
 
     for (uint32_t i = 0; i < m->tasks; i++) {
-        const item *task = &m->stack->all[i];
+        uint32_t found = find_task(m, r, at, i);
         bool is_last = i + 1 == m->tasks; /* the seam to the awaited task, which R is outside of */
 
-        if (is_last || task->partner >= 0) {
-            uint32_t end = is_last ? r->last : (uint32_t)task->partner + 1;
+        if (is_last || found < r->last) {
+            uint32_t end = is_last ? r->last : found + 1;
 
             put_entries(m, at, end);
             at = end;
         }
-        if (is_last || task->partner < 0)
-            put(m, task->facts.element);
+        if (is_last || found == r->last)
+            put(m, m->stack->all[i].facts.element);
     }
     m->tasks = 0;
 }
@@ -533,6 +566,8 @@ static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements t
                .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
                .other_thread = other_thread};
 
+    for (uint32_t i = 0; i < stack.count; i++)
+        m.joined |= stack.all[i].facts.joins;
     if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
         m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
         if (m.out)
@@ -551,7 +586,7 @@ static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements t
 static void lengthen_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
     PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
-    bool other_thread, lacks;
+    bool other_thread;
     sspy_stack_copy copy;
     sspy_elements stack;
 
@@ -559,12 +594,9 @@ static void lengthen_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *err
         return;
     other_thread = is_other_thread(error, head, passes);
     stack = sspy_shown(error, &copy);
-    lacks = stack.count && (other_thread || !has_all(state, stack, head));
+    if (stack.count && (other_thread || !has_all(state, stack, head)))
+        lengthen(state, error, stack, head, other_thread);
     free(copy.far);
-    if (lacks) {
-        lengthen(state, error, sspy_captured(error, &copy), head, other_thread);
-        free(copy.far);
-    }
     Py_DECREF(head);
 }
 
