@@ -328,7 +328,7 @@ def test_help_and_version():
     lines = command("version").stdout.splitlines()
     assert lines[0] == f"stacksplice {stacksplice.__version__}"
     assert lines[1] == f"core {stacksplice.__version__}, {PACKAGE / 'libstacksplice.so.0'}"
-    assert lines[2] == f"built with {stacksplice._stacksplice._build()}" and "compiler: " in lines[2]
+    assert lines[2] == f"built with {stacksplice._stacksplice._BUILD}" and "compiler: " in lines[2]
     assert lines[3].startswith(f"Python {sys.version.split()[0]}, ")
 
 

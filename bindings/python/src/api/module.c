@@ -62,18 +62,6 @@ static PyObject *lines_missing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
     return sspy_text_or_none(stacksplice_lines_missing());
 }
 
-static PyObject *build(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
-{
-    return PyUnicode_FromString(stacksplice_build());
-}
-
-static PyObject *interpreter_id(PyObject *module, PyObject *Py_UNUSED(unused))
-{
-    sspy_state *state = PyModule_GetState(module);
-
-    return PyLong_FromLongLong(state->interp->id);
-}
-
 static PyMethodDef functions[] = {
     {"capture", (PyCFunction)(void (*)(void))sspy_capture_function, METH_VARARGS | METH_KEYWORDS,
      sspy_capture_doc},
@@ -86,9 +74,7 @@ static PyMethodDef functions[] = {
      "core_version()\n--\n\nThe version of the core library that is loaded."},
     {"__getattr__", sspy_twin_named, METH_O, NULL},
     {"_lines_missing", lines_missing, METH_NOARGS, NULL},
-    {"_build", build, METH_NOARGS, NULL},
     {"_frames_left_out", sspy_frames_left_out, METH_O, NULL},
-    {"_interpreter_id", interpreter_id, METH_NOARGS, NULL},
     {"_register", register_classes, METH_VARARGS, NULL},
     {"_show_locals", sspy_show_locals, METH_O, NULL},
     {"_places", sspy_places, METH_O, NULL},
@@ -183,9 +169,12 @@ static int module_exec(PyObject *module)
     sspy_interp_ref(state->interp);
     state->shows_foreign = true;
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
-        PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) || add_types(module, state) ||
-        sspy_hresult_error_init(module, state) || sspy_add_deadline_type(module) ||
-        sspy_add_unwound(module) || PyModule_AddFunctions(module, sspy_error_functions) ||
+        PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) ||
+        PyModule_AddStringConstant(module, "_BUILD", stacksplice_build()) ||
+        PyModule_AddIntConstant(module, "_INTERPRETER", (long)state->interp->id) ||
+        add_types(module, state) || sspy_hresult_error_init(module, state) ||
+        sspy_add_deadline_type(module) || sspy_add_unwound(module) ||
+        PyModule_AddFunctions(module, sspy_error_functions) ||
         PyModule_AddFunctions(module, sspy_winrt_functions) || sspy_add_c_api(module) ||
         sspy_layout_check())
         return -1;

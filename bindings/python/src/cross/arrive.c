@@ -133,7 +133,7 @@ static PyObject *object_of(sspy_state *state, IRestrictedErrorInfo *error)
 {
     PyObject *exc = object_for(state, error);
 
-    sspy_release(state->interp, error);
+    sspy_unknown_release(error); /* the error that it belongs to has it */
     return exc;
 }
 

@@ -122,7 +122,8 @@ static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *cop
     return (sspy_elements){frames, count};
 }
 
-sspy_elements sspy_captured(void *error, sspy_stack_copy *copy)
+/* The stack with which ERROR, or a node, was made. */
+static sspy_elements captured(void *error, sspy_stack_copy *copy)
 {
     return copy_of(error, stacksplice_error_captured, copy);
 }
@@ -362,7 +363,7 @@ static sspy_elements stack_at_exit(IScriptErrorInfo *error, uint32_t received, u
         for (found = newest_node(error); found && older > *since; older--)
             found = older_node(found);
     *exit = found ? (void *)found : error;
-    return sspy_captured(*exit, &passed->copy);
+    return captured(*exit, &passed->copy);
 }
 
 static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
@@ -377,7 +378,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     copy.far = NULL;
     /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > received) && !is_caught_here(head)) {
-        sspy_elements here = sspy_captured(newest, &copy);
+        sspy_elements here = captured(newest, &copy);
         sspy_elements taken = stack_at_exit(error, received, nodes, newest, passed, &exit, &since);
 
         passed->arrives = is_new;
@@ -393,13 +394,10 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
 
 /* Fill PASSED for EXC, the exception that stands for ERROR at the border.  The newest node of
    BORDER was captured there; BORDER is ERROR, or the error of which it is a cause or a member.
-   Allocates nothing in the interpreter and leaves no exception set. */
-static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
-                        IScriptErrorInfo *border, passage *passed)
+   Its traceback is HEAD.  Allocates nothing in the interpreter and leaves no exception set. */
+static void find_passed(sspy_state *state, PyObject *exc, const PyTracebackObject *head,
+                        IScriptErrorInfo *error, IScriptErrorInfo *border, passage *passed)
 {
-    PyObject *traceback = sspy_traceback_of(exc);
-    const PyTracebackObject *head = (const PyTracebackObject *)traceback;
-
     passed->frames = passed->copy.near;
     passed->copy.far = NULL;
     passed->outermost = 0;
@@ -409,7 +407,6 @@ static void find_passed(sspy_state *state, PyObject *exc, IScriptErrorInfo *erro
     find(state, sspy_ties_of(state->interp, exc), error, border, head, passed);
     if (!passed->count && head && sspy_foreign_frame(head->tb_frame, NULL))
         passed->seam = NULL; /* that seam was shown before, or nothing was passed since */
-    Py_XDECREF(traceback);
 }
 
 /* Likewise for ERROR of another thread: what it passed in the border's thread, since the oldest node that
@@ -429,8 +426,8 @@ static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScript
         first = each;
     }
     if (first) {
-        sspy_elements here = sspy_captured(newest, &copy);
-        sspy_elements taken = sspy_captured(first, &passed->copy);
+        sspy_elements here = captured(newest, &copy);
+        sspy_elements taken = captured(first, &passed->copy);
 
         passed->frames = taken.frames;
         passed->count = count_inside(state, taken, here, passed);
@@ -678,33 +675,28 @@ static int put_between(sspy_state *state, PyObject **traceback, const passage *p
     return passed->seam ? put_element(state, traceback, sspy_gap(passed->seam)) : 0;
 }
 
-static void show(sspy_state *state, PyObject *exc, const passage *passed)
-{
-    PyObject *traceback = sspy_traceback_of(exc);
-
-    if (put_between(state, &traceback, passed) ||
-        (traceback && PyException_SetTraceback(exc, traceback)))
-        PyErr_Clear(); /* without memory the exception stays unchanged */
-    Py_XDECREF(traceback);
-}
-
-static void show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
+/* Returns whether EXC arrives with all that there is of it.  Without memory EXC stays unchanged. */
+static bool show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                      IScriptErrorInfo *border)
 {
+    PyObject *traceback = sspy_traceback_of(exc);
     passage passed;
-    bool elsewhere;
+    bool elsewhere, arrives, failed;
 
-    find_passed(state, exc, error, border, &passed);
-    elsewhere = passed.seam && (passed.arrives || !strcmp(passed.seam, SSPY_OTHER_THREAD));
-    if (passed.count || passed.seam)
-        show(state, exc, &passed);
+    find_passed(state, exc, (PyTracebackObject *)traceback, error, border, &passed);
+    arrives = passed.arrives;
+    elsewhere = passed.seam && (arrives || !strcmp(passed.seam, SSPY_OTHER_THREAD));
+    failed = put_between(state, &traceback, &passed);
     free(passed.copy.far);
-    if (!elsewhere)
-        return;
-    find_passed_here(state, error, border, &passed);
-    if (passed.count)
-        show(state, exc, &passed);
-    free(passed.copy.far);
+    if (elsewhere && !failed) {
+        find_passed_here(state, error, border, &passed);
+        failed = passed.count && put_between(state, &traceback, &passed);
+        free(passed.copy.far);
+    }
+    if (failed || (traceback && PyException_SetTraceback(exc, traceback)))
+        PyErr_Clear();
+    Py_XDECREF(traceback);
+    return arrives;
 }
 
 /* EXC's ties if EXC was made for an error born elsewhere and was never raised here; else NULL. */
@@ -727,7 +719,7 @@ static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *bor
 
     if (!ties || depth > SSPY_MAX_STEPS)
         return;
-    show_one(state, exc, ties->core.error, border);
+    (void)show_one(state, exc, ties->core.error, border);
     show_related(state, exc, border, depth + 1);
 }
 
@@ -748,14 +740,9 @@ static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *bor
 void sspy_show_foreign(sspy_state *state, PyObject *exc, IUnknown *error)
 {
     IScriptErrorInfo *script = sspy_query(error, &stacksplice_IID_IScriptErrorInfo);
-    bool is_new;
 
-    if (script && state->shows_foreign) {
-        is_new = newly_arrived(state, exc) != NULL;
-        show_one(state, exc, script, script);
-        if (is_new)
-            show_related(state, exc, script, 0);
-    }
+    if (script && state->shows_foreign && show_one(state, exc, script, script))
+        show_related(state, exc, script, 0);
     sspy_unknown_release(script); /* the caller has ERROR */
 }
 

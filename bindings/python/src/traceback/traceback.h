@@ -17,9 +17,7 @@ typedef struct sspy_elements {
     uint32_t count;
 } sspy_elements;
 
-/* The stack of ERROR, and that with which it, or a node, was made. */
 sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
-sspy_elements sspy_captured(void *error, sspy_stack_copy *copy);
 
 /* What is known of an element.  The numbers are hashes: equal for equal texts, 0 for what is no frame of
    a script. */

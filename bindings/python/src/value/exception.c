@@ -31,25 +31,6 @@ static int append_text(PyObject *texts, PyObject *text)
     return sspy_append_new(texts, bytes);
 }
 
-/* 1 if VALUE is a collections.abc.Sequence and not a str or bytes; -1 with an exception. */
-static int is_sequence(PyObject *value)
-{
-    PyObject *module, *sequence;
-    int answer = -1;
-
-    if (PyList_Check(value) || PyTuple_Check(value))
-        return 1;
-    if (PyUnicode_Check(value) || PyBytes_Check(value))
-        return 0;
-    module = PyImport_ImportModule("collections.abc");
-    sequence = module ? sspy_attribute(module, "Sequence") : NULL;
-    if (sequence)
-        answer = PyObject_IsInstance(value, sequence);
-    Py_XDECREF(sequence);
-    Py_XDECREF(module);
-    return answer;
-}
-
 static int append_all(PyObject *texts, PyObject *notes)
 {
     PyObject *list = PySequence_List(notes);
@@ -86,19 +67,18 @@ static int append_failure(PyObject *texts)
 static PyObject *notes_of(sspy_state *state, PyObject *exc)
 {
     PyObject *notes = sspy_optional_attribute(exc, state->notes_key), *texts;
-    int sequence, failed;
+    int failed;
 
     if (notes == Py_None)
         Py_CLEAR(notes);
     if (!notes && !PyErr_Occurred())
         return NULL;
     texts = PyList_New(0);
-    sequence = texts && notes ? is_sequence(notes) : -1;
     if (!texts)
         failed = -1;
-    else if (sequence < 0)
+    else if (!notes)
         failed = append_failure(texts);
-    else if (sequence)
+    else if (PyList_Check(notes) || PyTuple_Check(notes))
         failed = append_all(texts, notes);
     else
         failed = append_text(texts, safe_text(notes, "__notes__", true));

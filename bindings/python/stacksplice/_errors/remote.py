@@ -35,7 +35,7 @@ def here() -> dict[str, Any]:
     multiprocessing = sys.modules.get("multiprocessing.process")
     if multiprocessing is not None:
         process["name"] = str(multiprocessing.current_process().name)
-    interpreter = _stacksplice._interpreter_id()
+    interpreter = _stacksplice._INTERPRETER
     if interpreter:
         process["interpreter"] = interpreter
     return process

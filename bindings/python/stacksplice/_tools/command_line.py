@@ -327,7 +327,7 @@ def version(options: argparse.Namespace) -> int:
     write(
         f"stacksplice {__version__}\n"
         + (f"core {core[1]}, {core[0]}\n" if core else "core: built into the program\n")
-        + f"built with {_stacksplice._build()}\n"
+        + f"built with {_stacksplice._BUILD}\n"
         + f"Python {sys.version.split()[0]}, {sys.executable}\n"
     )
     return 0

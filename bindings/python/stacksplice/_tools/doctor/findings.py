@@ -48,7 +48,7 @@ def _package() -> Iterator[Finding]:
     yield Finding("ok", "package", f"stacksplice {_stacksplice.__version__}, {folder}")
     core = loaded_core()
     where = f"{core[1]}, {core[0]}" if core else f"{_stacksplice.core_version()}, built into the program"
-    yield Finding("ok", "core", f"{where}\n{_stacksplice._build()}")
+    yield Finding("ok", "core", f"{where}\n{_stacksplice._BUILD}")
 
 
 def _python() -> Iterator[Finding]:
