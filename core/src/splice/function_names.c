@@ -34,22 +34,16 @@ static bool stays(const entry *e)
     return inside == e->function + 1;
 }
 
-/* Search from E to END. */
-static const entry *find(const entry *e, const entry *end, uintptr_t function)
+static const entry *find(const entry *e, uintptr_t function)
 {
-    while (e != end && !(e->function == function && stays(e)))
+    while (e && !(e->function == function && stays(e)))
         e = e->next;
-    return e != end ? e : NULL;
-}
-
-static const entry *look_up(uintptr_t function)
-{
-    return find(atomic_load_explicit(bucket_of(function), memory_order_acquire), NULL, function);
+    return e;
 }
 
 const char *ss_function_name(uintptr_t function)
 {
-    const entry *found = look_up(function);
+    const entry *found = find(atomic_load(bucket_of(function)), function);
 
     return found && *found->name ? found->name : NULL;
 }
@@ -58,7 +52,6 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
                                               const char *name)
 {
     _Atomic(entry *) *bucket = bucket_of(function);
-    const entry *seen = NULL; /* all entries from here on are of other functions */
     uint64_t epoch;
     size_t size;
     entry *e;
@@ -66,29 +59,20 @@ stacksplice_hresult stacksplice_name_function(uintptr_t function, const char *la
     if (!function || !language || !name)
         return E_POINTER;
     epoch = ss_code_epoch();
-    if (look_up(function))
+    if (find(atomic_load(bucket), function))
         return S_FALSE;
-    if (atomic_fetch_add(&count, 1) >= MAX_NAMES) {
-        atomic_fetch_sub(&count, 1);
-        return E_OUTOFMEMORY;
-    }
     size = strnlen(name, LONGEST_NAME);
-    e = ss_keep(sizeof *e + size + 1);
-    if (!e) {
-        atomic_fetch_sub(&count, 1);
+    e = atomic_load(&count) < MAX_NAMES ? ss_keep(sizeof *e + size + 1) : NULL;
+    if (!e)
         return E_OUTOFMEMORY;
-    }
     e->function = function;
     e->epoch = epoch;
     memcpy(e->name, name, size);
-    e->name[size] = 0;
     e->next = atomic_load(bucket);
     do {
-        if (find(e->next, seen, function)) {
-            atomic_fetch_sub(&count, 1);
+        if (find(e->next, function))
             return S_FALSE;
-        }
-        seen = e->next;
     } while (!atomic_compare_exchange_weak(bucket, &e->next, e));
+    atomic_fetch_add(&count, 1);
     return S_OK;
 }

@@ -98,63 +98,54 @@ static ss_scratch *add_scratch(void)
 
 /* ---- The arrays of a scratch ------------------------------------------------------------------*/
 
-/* ARRAY with room for TO instead of FROM elements; NULL without memory, and where TO is 0. */
-static void *resize(void *array, uint32_t from, uint32_t to, size_t size)
+/* ARRAY with room for WANTED elements of SIZE bytes; NULL without memory, and where WANTED is 0. */
+static void *resize(void *array, uint32_t *capacity, uint32_t wanted, size_t size)
 {
-    void *resized = to ? map(to * size) : NULL;
+    void *resized = wanted ? map(wanted * size) : NULL;
 
-    if (to && !resized)
+    if (wanted && !resized)
         return NULL;
-    if (array &&
-        to) /* mremap is unknown to the thread sanitizer: what was there before raced with us */
-        memcpy(resized, array, from * size);
+    /* mremap is unknown to the thread sanitizer: what was there before raced with us */
+    if (array && wanted)
+        memcpy(resized, array, *capacity * size);
     if (array)
-        (void)munmap(array, from * size);
+        (void)munmap(array, *capacity * size);
+    *capacity = wanted;
     return resized;
 }
 
 /* Release arrays that have room for more elements than these. */
-static void trim(ss_scratch *scratch, uint32_t splices, uint32_t tokens)
+static void trim(ss_scratch *s, uint32_t splices, uint32_t tokens)
 {
-    if (scratch->splice_capacity > splices) {
-        scratch->splices =
-            resize(scratch->splices, scratch->splice_capacity, 0, sizeof *scratch->splices);
-        scratch->splice_capacity = 0;
-    }
-    if (scratch->token_capacity > tokens) {
-        scratch->tokens =
-            resize(scratch->tokens, scratch->token_capacity, 0, sizeof *scratch->tokens);
-        scratch->token_capacity = 0;
-    }
+    if (s->splice_capacity > splices)
+        s->splices = resize(s->splices, &s->splice_capacity, 0, sizeof *s->splices);
+    if (s->token_capacity > tokens)
+        s->tokens = resize(s->tokens, &s->token_capacity, 0, sizeof *s->tokens);
 }
 
-bool ss_scratch_grow_splices(ss_scratch *scratch)
+bool ss_scratch_grow_splices(ss_scratch *s)
 {
-    uint32_t now = scratch->splice_capacity, wanted = now ? now * 2 : FIRST_SPLICES;
-    ss_splice *grown = resize(scratch->splices, now, wanted, sizeof *grown);
+    uint32_t wanted = s->splice_capacity ? s->splice_capacity * 2 : FIRST_SPLICES;
+    ss_splice *grown = resize(s->splices, &s->splice_capacity, wanted, sizeof *grown);
 
-    if (!grown)
-        return false;
-    scratch->splices = grown;
-    scratch->splice_capacity = wanted;
-    return true;
+    if (grown)
+        s->splices = grown;
+    return grown != NULL;
 }
 
-bool ss_scratch_grow_tokens(ss_scratch *scratch, uint32_t count)
+bool ss_scratch_grow_tokens(ss_scratch *s, uint32_t count)
 {
-    uint32_t now = scratch->token_capacity, wanted = now ? now * 2 : FIRST_TOKENS;
+    uint32_t wanted = s->token_capacity ? s->token_capacity * 2 : FIRST_TOKENS;
     uintptr_t *grown;
 
-    while (wanted - scratch->token_count < count && wanted <= UINT32_MAX / 2)
+    while (wanted - s->token_count < count && wanted <= UINT32_MAX / 2)
         wanted *= 2;
-    if (wanted - scratch->token_count < count)
+    if (wanted - s->token_count < count)
         return false;
-    grown = resize(scratch->tokens, now, wanted, sizeof *grown);
-    if (!grown)
-        return false;
-    scratch->tokens = grown;
-    scratch->token_capacity = wanted;
-    return true;
+    grown = resize(s->tokens, &s->token_capacity, wanted, sizeof *grown);
+    if (grown)
+        s->tokens = grown;
+    return grown != NULL;
 }
 
 void ss_scratch_prepare(void)

@@ -12,9 +12,11 @@
 #include "unwind/unloads.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* A module that was met.  Never freed: readers take no lock. */
 typedef struct known {
+    struct known *next;          /* (RO) */
     uintptr_t low, high;         /* (RO) */
     ss_module module;            /* (RO) */
     uint64_t print;              /* (RO) hash of the bytes that we read of it */
@@ -23,7 +25,8 @@ typedef struct known {
 
 enum { MAX_KNOWN = 4096, PRINTED = 1024 };
 
-static _Atomic(known *) all[MAX_KNOWN]; /* (ATOMIC) set once, in order */
+static _Atomic(known *) all;  /* (ATOMIC) grows only, at its head */
+static _Atomic uint32_t kept; /* (ATOMIC) */
 
 static void set_generation(known *k, uint64_t generation)
 {
@@ -33,39 +36,31 @@ static void set_generation(known *k, uint64_t generation)
 /* Keep a copy of NEW, unless it is kept already.  Without room, it has to be asked for again. */
 static void keep_known(const known *new, uint64_t generation)
 {
-    known *made = NULL;
+    known *k = atomic_load(&all);
 
-    for (size_t i = 0; i < MAX_KNOWN; i++) {
-        known *k = atomic_load_explicit(&all[i], memory_order_acquire);
-
-        if (!k && !made && (made = ss_keep(sizeof *made)) == NULL)
-            return;
-        if (!k) {
-            made->low = new->low;
-            made->high = new->high;
-            made->module = new->module;
-            made->print = new->print;
-            set_generation(made, generation);
-            if (atomic_compare_exchange_strong(&all[i], &k, made))
-                return;
-        }
-        if (k->low == new->low && k->high == new->high && k->print == new->print &&
-            k->module.headers == new->module.headers) {
-            set_generation(k, generation);
-            return;
-        }
+    while (k && (k->low != new->low || k->high != new->high || k->print != new->print ||
+                 k->module.headers != new->module.headers))
+        k = k->next;
+    if (k) {
+        set_generation(k, generation);
+    } else if (atomic_load(&kept) < MAX_KNOWN && (k = ss_keep(sizeof *k)) != NULL) {
+        memcpy(k, new, sizeof *k);
+        set_generation(k, generation);
+        atomic_fetch_add(&kept, 1);
+        k->next = atomic_load(&all);
+        while (!atomic_compare_exchange_weak(&all, &k->next, k))
+            continue; /* another thread may keep the same one: that does no harm */
     }
 }
 
 /* The newest record of the module at ADDRESS, or of a module that was there before; or NULL. */
 static known *recall(uintptr_t address)
 {
-    known *found = NULL, *k;
+    known *found = NULL;
 
-    for (size_t i = 0;
-         i < MAX_KNOWN && (k = atomic_load_explicit(&all[i], memory_order_acquire)) != NULL; i++)
+    for (known *k = atomic_load(&all); k; k = k->next)
         if (address - k->low < k->high - k->low &&
-            (!found || atomic_load(&k->generation) >= atomic_load(&found->generation)))
+            (!found || atomic_load(&k->generation) > atomic_load(&found->generation)))
             found = k;
     return found;
 }

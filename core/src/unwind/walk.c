@@ -252,18 +252,13 @@ static ss_verdict take_frames(trail *t)
 
 static const char *reason_of(ss_verdict found)
 {
-    switch (found) {
-    case SS_STEP_NO_DATA:
-        return reasons[NO_DATA];
-    case SS_STEP_UNASKED:
-        return reasons[UNASKED];
-    case SS_STEP_OFF_STACK:
-        return reasons[OFF_STACK];
-    case SS_STEP_NO_ROOM:
-        return reasons[NO_ROOM];
-    default:
-        return reasons[BROKEN];
-    }
+    static const uint8_t of[] = {[SS_STEP_NO_DATA] = NO_DATA,
+                                 [SS_STEP_UNASKED] = UNASKED,
+                                 [SS_STEP_BROKEN] = BROKEN,
+                                 [SS_STEP_OFF_STACK] = OFF_STACK,
+                                 [SS_STEP_NO_ROOM] = NO_ROOM};
+
+    return reasons[of[found]];
 }
 
 static ss_verdict walk_on(trail *t)
