@@ -350,9 +350,7 @@ static bool is_lasting(const uintptr_t *elements, uint32_t count)
 
 /* ---- Capture ---------------------------------------------------------------------------------*/
 
-/* Upper bounds for our own functions further in than the caller: frames, and bytes of stack. */
-#define OWN_FRAMES 16
-#define OWN_BYTES 65536
+#define OWN_BYTES 65536 /* of stack, at most, that our own functions take */
 
 /* Each frame of ours is one more to walk. */
 #define INLINED inline __attribute__((always_inline))
@@ -541,28 +539,24 @@ static INLINED stacksplice_hresult capture_inner(const void *above, ss_sink sink
 }
 
 /*
- * Store the return addresses of UNWIND's frames from FIRST on.  A list of addresses has no gap that
- * could mark a guessed frame.  So at the first guess, stop and return false.
+ * Store the return addresses of UNWIND's frames.  A list of addresses has no gap that could mark a
+ * guessed frame, so it ends at the first guess.
  */
-static bool store_native(const ss_unwind *unwind, uint32_t first, ss_sink *sink)
+static void store_native(const ss_unwind *unwind, ss_sink *sink)
 {
-    const stacksplice_native_frame *from = unwind->frames + first;
-    uint32_t end = unwind->inferred ? first : unwind->count, skipped, count;
-    uintptr_t *out = sink->frames + sink->stored;
+    const stacksplice_native_frame *from = unwind->frames + unwind->hidden;
+    uint32_t end = unwind->inferred ? unwind->hidden : unwind->count, count;
 
     while (end < unwind->count && !(unwind->frames[end].flags & STACKSPLICE_NATIVE_INFERRED))
         end++;
-    count = end - first;
-    skipped = count < sink->skip ? count : sink->skip;
-    sink->skip -= skipped;
-    count -= skipped;
-    from += skipped;
-    if (count > sink->max - sink->stored)
-        count = sink->max - sink->stored;
-    sink->stored += count;
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = from[i].ip;
-    return end == unwind->count;
+    count = end - unwind->hidden;
+    if (count <= sink->skip)
+        return;
+    from += sink->skip;
+    count -= sink->skip;
+    sink->stored = count < sink->max ? count : sink->max;
+    for (uint32_t i = 0; i < sink->stored; i++)
+        sink->frames[i] = from[i].ip;
 }
 
 /* The hash that callers of the Windows function expect: the sum of the low halves. */
@@ -578,8 +572,8 @@ static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
 /* How many frames to walk for that many elements, our own included. */
 static uint32_t frames_for(uint64_t elements)
 {
-    return elements < SS_UNWIND_MAX_FRAMES - OWN_FRAMES ? (uint32_t)elements + OWN_FRAMES
-                                                        : SS_UNWIND_MAX_FRAMES;
+    return SS_UNWIND_OWN_FRAMES +
+           (elements < SS_UNWIND_MAX_FRAMES ? (uint32_t)elements : SS_UNWIND_MAX_FRAMES);
 }
 
 /* The same for a stack that needs a full walk. */
@@ -588,15 +582,11 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
 {
     ss_unwind *unwind = &scratch->unwind;
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
-    bool more = ss_unwind_walk(unwind, above, frames_for((uint64_t)skip + max));
 
-    if (more) {
+    if (ss_unwind_walk(unwind, above, frames_for((uint64_t)skip + max))) {
         ss_unwind_recurs(unwind, above);
-        more = store_native(unwind, unwind->hidden, &sink);
+        store_native(unwind, &sink);
     }
-    while (SS_UNLIKELY(more && sink.stored < max && unwind->has_more) &&
-           ss_unwind_continue(unwind, SS_UNWIND_MAX_FRAMES))
-        more = store_native(unwind, 1, &sink);
     ss_scratch_trim(scratch);
     return sink.stored;
 }

@@ -57,7 +57,7 @@ static ss_table_room room_of(ss_table_size size)
         room.files = 1024;
     }
     if (size & SS_TABLE_DEEP)
-        room.frames = SS_UNWIND_MAX_FRAMES;
+        room.frames = SS_UNWIND_MAX_FRAMES + SS_UNWIND_OWN_FRAMES;
     return room;
 }
 

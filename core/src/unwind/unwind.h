@@ -16,6 +16,9 @@
 /* More frames mean endless recursion. */
 #define SS_UNWIND_MAX_FRAMES 65536
 
+/* At most as many functions of our own lie further in than the caller. */
+#define SS_UNWIND_OWN_FRAMES 16
+
 /* Flag of a frame that `marked` lists. */
 #define SS_UNWIND_MARKED (UINT32_C(1) << 31)
 
@@ -70,12 +73,6 @@ typedef struct ss_unwind {
  * when its bounds are unknown.  False when there was no memory for a first walk.
  */
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
-
-/*
- * Continue from where the last walk reached its limit.  Frame 0 becomes the last frame that is not
- * interrupted; the frames after it follow.  False where that is impossible; the walk is unchanged.
- */
-bool ss_unwind_continue(ss_unwind *walk, uint32_t max);
 
 /*
  * The return addresses alone, at most MAX, without the SKIP innermost.  They are those of the

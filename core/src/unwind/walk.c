@@ -489,22 +489,3 @@ void ss_unwind_recurs(ss_unwind *walk, const void *above)
         caller->sp == (uintptr_t)above + 2 * SS_WORD &&
         ss_rule_kind_of(walk->table->rules[caller[-1].rule].cfa) == SS_RULE_FRAME;
 }
-
-bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
-{
-    ss_entry_registers entry;
-    uint32_t frame = walk->count - 1;
-
-    if (!walk->has_more)
-        return false;
-    while (frame && walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL)
-        frame--;
-    if (!frame)
-        return false;
-    entry.ip = walk->frames[frame].ip;
-    entry.sp = walk->frames[frame].sp;
-    for (int i = 0; i < SS_SAVED_COUNT; i++)
-        if (!ss_any_register(walk, frame, ss_saved_registers[i], &entry.saved[i]))
-            entry.saved[i] = 0; /* no frame is at 0, so a rule that needs it ends the walk */
-    return ss_walk_from(walk, &entry, NULL, max);
-}

@@ -11,13 +11,6 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
     return true;
 }
 
-bool ss_unwind_continue(ss_unwind *walk, uint32_t max)
-{
-    (void)walk;
-    (void)max;
-    return false;
-}
-
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count)
 {
