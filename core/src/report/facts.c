@@ -255,23 +255,17 @@ static bool copy(stacksplice_document_local *to, const char *name, const char *v
     return true;
 }
 
-static bool begin_storing(ss_locals *l)
-{
-    if (!l->all)
-        l->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *l->all);
-    if (!l->elements)
-        l->elements = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * sizeof *l->elements);
-    return l->all && l->elements;
-}
-
 /* A stacksplice_local_callback. */
 static int put(uint32_t element, const char *name, const char *value, size_t length, void *data)
 {
     ss_locals *l = data;
 
-    if (l->count == STACKSPLICE_MAX_LOCALS || !begin_storing(l) ||
+    if (!l->all)
+        l->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * (sizeof *l->all + sizeof *l->elements));
+    if (!l->all || l->count == STACKSPLICE_MAX_LOCALS ||
         !copy(&l->all[l->count], name, value, length))
         return 1;
+    l->elements = (uint32_t *)(void *)(l->all + STACKSPLICE_MAX_LOCALS);
     l->elements[l->count++] = element;
     return 0;
 }
@@ -330,7 +324,6 @@ void ss_locals_end(ss_locals *locals)
     for (uint32_t i = 0; i < locals->count; i++)
         ss_free((void *)(uintptr_t)locals->all[i].name);
     ss_free(locals->all);
-    ss_free(locals->elements);
     *locals = (ss_locals){.count = 0};
 }
 

@@ -247,21 +247,11 @@ static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose,
     return h;
 }
 
-static void write(const ss_report *r, const ss_facts *facts, bool is_loose, char out[33])
+void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, bool is_loose, char out[33])
 {
     hash h = hash_error(r, facts, is_loose, 0);
 
     for (unsigned i = 0; i < 32; i++)
         out[i] = "0123456789abcdef"[(unsigned)(h >> (124 - 4 * i)) & 15];
     out[32] = 0;
-}
-
-void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
-{
-    write(r, facts, false, out);
-}
-
-void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33])
-{
-    write(r, facts, true, out);
 }

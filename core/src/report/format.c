@@ -117,7 +117,7 @@ stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
     (void)ss_code_epoch();
     if (!ss_facts_get(error, &facts))
         return E_INVALIDARG;
-    ss_report_fingerprint(&report, &facts, out);
+    ss_report_fingerprint(&report, &facts, false, out);
     ss_facts_release(&facts);
     return S_OK;
 }

@@ -257,30 +257,23 @@ static bool read_word(reader *r)
 
 static const char digits[] = "0123456789";
 
-/* Whether TEXT has at least one digit; moves it past them. */
-static bool pass_digits(const char **text)
-{
-    size_t count = strspn(*text, digits);
-
-    *text += count;
-    return count != 0;
-}
-
 static bool read_number(reader *r)
 {
     const char *begin = r->text + r->at, *end = begin + (*begin == '-');
-    bool is_whole = end[0] != '0' || !end[1] || !strchr(digits, end[1]);
+    size_t whole = strspn(end, digits), fraction = 1, exponent = 1;
+    bool has_zero = *end == '0' && whole > 1;
 
-    is_whole = pass_digits(&end) && is_whole;
+    end += whole;
     if (*end == '.') {
-        end++;
-        is_whole = pass_digits(&end) && is_whole;
+        fraction = strspn(++end, digits);
+        end += fraction;
     }
     if (*end == 'e' || *end == 'E') {
         end += end[1] == '+' || end[1] == '-' ? 2 : 1;
-        is_whole = pass_digits(&end) && is_whole;
+        exponent = strspn(end, digits);
+        end += exponent;
     }
-    if (!is_whole)
+    if (!whole || !fraction || !exponent || has_zero)
         return refuse(r, "a number is damaged");
     if (!add_value(r, NUMBER))
         return false;

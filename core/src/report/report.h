@@ -27,7 +27,7 @@
 /* Those of one stack.  All zero: none. */
 typedef struct ss_locals {
     stacksplice_document_local *all; /* owned, as are the texts */
-    uint32_t *elements;              /* for each its element of the stack */
+    uint32_t *elements;              /* for each its element of the stack; behind them */
     uint32_t count;
 } ss_locals;
 
@@ -199,11 +199,9 @@ static inline void ss_report_dates(const ss_report *r, ss_shown_stack stack)
 size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
                         char line[SS_SOURCE_LINE_MAX], uint32_t *column);
 
-/* 32 hexadecimal digits and a NUL. */
-void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
-
-/* The same with names of native functions, which nobody has while failing fast. */
-void ss_report_loose_fingerprint(const ss_report *r, const ss_facts *facts, char out[33]);
+/* 32 hexadecimal digits and a NUL.  The loose one is by names of native functions, which nobody has
+   while failing fast. */
+void ss_report_fingerprint(const ss_report *r, const ss_facts *facts, bool is_loose, char out[33]);
 
 /* The frames of one element of a stack, from begin to end. */
 typedef struct ss_element {

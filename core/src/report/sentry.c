@@ -217,33 +217,28 @@ static void debug_id(const char *build_id, char out[37])
     *out = 0;
 }
 
-/* A saved report does not say how large a binary was: SIZE is 0. */
-static void emit_image(ss_emit *e, const char *build_id, const char *path, uintptr_t start,
-                       uintptr_t size)
+/* A saved report does not say how large a binary was. */
+static void emit_image(ss_emit *e, const ss_image *image)
 {
+    const stacksplice_frame *saved = image->saved;
+    const char *build_id = saved ? saved->build_id : NULL;
+    ss_binary binary;
     char id[37];
 
+    if (!saved && ss_binary_find(image->start, &binary))
+        build_id = binary.build_id;
+    if (!build_id || !*build_id)
+        return;
     debug_id(build_id, id);
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(e, "type", "elf");
     ss_emit_text(e, "debug_id", id);
     ss_emit_text(e, "code_id", build_id);
-    ss_emit_text(e, "code_file", path);
-    ss_emit_hex(e, "image_addr", start, 1);
-    if (size)
-        ss_emit_integer(e, "image_size", (int64_t)size);
+    ss_emit_text(e, "code_file", saved ? saved->module : binary.path);
+    ss_emit_hex(e, "image_addr", image->start, 1);
+    if (!saved)
+        ss_emit_integer(e, "image_size", (int64_t)(binary.end - binary.start));
     ss_emit_end(e, STACKSPLICE_OBJECT);
-}
-
-static void emit_image_of(ss_emit *e, const ss_image *image)
-{
-    const stacksplice_frame *saved = image->saved;
-    ss_binary binary;
-
-    if (saved && saved->build_id && *saved->build_id)
-        emit_image(e, saved->build_id, saved->module, image->start, 0);
-    else if (!saved && ss_binary_find(image->start, &binary) && *binary.build_id)
-        emit_image(e, binary.build_id, binary.path, binary.start, binary.end - binary.start);
 }
 
 /* Emit "debug_meta": those of the binaries that have a build-id. */
@@ -252,7 +247,7 @@ static SS_NOINLINE void ss_sentry_images(ss_emit *e, const ss_images *images)
     ss_emit_begin(e, "debug_meta", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "images", STACKSPLICE_ARRAY);
     for (uint32_t i = 0; i < images->count && !e->stopped; i++)
-        emit_image_of(e, &images->all[i]);
+        emit_image(e, &images->all[i]);
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
@@ -467,7 +462,7 @@ static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *fac
     if (document && !document->fingerprint)
         return; /* Sentry groups by the stack */
     if (!document)
-        ss_report_fingerprint(r, facts, fingerprint);
+        ss_report_fingerprint(r, facts, false, fingerprint);
     ss_emit_begin(e, "fingerprint", STACKSPLICE_ARRAY);
     ss_emit_text(e, NULL, document ? document->fingerprint : fingerprint);
     ss_emit_end(e, STACKSPLICE_ARRAY);

@@ -82,11 +82,6 @@ static void put_spaces(const ss_report *r, unsigned count)
 
 /* ---- What a brief report leaves out -----------------------------------------------------------*/
 
-/*
- * What a brief report leaves out of a stack: glue, loaders, customary gaps, start-up code, and the
- * programs that run users' code, such as test runners.
- */
-
 static bool is_quiet(const stacksplice_frame *gap)
 {
     const stacksplice_glue *known = ss_glue_of(gap->language);
@@ -300,8 +295,6 @@ void ss_report_where(const ss_report *r, ss_shown_stack stack)
 }
 
 /* ---- One frame --------------------------------------------------------------------------------*/
-
-/* One frame as text, in pystack's grammar. */
 
 /* Whether FRAME is shown as the tracebacks of its language show it. */
 static bool has_own_look(const ss_report *r, const stacksplice_frame *frame)
@@ -572,8 +565,6 @@ static void put_shown(const ss_report *r, const ss_shown_frame *shown,
 
 /* ---- One stack --------------------------------------------------------------------------------*/
 
-/* A stack as text: glue hidden and counted, repeats folded, in either order. */
-
 typedef struct printer {
     const ss_report *r;
     const ss_facts *facts; /* of the header, until that is written or there is none */
@@ -792,8 +783,6 @@ void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
 
 /* ---- What an error says -----------------------------------------------------------------------*/
 
-/* What an error says, as text: its type and message, its notes, and its HRESULT. */
-
 /* Write further lines of an error's text so that none can pose as a line of the report. */
 static void put_further_lines(const ss_report *r, ss_redacted *rest, const char *color)
 {
@@ -993,11 +982,6 @@ static void put_alone(const ss_report *r, const ss_facts *facts)
 }
 
 /* ---- An error with all that belongs to it -----------------------------------------------------*/
-
-/*
- * The text report of an error, its causes, and the members of groups, which are set off by a
- * margin.
- */
 
 typedef struct report_text {
     const ss_report *r;

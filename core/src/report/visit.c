@@ -148,9 +148,7 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
     return e.stopped ? S_FALSE : S_OK;
 }
 
-/* ---- Visit stack -----------------------------------------------------------------------------*/
-
-/* Passes stacks to visitors, frame by frame. */
+/* ---- A stack ---------------------------------------------------------------------------------*/
 
 /* Include the source line that texts show: a later reader of the report must not look for it. */
 static void emit_shown(const ss_report *r, ss_emit *e, const ss_shown_frame *shown)
@@ -301,11 +299,11 @@ static void emit_fingerprints(const walk *w, const ss_facts *facts)
 {
     char fingerprint[33];
 
-    ss_report_fingerprint(w->r, facts, fingerprint);
+    ss_report_fingerprint(w->r, facts, false, fingerprint);
     ss_emit_text(w->e, "fingerprint", fingerprint);
     if (w->r->failfast)
         return;
-    ss_report_loose_fingerprint(w->r, facts, fingerprint);
+    ss_report_fingerprint(w->r, facts, true, fingerprint);
     ss_emit_text(w->e, "loose_fingerprint", fingerprint);
 }
 
