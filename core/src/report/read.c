@@ -534,11 +534,11 @@ static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
     static const struct kind {
         size_t size; /* of an item */
         item_reader read;
-    } kinds[] = {[SS_FIELD_FRAMES] = {sizeof(stacksplice_document_frame), read_frame},
-                 [SS_FIELD_NOTES] = {sizeof(stacksplice_document_text), read_note},
-                 [SS_FIELD_NODES] = {sizeof(stacksplice_document_node), read_node},
-                 [SS_FIELD_MEMBERS] = {sizeof(stacksplice_document *), read_member}};
-    const struct kind *kind = &kinds[f->type];
+    } kinds[] = {{sizeof(stacksplice_document_frame), read_frame}, /* from SS_FIELD_FRAMES on */
+                 {sizeof(stacksplice_document_text), read_note},
+                 {sizeof(stacksplice_document_node), read_node},
+                 {sizeof(stacksplice_document *), read_member}};
+    const struct kind *kind = &kinds[f->type - SS_FIELD_FRAMES];
     char *items = take(r, r->values[at].length, kind->size);
     uint32_t count = 0;
 
