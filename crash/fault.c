@@ -119,29 +119,26 @@ static const fault_kind fault_kinds[FAULT_KINDS] = {
     {"SIGSYS", u"Bad system call\r\n", SIGSYS, OF_STATUS(0xC000001Cu)},
 };
 
-typedef enum ending { NOTHING, ADDRESS } ending;
-
 static const struct {
     int number, code;
-    const char *text;
-    ending end;
+    const char *text; /* a blank at its end: the address follows */
 } causes[] = {
-    {SIGSEGV, SEGV_MAPERR, "no memory at address ", ADDRESS},
-    {SIGSEGV, SEGV_ACCERR, "memory does not allow this access at address ", ADDRESS},
-    {SIGSEGV, SI_KERNEL, "access to an address that no memory can have", NOTHING},
-    {SIGBUS, BUS_ADRALN, "misaligned access to address ", ADDRESS},
-    {SIGBUS, BUS_ADRERR, "nothing behind the mapped address ", ADDRESS},
-    {SIGBUS, BUS_OBJERR, "hardware error at address ", ADDRESS},
-    {SIGFPE, FPE_INTDIV, "integer division by zero", NOTHING},
-    {SIGFPE, FPE_INTOVF, "integer overflow", NOTHING},
-    {SIGFPE, FPE_FLTDIV, "floating-point division by zero", NOTHING},
-    {SIGFPE, FPE_FLTOVF, "floating-point overflow", NOTHING},
-    {SIGFPE, FPE_FLTUND, "floating-point underflow", NOTHING},
-    {SIGFPE, FPE_FLTRES, "inexact floating-point result", NOTHING},
-    {SIGFPE, FPE_FLTINV, "invalid floating-point operation", NOTHING},
-    {SIGILL, ILL_ILLOPC, "illegal instruction", NOTHING},
-    {SIGILL, ILL_ILLOPN, "illegal operand of an instruction", NOTHING},
-    {SIGILL, ILL_PRVOPC, "privileged instruction", NOTHING},
+    {SIGSEGV, SEGV_MAPERR, "no memory at address "},
+    {SIGSEGV, SEGV_ACCERR, "memory does not allow this access at address "},
+    {SIGSEGV, SI_KERNEL, "access to an address that no memory can have"},
+    {SIGBUS, BUS_ADRALN, "misaligned access to address "},
+    {SIGBUS, BUS_ADRERR, "nothing behind the mapped address "},
+    {SIGBUS, BUS_OBJERR, "hardware error at address "},
+    {SIGFPE, FPE_INTDIV, "integer division by zero"},
+    {SIGFPE, FPE_INTOVF, "integer overflow"},
+    {SIGFPE, FPE_FLTDIV, "floating-point division by zero"},
+    {SIGFPE, FPE_FLTOVF, "floating-point overflow"},
+    {SIGFPE, FPE_FLTUND, "floating-point underflow"},
+    {SIGFPE, FPE_FLTRES, "inexact floating-point result"},
+    {SIGFPE, FPE_FLTINV, "invalid floating-point operation"},
+    {SIGILL, ILL_ILLOPC, "illegal instruction"},
+    {SIGILL, ILL_ILLOPN, "illegal operand of an instruction"},
+    {SIGILL, ILL_PRVOPC, "privileged instruction"},
 };
 
 static bool was_sent(const struck *fault)
@@ -186,13 +183,13 @@ static void put_sender(const struck *fault, ss_writer *w)
 
 static void put_cause(const struck *fault, ss_writer *w)
 {
-    size_t i = 0;
+    const char *text = "unknown cause";
 
-    while (i < SS_COUNT_OF(causes) &&
-           (causes[i].number != fault->kind->number || causes[i].code != fault->info.si_code))
-        i++;
-    ss_writer_text(w, i < SS_COUNT_OF(causes) ? causes[i].text : "unknown cause");
-    if (i < SS_COUNT_OF(causes) && causes[i].end == ADDRESS) {
+    for (size_t i = 0; i < SS_COUNT_OF(causes); i++)
+        if (causes[i].number == fault->kind->number && causes[i].code == fault->info.si_code)
+            text = causes[i].text;
+    ss_writer_text(w, text);
+    if (text[strlen(text) - 1] == ' ') {
         ss_writer_text(w, "0x");
         ss_writer_hex(w, (uintptr_t)fault->info.si_addr, 1);
     }
