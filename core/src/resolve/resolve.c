@@ -134,62 +134,46 @@ static demangle_function demangler_of(void *library)
 /* Sets DATA, a library's file name, to the name of a loaded object with that file name. */
 static int find_library(struct dl_phdr_info *info, size_t size, void *data)
 {
-    const char *slash = strrchr(info->dlpi_name ? info->dlpi_name : "", '/');
+    const char *name = ss_base_name(info->dlpi_name ? info->dlpi_name : "");
     const char **found = data;
 
     (void)size;
-    for (size_t i = 0; i < SS_COUNT_OF(libraries) && slash && !*found; i++)
-        if (!strcmp(slash + 1, libraries[i]))
+    for (size_t i = 0; i < SS_COUNT_OF(libraries) && !*found; i++)
+        if (!strcmp(name, libraries[i]))
             *found = libraries[i];
     return *found != NULL;
 }
 
-/*
- * Find one in a library that only its loader sees, as with extensions of interpreters.  dlopen
- * would search folders for a missing library, so look through the loaded ones first.
- */
-static demangle_function find_local(void)
+/* Keeps it loaded: other threads may be running in it. */
+static void open_library(void *name)
 {
-    demangle_function demangler = NULL;
-    const char *name = NULL;
-    void *library = NULL;
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    demangle_function demangler = library ? demangler_of(library) : NULL;
 
-    (void)ss_loader_iterate(SS_LOADER_LONG, find_library, &name);
-    if (name)
-        library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-    if (library)
-        demangler = demangler_of(library);
     if (demangler)
         atomic_store_explicit(&kept, demangler, memory_order_relaxed);
-    return demangler; /* keep LIBRARY loaded: other threads may be running in it */
 }
 
-/* NULL where no C++ run-time is loaded.  Takes the loader's lock. */
-static demangle_function demangler_find(void)
+/*
+ * NULL where no C++ run-time is loaded, unless LOAD says to load one.  Also finds one that only its
+ * loader sees, as with extensions of interpreters.  dlopen would search folders for a missing
+ * library, so look through the loaded ones first.  Takes the loader's lock.
+ */
+static demangle_function find_demangler(bool load)
 {
     demangle_function demangler = atomic_load_explicit(&kept, memory_order_relaxed);
+    const char *name = NULL;
 
     if (!demangler)
         demangler = demangler_of(RTLD_DEFAULT);
-    return demangler ? demangler : find_local();
-}
-
-static void open_library(void *library)
-{
-    *(void **)library = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
-    if (!*(void **)library)
-        *(void **)library = dlopen(libraries[1], RTLD_LAZY | RTLD_LOCAL);
-}
-
-/* The same; loads a C++ run-time where none is loaded. */
-static demangle_function demangler_load(void)
-{
-    demangle_function demangler = demangler_find();
-    void *library = NULL;
-
-    if (demangler || !ss_large_stack_call(open_library, &library) || !library)
+    if (demangler)
         return demangler;
-    return demangler_find();
+    (void)ss_loader_iterate(SS_LOADER_LONG, find_library, &name);
+    if (name)
+        open_library((void *)(uintptr_t)name);
+    for (size_t i = 0; load && i < SS_COUNT_OF(libraries) && !atomic_load(&kept); i++)
+        (void)ss_large_stack_call(open_library, (void *)(uintptr_t)libraries[i]);
+    return atomic_load_explicit(&kept, memory_order_relaxed);
 }
 
 /* ---- Native ----------------------------------------------------------------------------------*/
@@ -324,7 +308,7 @@ static void gather(uintptr_t address, bool brief, native_facts *facts)
     } else {
         facts->symbol_start = ss_unwind_function(address); /* in stripped binaries, too */
     }
-    facts->demangle = demangler_find();
+    facts->demangle = find_demangler(false);
 }
 
 /* The demangled form of NAME: NAME itself, or a block from malloc in *OWNED. */
@@ -534,7 +518,7 @@ static native_answer *find_answer_in_file(const char *path, const char *build_id
         put_path(build_id, facts->module.build_id, sizeof facts->module.build_id)) {
         facts->address = offset;
         facts->debug = true;
-        facts->demangle = demangler_load();
+        facts->demangle = find_demangler(true);
         *hr = E_OUTOFMEMORY;
         if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
             if (ask(facts) && current.status == SS_FILE_READ)
