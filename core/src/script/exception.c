@@ -460,9 +460,7 @@ int stacksplice_exception_is_held(const stacksplice_exception *x)
 
 /* ---- As COM sees it: three interfaces that forward to the object -----------------------------*/
 
-#define OBJECT_OF(pointer, member)                                                          \
-    ((stacksplice_exception *)((char *)(uintptr_t)(pointer)-offsetof(stacksplice_exception, \
-                                                                     member)))
+#define OBJECT_OF(pointer, member) SS_CONTAINER(pointer, stacksplice_exception, member)
 
 static void *find_interface(stacksplice_exception *x, REFIID iid)
 {

@@ -51,9 +51,6 @@ enum { SS_CHUNK_CELLS = 1024 };
 /* The chunks; NULL where one is not mapped yet. */
 extern _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
 
-/* The cell INDEX; NULL when it is not mapped. */
-ss_cell *ss_row_cell(uint32_t index);
-
 /* ---- Token private ---------------------------------------------------------------------------*/
 
 /* Parts of the tokens that only capture, the errors and tests use. */

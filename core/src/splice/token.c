@@ -141,7 +141,8 @@ static uint64_t next_of_content(content_cursor *c)
 
 _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
 
-ss_cell *ss_row_cell(uint32_t index)
+/* The cell INDEX; NULL when it is not mapped. */
+static ss_cell *ss_row_cell(uint32_t index)
 {
     ss_cell *chunk = NULL;
 
