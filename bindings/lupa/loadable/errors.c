@@ -60,23 +60,6 @@ static bool is_hooked(lua_State *L, const ss_lua_attachment *attachment, int ind
     return same;
 }
 
-/* The stack of X; NULL without one, or without memory. */
-static uintptr_t *copy_stack(stacksplice_exception *x, ULONG *count)
-{
-    IUnknown *unknown = stacksplice_exception_unknown(x);
-    ILanguageExceptionStackBackTrace *stack =
-        ss_lua_query(unknown, &IID_ILanguageExceptionStackBackTrace);
-    uintptr_t *frames = NULL;
-
-    *count = stacksplice_max_frames();
-    if (stack)
-        frames = malloc(*count * sizeof *frames);
-    if (!frames || FAILED(stack->lpVtbl->GetStackBackTrace(stack, *count, frames, count)))
-        *count = 0;
-    ss_lua_release(stack);
-    return frames;
-}
-
 /* Arguments: the value, nothing. */
 static int tend(lua_State *L)
 {
@@ -91,18 +74,17 @@ static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const
     ss_lua_state *state = ss_lua_state_find(L);
     const stacksplice_ties *ties;
     uintptr_t *frames = NULL;
-    ULONG count = 0;
+    uint32_t count = 0;
 
     /* Without a GC canary each capture would look for the names of all functions. */
     if (state && state->wants_tending)
         (void)ss_lua_call_protected(L, tend, NULL);
     ties = state ? ss_lua_ties_find(L, state, 1) : NULL;
     if (ties && ties->exception) {
-        frames = copy_stack(ties->exception, &count);
+        frames = ss_lua_copy_stack(ties->exception, &count);
         ss_lua_untie(L, 1);
     }
-    attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames,
-                             (uint32_t)count);
+    attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames, count);
     free(frames);
 }
 

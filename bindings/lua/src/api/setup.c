@@ -514,14 +514,19 @@ static captured look_around(lua_State *L, const void *above)
     return now;
 }
 
+/* ADVICE may be NULL. */
+static void say(const char *word, const char *subject, const char *text, const char *advice)
+{
+    (void)printf("%-8s %s: %s\n", word, subject, text);
+    if (advice)
+        (void)printf("         -> %s\n", advice);
+}
+
 /* Result: how much is missing. */
 static int say_whether(bool is_there, const char *subject, const char *good, const char *bad,
                        const char *advice)
 {
-    if (is_there)
-        (void)printf("ok       %s: %s\n", subject, good);
-    else
-        (void)printf("missing  %s: %s\n         -> %s\n", subject, bad, advice);
+    say(is_there ? "ok" : "missing", subject, is_there ? good : bad, is_there ? NULL : advice);
     return !is_there;
 }
 
@@ -548,57 +553,45 @@ static int say_lines(void)
 
 /* ---- What is in place -------------------------------------------------------------------------*/
 
-/* Whose function is in a place. */
-typedef enum owner { LUAS, OURS, OTHERS } owner;
-
-/* That of LIBRARY's FIELD, for which ours is FUNCTION. [-0, +0, m] */
-static owner owner_of(lua_State *L, const char *library, const char *field, lua_CFunction function)
+/* What the place of a replacement has: ours, Lua's, or somebody else's. [-0, +0, m] */
+static void say_place(lua_State *L, const struct replacement *what)
 {
-    int top = lua_gettop(L);
-    owner who = LUAS;
+    const bool is_traceback = what->function == ss_lua_traceback;
+    char subject[40];
 
+    (void)snprintf(subject, sizeof subject, "%s.%s", what->library, what->field);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    lua_pushstring(L, library);
+    lua_pushstring(L, what->library);
     if (lua_rawget(L, -2) == LUA_TTABLE) {
-        lua_pushstring(L, field);
+        lua_pushstring(L, what->field);
         lua_rawget(L, -2);
-        if (lua_tocfunction(L, -1) == function)
-            who = OURS;
-        else if (!is_of_lua(L))
-            who = OTHERS;
     }
-    lua_settop(L, top);
-    return who;
-}
-
-static void say_place(owner who, const char *subject, const char *good, const char *bad,
-                      const char *advice)
-{
-    if (who == OTHERS) {
-        bad = "another library replaced it, and that one stays in effect";
-        advice = "load stacksplice before that library";
-    }
-    if (who == OURS)
-        (void)printf("ok       %s: %s\n", subject, good);
+    if (lua_tocfunction(L, -1) == what->function)
+        say("ok", subject,
+            is_traceback ? "shows the frames of all languages"
+                         : "errors keep the frames of a coroutine that failed",
+            NULL);
+    else if (!lua_isnil(L, -1) && !is_of_lua(L))
+        say("note", subject, "another library replaced it, and that one stays in effect",
+            "load stacksplice before that library");
     else
-        (void)printf("note     %s: %s\n         -> %s\n", subject, bad, advice);
+        say("note", subject,
+            is_traceback ? "is not replaced: it shows Lua alone"
+                         : "is not replaced: a coroutine that fails loses its frames",
+            "call stacksplice.install()");
+    lua_settop(L, 0);
 }
 
 static void say_places(lua_State *L)
 {
-    static const char good[] = "errors keep the frames of a coroutine that failed",
-                      bad[] = "is not replaced: a coroutine that fails loses its frames",
-                      advice[] = "call stacksplice.install()";
-
-    say_place(owner_of(L, LUA_DBLIBNAME, "traceback", ss_lua_traceback), "debug.traceback",
-              "shows the frames of all languages", "is not replaced: it shows Lua alone", advice);
-    say_place(owner_of(L, LUA_COLIBNAME, "wrap", ss_lua_wrap_function), "coroutine.wrap", good, bad,
-              advice);
-    say_place(owner_of(L, LUA_COLIBNAME, "resume", ss_lua_resume_function), "coroutine.resume",
-              good, bad, advice);
-    say_place(find(L) ? OURS : LUAS, "uncaught errors", "are shown with their reports",
-              "are shown as the program that runs Lua does it",
-              "start the script by lua -lstacksplice, or let stacksplice.report handle messages");
+    lua_settop(L, 0);
+    for (int i = 0; i < REPLACEMENTS; i++)
+        say_place(L, &replacements[i]);
+    if (find(L))
+        say("ok", "uncaught errors", "are shown with their reports", NULL);
+    else
+        say("note", "uncaught errors", "are shown as the program that runs Lua does it",
+            "start the script by lua -lstacksplice, or let stacksplice.report handle messages");
 }
 
 /* Result: whether nothing is missing. */

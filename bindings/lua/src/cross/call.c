@@ -259,15 +259,6 @@ static ss_lua_state *state_of_function(lua_State *L)
     return holder ? *holder : NULL;
 }
 
-/* Push the error object to report for the failed call; INDEX holds the error value. */
-static void push_error_info(lua_State *L, ss_lua_state *state, int index, int status,
-                            const void *above)
-{
-    ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
-
-    ss_lua_push_error_of(L, state, index, &origin);
-}
-
 /* The script asked for it: an interrupt that a plain pcall may not swallow ends here. */
 static int catch_interrupt(lua_State *L, ss_lua_state *state)
 {
@@ -301,6 +292,8 @@ static void push_raised_value(lua_State *L, int status)
 static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
                                          const void *above)
 {
+    const ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
+
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* which may fill the stack */
     if (state && may_catch(L, state))
         return catch_interrupt(L, state);
@@ -309,7 +302,7 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int 
     if (!state)
         return 2;
     push_raised_value(L, status);
-    push_error_info(L, state, -1, status, above);
+    ss_lua_push_error_of(L, state, -1, &origin);
     lua_remove(L, -2);
     return 3;
 }

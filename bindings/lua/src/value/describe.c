@@ -624,21 +624,18 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     return ties;
 }
 
-/* Copy the stack of X into a userdata at the top. [-0, +1, m] */
-static void push_stack(lua_State *L, stacksplice_exception *x, stacksplice_exception_parts *parts)
+uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count)
 {
-    IUnknown *unknown = stacksplice_exception_unknown(x);
-    ILanguageExceptionStackBackTrace *stack = NULL;
-    ULONG most = stacksplice_max_frames(), count = 0;
-    uintptr_t *frames = lua_newuserdatauv(L, most * sizeof *frames, 0);
+    ILanguageExceptionStackBackTrace *stack =
+        ss_lua_query(stacksplice_exception_unknown(x), &IID_ILanguageExceptionStackBackTrace);
+    ULONG most = stacksplice_max_frames(), found = 0;
+    uintptr_t *frames = stack ? malloc(most * sizeof *frames) : NULL;
 
-    if (FAILED(unknown->lpVtbl->QueryInterface(unknown, &IID_ILanguageExceptionStackBackTrace,
-                                               (void **)&stack)))
-        return;
-    (void)stack->lpVtbl->GetStackBackTrace(stack, most, frames, &count);
-    stack->lpVtbl->Release(stack);
-    parts->frames = frames;
-    parts->frame_count = (uint32_t)count;
+    if (frames && FAILED(stack->lpVtbl->GetStackBackTrace(stack, most, frames, &found)))
+        found = 0;
+    ss_lua_release(stack);
+    *count = (uint32_t)found;
+    return frames;
 }
 
 void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index)
@@ -646,14 +643,16 @@ void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index)
     stacksplice_exception *x = state->last.exception;
     const char *type;
     stacksplice_exception_parts parts = push_parts(L, index, false, &type);
+    uintptr_t *frames = ss_lua_copy_stack(x, &parts.frame_count);
 
     parts.hresult = stacksplice_exception_hresult(x);
-    push_stack(L, x, &parts);
+    parts.frames = frames;
     parts.locals = stacksplice_exception_locals(x, &parts.local_count);
     x = stacksplice_exception_new(ss_lua_owner(state), &parts);
+    free(frames);
     if (!x)
         luaL_error(L, "not enough memory");
     ss_lua_set_last(state, x, NULL);
     ss_lua_pin_alone(L, x, index);
-    lua_pop(L, 3);
+    lua_pop(L, 2);
 }

@@ -80,6 +80,9 @@ void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptError
    same stack. [-0, +0, m] */
 void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index);
 
+/* The stack of X, to be freed; NULL without one, or without memory. */
+uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count);
+
 /* ---- Errors of values (leave.c) ---------------------------------------------------------------*/
 
 /*
