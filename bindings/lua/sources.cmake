@@ -3,6 +3,7 @@ set(sources
   ../shared/value_text.c
   src/life/state.c
   src/calibrate/filler.c
+  src/calibrate/layout.c
   src/calibrate/learn.c
   src/calibrate/probes.c
   src/calibrate/snippets.c
