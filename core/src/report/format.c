@@ -3,18 +3,13 @@
 
 #include <string.h>
 
-static bool are_valid(const stacksplice_format_options *options)
-{
-    return options->size == sizeof *options && (options->order == STACKSPLICE_ORDER_NEWEST_FIRST ||
-                                                options->order == STACKSPLICE_ORDER_NEWEST_LAST);
-}
-
 /* False, with *REPORT unchanged, if OPTIONS are invalid; NULL means all 0. */
 static bool take_options(const stacksplice_format_options *options, ss_report *report)
 {
     if (!options)
         return true;
-    if (!are_valid(options))
+    if (options->size != sizeof *options || (options->order != STACKSPLICE_ORDER_NEWEST_FIRST &&
+                                             options->order != STACKSPLICE_ORDER_NEWEST_LAST))
         return false;
     report->order = options->order;
     report->all_frames = options->all_frames != 0;
@@ -25,12 +20,6 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     report->look = options->look;
     report->look_data = options->look_data;
     return true;
-}
-
-static bool is_kind(stacksplice_format_kind kind)
-{
-    return kind == STACKSPLICE_FORMAT_TEXT || kind == STACKSPLICE_FORMAT_JSON ||
-           kind == STACKSPLICE_FORMAT_STACK || kind == STACKSPLICE_FORMAT_SENTRY;
 }
 
 static void write_json(const ss_report *report, const ss_facts *facts, bool for_sentry)
@@ -57,7 +46,8 @@ static stacksplice_hresult write_report(ss_subject subject, stacksplice_format_k
     bool complete;
 
     (void)ss_code_epoch();
-    if (!is_kind(kind) || !take_options(options, &report) || !ss_facts_of(subject, &facts))
+    if (kind < STACKSPLICE_FORMAT_TEXT || kind > STACKSPLICE_FORMAT_SENTRY ||
+        !take_options(options, &report) || !ss_facts_of(subject, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
     if (kind == STACKSPLICE_FORMAT_TEXT)

@@ -14,37 +14,23 @@
 
 /* ---- Opening source files: no other file, whatever its name says ------------------------------*/
 
-/* File systems whose files come from the kernel, wherever they are mounted. */
-static bool is_of_kernel(int fd)
+/* Whether the open file is of the kernel: by its file system, wherever that is mounted, and by its
+   real path, since its name may contain links. */
+static bool is_of_kernel(int fd, const char *link)
 {
-    static const unsigned long kernels[] = {0x9FA0 /* proc */, 0x62656572 /* sysfs */,
+    static const unsigned long systems[] = {0x9FA0 /* proc */, 0x62656572 /* sysfs */,
                                             0x64626720 /* debugfs */, 0x74726163 /* tracefs */};
-    struct statfs system;
-
-    if (fstatfs(fd, &system))
-        return true;
-    for (size_t i = 0; i < SS_COUNT_OF(kernels); i++) {
-        if ((unsigned long)system.f_type == kernels[i])
-            return true;
-    }
-    return false;
-}
-
-/* Check the open file's real path, by its descriptor: its name may contain links. */
-static bool is_in_kernel_folder(const char *link)
-{
     static const char *const folders[] = {"/proc/", "/sys/", "/dev/"};
-    char path[8];
-    ssize_t length = readlink(link, path, sizeof path - 1);
+    struct statfs system;
+    char path[8] = "";
+    /* What cannot be asked is refused. */
+    bool found = readlink(link, path, sizeof path - 1) <= 0 || fstatfs(fd, &system);
 
-    if (length <= 0)
-        return true; /* cannot tell, so refuse */
-    path[length] = '\0';
-    for (size_t i = 0; i < SS_COUNT_OF(folders); i++) {
-        if (!strncmp(path, folders[i], strlen(folders[i])))
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < SS_COUNT_OF(systems) && !found; i++)
+        found = (unsigned long)system.f_type == systems[i];
+    for (size_t i = 0; i < SS_COUNT_OF(folders) && !found; i++)
+        found = !strncmp(path, folders[i], strlen(folders[i]));
+    return found;
 }
 
 /*
@@ -60,8 +46,7 @@ static int open_source(const char *file, struct stat *status)
     if (named < 0)
         return -1;
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", named);
-    if (!fstat(named, status) && S_ISREG(status->st_mode) && !is_of_kernel(named) &&
-        !is_in_kernel_folder(link))
+    if (!fstat(named, status) && S_ISREG(status->st_mode) && !is_of_kernel(named, link))
         fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     close(named);
     return fd;

@@ -47,67 +47,52 @@ static bool names_one(uint32_t value, size_t count)
     return value >= 1 && value <= count;
 }
 
-static bool is_set(const ss_field *f, const void *at)
+static bool can_have(const stacksplice_frame *frame, ss_field_rule rule)
 {
-    switch (f->type) {
-    case SS_FIELD_TEXT:
-        return *(const char *const *)at != NULL;
-    case SS_FIELD_STRING:
-        return ((const stacksplice_document_text *)at)->length != 0;
-    case SS_FIELD_COUNT:
-        return *(const uint32_t *)at != 0;
-    case SS_FIELD_OFFSET:
-        return *(const uint64_t *)at != 0;
-    case SS_FIELD_FLAG:
-        return *(const int *)at != 0;
-    case SS_FIELD_LOCALS:
-        return ((const stacksplice_document_locals *)at)->count != 0;
-    default:
-        return true;
-    }
-}
-
-static bool is_shown(const ss_field *f, const stacksplice_frame *frame, const void *at)
-{
-    switch (f->rule) {
+    switch (rule) {
     case SS_RULE_OF_NATIVE:
         return frame->kind == STACKSPLICE_FRAME_NATIVE;
     case SS_RULE_WITH_FUNCTION:
-        return frame->function && is_set(f, at);
+        return frame->function != NULL;
     case SS_RULE_WITH_MODULE:
         return frame->module != NULL;
-    case SS_RULE_IF_SET:
-        return is_set(f, at);
     default:
         return true;
     }
 }
 
-static void emit_field(ss_emit *e, const ss_field *f, const void *at)
+/* A number or a flag that is 0 is left out, unless it counts ALWAYS. */
+static void emit_field(ss_emit *e, const ss_field *f, const void *at, bool always)
 {
     const stacksplice_document_text *line = at;
+    uint64_t number;
+    uint32_t small;
 
+    memcpy(&small, at, sizeof small); /* of all that are numbers but one */
+    number = f->type == SS_FIELD_OFFSET ? *(const uint64_t *)at : small;
     switch (f->type) {
     case SS_FIELD_KIND:
-        ss_emit_text(e, f->key, ss_kinds[*(const stacksplice_frame_kind *)at - 1]);
+        ss_emit_text(e, f->key, ss_kinds[number - 1]);
         break;
     case SS_FIELD_TRUST:
-        ss_emit_text(e, f->key, ss_trusts[*(const stacksplice_trust *)at - 1]);
+        ss_emit_text(e, f->key, ss_trusts[number - 1]);
         break;
     case SS_FIELD_TEXT:
-        ss_emit_text(e, f->key, *(const char *const *)at);
+        if (*(const char *const *)at)
+            ss_emit_text(e, f->key, *(const char *const *)at);
         break;
     case SS_FIELD_STRING:
-        ss_emit_utf8(e, f->key, line->text, line->length);
+        if (line->length)
+            ss_emit_utf8(e, f->key, line->text, line->length);
         break;
     case SS_FIELD_COUNT:
-        ss_emit_integer(e, f->key, *(const uint32_t *)at);
-        break;
     case SS_FIELD_OFFSET:
-        ss_emit_integer(e, f->key, (int64_t) * (const uint64_t *)at);
+        if (number || always)
+            ss_emit_integer(e, f->key, (int64_t)number);
         break;
     case SS_FIELD_FLAG:
-        ss_emit_boolean(e, f->key, *(const int *)at != 0);
+        if (number || always)
+            ss_emit_boolean(e, f->key, number != 0);
         break;
     case SS_FIELD_ADDRESS:
         ss_emit_hex(e, f->key, *(const uintptr_t *)at, 1);
@@ -121,11 +106,10 @@ static void emit_field(ss_emit *e, const ss_field *f, const void *at)
 static void emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame)
 {
     ss_emit_begin(e, key, STACKSPLICE_OBJECT);
-    for (size_t i = 0; i < SS_FRAME_FIELDS; i++) {
-        const void *at = (const char *)frame + ss_frame_fields[i].at;
-
-        if (is_shown(&ss_frame_fields[i], &frame->frame, at))
-            emit_field(e, &ss_frame_fields[i], at);
+    for (const ss_field *f = ss_frame_fields; f < ss_frame_fields + SS_FRAME_FIELDS; f++) {
+        if (can_have(&frame->frame, f->rule))
+            emit_field(e, f, (const char *)frame + f->at,
+                       f->rule == SS_RULE_OF_NATIVE || f->rule == SS_RULE_WITH_MODULE);
     }
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
