@@ -28,24 +28,32 @@ class Prefix(gdb.Command):
         gdb.execute("help stacksplice", from_tty)
 
 
-class Command(gdb.Command):
-    """What the commands share: `run` gives the text for an argument, or raises Refused."""
+def command(run):
+    """Make the command `stacksplice NAME` of RUN, which gives the text for an argument or raises Refused; gdb
+    shows what is said of RUN as help."""
 
-    name = ""
+    class Command(gdb.Command):
+        __doc__ = run.__doc__
 
-    def __init__(self):
-        super().__init__(self.name, gdb.COMMAND_STACK)
+        def __init__(self):
+            super().__init__("stacksplice " + run.__name__, gdb.COMMAND_STACK)
 
-    def invoke(self, argument, from_tty):
-        """Called by gdb."""
-        try:
-            text = self.run(argument)
-        except (Refused, gdb.error, OverflowError) as exc:
-            raise gdb.GdbError("stacksplice: " + plain(str(exc))) from None
-        gdb.write(text)
+        def invoke(self, argument, from_tty):
+            """Called by gdb."""
+            try:
+                text = run(argument)
+            except (Refused, gdb.error, OverflowError) as exc:
+                raise gdb.GdbError("stacksplice: " + plain(str(exc))) from None
+            gdb.write(text)
+
+    Command()
 
 
-class Backtrace(Command):
+Prefix()
+
+
+@command
+def bt(argument):
     """Print the combined stack of the selected thread, the newest frame last.
     Usage: stacksplice bt [all] [-all-frames] [-locals] [-no-source]
 
@@ -53,48 +61,28 @@ class Backtrace(Command):
       -all-frames  also the frames inside of interpreters, which are otherwise counted only
       -locals      also the local variables of scripts
       -no-source   no lines of source: nothing is read from files of scripts"""
-
-    name = "stacksplice bt"
-
-    @staticmethod
-    def run(argument):
-        """The text."""
-        return backtrace(gdb.string_to_argv(argument), target.stacks, target.files)
+    return backtrace(gdb.string_to_argv(argument), target.stacks, target.files)
 
 
-class Errors(Command):
+@command
+def errors(argument):
     """Print the errors that threads have now, and the one with which the process ended itself.
     Usage: stacksplice errors
 
     Each with its combined stack, the languages that received it, its causes and members."""
-
-    name = "stacksplice errors"
-
-    @staticmethod
-    def run(argument):
-        """The text."""
-        options_of(gdb.string_to_argv(argument), ())
-        return errors_of(target.errors())
+    options_of(gdb.string_to_argv(argument), ())
+    return errors_of(target.errors())
 
 
-class Frame(Command):
+@command
+def frame(argument):
     """Print what an element of a captured stack stands for.
     Usage: stacksplice frame TOKEN
 
     TOKEN is an expression: a number, or a variable of the program."""
-
-    name = "stacksplice frame"
-
-    @staticmethod
-    def run(argument):
-        """The text."""
-        if not argument:
-            raise Refused("an element of a stack is missing: stacksplice frame TOKEN")
-        return frames_of(target.frames(int(gdb.parse_and_eval(argument)) & (1 << 64) - 1))
+    if not argument:
+        raise Refused("an element of a stack is missing: stacksplice frame TOKEN")
+    return frames_of(target.frames(int(gdb.parse_and_eval(argument)) & (1 << 64) - 1))
 
 
-Prefix()
-Backtrace()
-Errors()
-Frame()
 stacksplice_gdb_frames.install()

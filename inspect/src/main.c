@@ -124,50 +124,28 @@ static int inspect_process(int process, ssi_inspection *i)
 }
 
 /* What is read stays as it is, unlike a running process. */
-static int inspect_resting(const ssi_target *target, ssi_inspection *i)
-{
-    ssi_inspection_find(i, target);
-    ssi_inspection_read(i, target);
-    return report(target, i);
-}
-
 static int inspect_core(ssi_target *target, const char *path, const char *executable,
                         ssi_inspection *i)
 {
     const char *why;
     ssi_core *core = ssi_core_open(path, executable, target, &i->scripts, &why);
-    int status = core ? inspect_resting(target, i) : refuse(why);
+    int status;
 
+    if (!core)
+        return refuse(why);
+    ssi_inspection_find(i, target);
+    ssi_inspection_read(i, target);
+    status = report(target, i);
     ssi_core_free(core);
     return status;
 }
 
-static const char *set_root(ssi_target *target, const char *root)
-{
-    size_t length = root ? strlen(root) : 0;
-
-    if (length >= sizeof target->root)
-        return "the path of --root is too long";
-    memcpy(target->root, root ? root : "", length);
-    return NULL;
-}
-
-static int inspect_file(const char *path, const char *executable, const char *root,
-                        ssi_inspection *i)
-{
-    ssi_target target = {0};
-    const char *why = set_root(&target, root);
-    int status = why ? refuse(why) : inspect_core(&target, path, executable, i);
-
-    ssi_target_free(&target);
-    return status;
-}
-
-static int inspect_memory(ssi_target *target, ssi_inspection *i)
+static int inspect_memory(ssi_target *target, const char *executable, ssi_inspection *i)
 {
     ssi_pages *pages = ssi_pages_new(ssi_served_fetch, NULL);
     int status;
 
+    target->executable = executable ? strdup(executable) : NULL;
     if (!pages)
         return refuse("out of memory");
     ssi_pages_use(pages);
@@ -198,28 +176,29 @@ static bool has_option(char **arguments, const char *name)
     return *arguments != NULL;
 }
 
-static int inspect_served(char **arguments, int process, ssi_inspection *i)
+/* A core file, or what a debugger serves. */
+static int inspect_resting(char **arguments, int process, bool is_served, ssi_inspection *i)
 {
     const char *number = option(arguments, "--machine"), *core = option(arguments, "--core");
-    const char *executable = option(arguments, "--exe");
+    const char *executable = option(arguments, "--exe"), *root = option(arguments, "--root");
     const ssi_machine *machine =
         number ? ssi_machine_find((unsigned)strtoul(number, NULL, 10)) : NULL;
     ssi_target target = {.process = process, .machine = machine ? machine : ssi_machine_own()};
-    const char *why = set_root(&target, option(arguments, "--root"));
+    size_t length = root ? strlen(root) : 0;
+    const char *why = length < sizeof target.root ? NULL : "the path of --root is too long";
     int status;
 
     if (!why)
+        memcpy(target.root, root ? root : "", length);
+    if (!why && is_served)
         why = ssi_served_read(&i->served, &target);
-    if (!why)
+    if (!why && is_served)
         why = ssi_served_load();
     if (why)
         status = refuse(why);
-    else if (core)
-        status = inspect_core(&target, core, executable, i);
-    else if (executable && !(target.executable = strdup(executable)))
-        status = refuse("out of memory");
     else
-        status = inspect_memory(&target, i);
+        status = core ? inspect_core(&target, core, executable, i)
+                      : inspect_memory(&target, executable, i);
     ssi_target_free(&target);
     return status;
 }
@@ -237,35 +216,34 @@ static void allow_files(void)
 
 int main(int unused, char **arguments)
 {
-    const char *pid = option(arguments, "--pid"), *core = option(arguments, "--core");
-    const char *token = option(arguments, "--token"), *thread = option(arguments, "--thread");
+    const char *pid = option(arguments, "--pid"), *token = option(arguments, "--token");
+    const char *thread = option(arguments, "--thread");
+    bool is_served = has_option(arguments, "--served");
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
     ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
-                        .scripts.shows_secrets = has_option(arguments, "--served"),
+                        .scripts.shows_secrets = is_served,
+                        .has_token = token != NULL,
+                        .token = token ? strtoull(token, NULL, 0) : 0,
                         .served.thread = thread ? (int)strtol(thread, NULL, 10) : 0,
                         .served.errors = has_option(arguments, "--errors"),
                         .served.scripts = has_option(arguments, "--scripts")};
-    int status = -1;
+    int status;
 
     (void)unused;
     allow_files();
-    i.has_token = token != NULL;
-    i.token = token ? strtoull(token, NULL, 0) : 0;
     if (process <= 0 || process > INT_MAX || *end)
         process = 0;
-    if (has_option(arguments, "--served"))
-        status = inspect_served(arguments, (int)process, &i);
-    else if (process)
+    if (process && !is_served)
         status = inspect_process((int)process, &i);
-    else if (core)
-        status = inspect_file(core, option(arguments, "--exe"), option(arguments, "--root"), &i);
-    ssi_inspection_free(&i);
-    return status >= 0
-               ? status
-               : refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"
+    else if (is_served || option(arguments, "--core"))
+        status = inspect_resting(arguments, (int)process, is_served, &i);
+    else
+        status = refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"
                         "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER] "
                         "[--locals]\n"
                         "       --token ELEMENT writes only what that element of a stack is\n"
                         "       stacksplice-inspect --served (for debuggers)");
+    ssi_inspection_free(&i);
+    return status;
 }

@@ -233,7 +233,6 @@ static void add_file(ssi_core *core, const char *name, uint64_t start, uint64_t 
                          &(ssi_mapping){.start = start,
                                         .end = end,
                                         .offset = offset,
-                                        .readable = true,
                                         .executable = true,
                                         .path = (char *)name},
                          sizeof(ssi_mapping));
@@ -366,7 +365,6 @@ static bool add_segment(ssi_core *core, const Elf64_Phdr *program, uint64_t *cut
     uint64_t end = program->p_vaddr + program->p_memsz, have = program->p_filesz;
     ssi_mapping mapping = {.start = program->p_vaddr,
                            .end = end,
-                           .readable = program->p_flags & PF_R,
                            .writable = program->p_flags & PF_W,
                            .executable = program->p_flags & PF_X};
     size_t count = target->mapping_count;

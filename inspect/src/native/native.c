@@ -54,9 +54,6 @@ typedef struct {
     X(int, dwfl_frame_reg, (Dwfl_Frame *, unsigned, Dwarf_Word *))                                 \
     X(int, dwfl_getthread_frames, (Dwfl *, pid_t, int (*)(Dwfl_Frame *, void *), void *))          \
     X(Dwarf_CFI *, dwfl_module_eh_cfi, (Dwfl_Module *, Dwarf_Addr *))                              \
-    X(const char *, dwfl_module_info,                                                              \
-      (Dwfl_Module *, void ***, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *, Dwarf_Addr *,            \
-       const char **, const char **))                                                              \
     X(void, dwfl_report_begin, (Dwfl *))                                                           \
     X(Dwfl_Module *, dwfl_report_elf, (Dwfl *, const char *, const char *, int, Dwarf_Addr, bool)) \
     X(int, dwfl_report_end,                                                                        \

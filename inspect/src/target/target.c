@@ -311,7 +311,6 @@ static bool parse(char *line, ssi_mapping *mapping)
         return false;
     mapping->end = strtoull(at + 1, &at, 16);
     rights = word(&at);
-    mapping->readable = has_right(rights, 'r');
     mapping->writable = has_right(rights, 'w');
     mapping->executable = has_right(rights, 'x');
     mapping->offset = strtoull(at, &at, 16);

@@ -78,7 +78,7 @@ typedef struct ssi_thread {
 
 typedef struct ssi_mapping {
     uint64_t start, end, offset;
-    bool readable, writable, executable;
+    bool writable, executable;
     size_t segment; /* of a core: what is in its file */
     char *path;     /* owned; NULL if no file is mapped there */
 } ssi_mapping;
