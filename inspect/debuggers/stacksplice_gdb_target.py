@@ -59,11 +59,12 @@ class Selection:
             self.frame.select()
 
 
-def _thread_fact(thread, registers):
+def _thread_fact(process, thread, registers):
     if thread.is_running():
-        return served.thread_fact(number_of(thread), thread.name, None, "thread runs: interrupt it first")
+        why = "thread runs: interrupt it first"
+        return served.thread_fact(process, number_of(thread), thread.name, None, why)
     thread.switch()
-    return served.thread_fact(number_of(thread), thread.name, _registers(registers))
+    return served.thread_fact(process, number_of(thread), thread.name, _registers(registers))
 
 
 def _wanted(all_threads):
@@ -138,12 +139,11 @@ def _mappings():
 def _facts():
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
     inferior, (_, registers) = gdb.selected_inferior(), _machine()
+    here = inferior.pid if _is_here(inferior) else None
     yield from _mappings()
     with Selection():
         for thread in _wanted(True):
-            yield _thread_fact(thread, registers)
-            if _is_here(inferior):
-                yield served.own_fact(inferior.pid, number_of(thread))
+            yield _thread_fact(here, thread, registers)
 
 
 def _read(address, size):

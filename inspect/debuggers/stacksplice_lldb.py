@@ -135,16 +135,14 @@ def _root(process):
 
 def _facts(process):
     """All threads, also those that are not shown: stacks of several can lie in one mapping."""
-    target, is_here = process.GetTarget(), _is_here(process)
+    target, here = process.GetTarget(), process.GetProcessID() if _is_here(process) else None
     if _root(process):
         yield from served.mapping_facts(process.GetProcessID())
     else:
         yield from _mappings(process, target)
     for thread in _wanted(process, True):
         registers = _registers(thread, _machine(target)[1])
-        yield served.thread_fact(thread.GetThreadID(), thread.GetName(), registers)
-        if is_here:
-            yield served.own_fact(process.GetProcessID(), thread.GetThreadID())
+        yield served.thread_fact(here, thread.GetThreadID(), thread.GetName(), registers)
 
 
 # ---- Names ---------------------------------------------------------------------------------------

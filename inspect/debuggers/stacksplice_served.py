@@ -47,17 +47,14 @@ def fact(word, *values):
 
 
 def _own_number(process, thread):
-    """The number by which PROCESS, which runs on this machine, knows its thread: a container has others."""
+    """The number by which PROCESS knows its thread, if that runs on this machine: a container has others."""
+    if process is None:
+        return thread
     try:
         with open("/proc/{}/task/{}/status".format(process, thread)) as status:
             return next((line.split()[-1] for line in status if line.startswith("NSpid:")), thread)
     except OSError:  # it has ended
         return thread
-
-
-def own_fact(process, thread):
-    """Follows that of the thread."""
-    return fact("own", _own_number(process, thread))
 
 
 def mapping_fact(start, end, rights, offset, path):
@@ -72,9 +69,9 @@ def mapping_facts(process):
             yield fact("mapping", line.rstrip("\n"))
 
 
-def thread_fact(number, name, registers, why=""):
-    """What is to be said of a thread: REGISTERS, or None because of WHY."""
-    said = fact("thread", number, name or "")
+def thread_fact(process, number, name, registers, why=""):
+    """A thread of PROCESS, which is None elsewhere: what is to be said, REGISTERS, or None because of WHY."""
+    said = fact("thread", number, _own_number(process, number), name or "")
     if registers is None:
         return said + fact("why", why)
     return said + fact("registers", *(format(value & (1 << 64) - 1, "x") for value in registers))

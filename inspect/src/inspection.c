@@ -219,8 +219,9 @@ static void describe(void *data, ssi_frames *stack)
     for (size_t i = 0; n->native && i < stack->count; i++) {
         ssi_frame *frame = &stack->items[i];
 
-        if (frame->kind == SSI_NATIVE && !frame->module)
-            *frame = ssi_native_describe(n->native, &(ssi_native_frame){.address = frame->address});
+        if (frame->known.kind == STACKSPLICE_FRAME_NATIVE && !frame->known.module)
+            *frame = ssi_native_describe(n->native,
+                                         &(ssi_native_frame){.address = frame->known.address});
     }
     ssi_served_describe(n->served, stack);
 }
@@ -228,7 +229,9 @@ static void describe(void *data, ssi_frames *stack)
 static void write_token(const ssi_inspection *i, const ssi_target *target, ssi_written *to)
 {
     const char *why = NULL;
-    naming names = {&i->served, i->named.kind == SSI_NATIVE ? ssi_native_new(target, &why) : NULL};
+    naming names = {&i->served, i->named.known.kind == STACKSPLICE_FRAME_NATIVE
+                                    ? ssi_native_new(target, &why)
+                                    : NULL};
     ssi_frames frames = {0};
 
     if (ssi_frames_add(&frames, &i->named))

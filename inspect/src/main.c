@@ -107,7 +107,6 @@ static int inspect_process(int process, ssi_inspection *i)
 
     if (!pages)
         return refuse("out of memory");
-    ssi_pages_use(pages);
     if (!error) {
         ssi_inspection_find(i, &target);
         error = read_by_tracer(&target, pages, i);
@@ -148,7 +147,6 @@ static int inspect_memory(ssi_target *target, const char *executable, ssi_inspec
     target->executable = executable ? strdup(executable) : NULL;
     if (!pages)
         return refuse("out of memory");
-    ssi_pages_use(pages);
     if (ssi_target_number_here(target))
         ssi_live_read_user(target, ssi_target_number_here(target));
     ssi_inspection_find(i, target);

@@ -57,7 +57,7 @@ static void take_pieces(memory *m, input *in)
     ssi_target *t = &m->target;
 
     for (size_t i = 0; in->left && i < MAX_PIECES; i++) {
-        ssi_mapping mapping = {.readable = true, .writable = true, .segment = i};
+        ssi_mapping mapping = {.writable = true, .segment = i};
         uint16_t size;
 
         input_bytes(in, &mapping.start, sizeof mapping.start);

@@ -245,7 +245,7 @@ static const char *next_string(row *r, size_t length, bool cut)
     return ssi_text(text, length + (cut ? 3 : 0));
 }
 
-static void decode(row *r, ssi_frame *frame)
+static void decode(row *r, stacksplice_frame *frame)
 {
     static const struct {
         uint8_t word, shift;
@@ -256,9 +256,9 @@ static void decode(row *r, ssi_frame *frame)
 
     for (int i = 0; i < HEAD; i++)
         head[i] = next_word(r);
-    frame->kind = (uint8_t)head[0] == STACKSPLICE_FRAME_SCRIPT ? SSI_SCRIPT : SSI_GAP;
-    frame->inferred = (uint8_t)(head[0] >> 8) == STACKSPLICE_TRUST_INFERRED;
-    frame->traceback = (uint8_t)(head[0] >> 8) == STACKSPLICE_TRUST_TRACEBACK;
+    frame->kind = (uint8_t)head[0] == STACKSPLICE_FRAME_SCRIPT ? STACKSPLICE_FRAME_SCRIPT
+                                                               : STACKSPLICE_FRAME_GAP;
+    frame->trust = head[0] >> 8 & 3;
     frame->asynchronous = head[0] >> 16 & ASYNCHRONOUS;
     frame->line = (uint32_t)(head[1] >> 32);
     frame->end_line = (uint32_t)head[1];
@@ -272,7 +272,7 @@ static void decode(row *r, ssi_frame *frame)
     }
 }
 
-static void read_cell(const ssi_block *block, uint64_t id, ssi_frame *frame)
+static void read_cell(const ssi_block *block, uint64_t id, stacksplice_frame *frame)
 {
     uint64_t cells = (uint64_t)number_of(block, STACKSPLICE_NUMBER_CELLS), generation = id / cells;
     uint64_t cell = cell_at(block, id % cells), state = 0;
@@ -288,17 +288,17 @@ static void read_cell(const ssi_block *block, uint64_t id, ssi_frame *frame)
     } else if (state >> 1 >= generation) {
         frame->reason = "name of this frame evicted: too many newer code locations";
     }
-    if (frame->kind == SSI_GAP && !frame->reason)
+    if (frame->kind == STACKSPLICE_FRAME_GAP && !frame->reason)
         frame->reason = "this frame cannot be read";
 }
 
-static void read_fixed(const ssi_block *block, uint64_t id, ssi_frame *frame)
+static void read_fixed(const ssi_block *block, uint64_t id, stacksplice_frame *frame)
 {
     stacksplice_token_info info = {0};
 
     if (ssi_read(block->fixed_tokens + id * sizeof info, &info, sizeof info))
         frame->reason = text_at((uintptr_t)info.reason);
-    frame->inferred = info.trust == STACKSPLICE_TRUST_INFERRED;
+    frame->trust = info.trust == STACKSPLICE_TRUST_INFERRED ? info.trust : STACKSPLICE_TRUST_EXACT;
     if (!frame->reason)
         frame->reason = "this frame cannot be read";
 }
@@ -311,7 +311,7 @@ static const char *text_or_null(uint64_t address)
     return text && *text ? text : NULL;
 }
 
-static void read_left_out(uint64_t count, ssi_frame *frame, uint64_t *left_out)
+static void read_left_out(uint64_t count, stacksplice_frame *frame, uint64_t *left_out)
 {
     *left_out += count ? count : 1;
     frame->reason = !count
@@ -324,7 +324,7 @@ static void read_left_out(uint64_t count, ssi_frame *frame, uint64_t *left_out)
  * ID: of a token of code that was unloaded, without its highest bits.  Without a build-id nobody can
  * tell whether the file is still the one that was loaded, so its frame offers none to be read.
  */
-static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
+static void read_unloaded(const ssi_block *block, uint64_t id, stacksplice_frame *frame)
 {
     uint64_t module = 0, build_id = 0, which = id >> OFFSET_BITS;
     uint64_t offset = id & ((1 << OFFSET_BITS) - 1);
@@ -339,7 +339,7 @@ static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
     path = text_or_null(module + (uint64_t)number_of(block, STACKSPLICE_NUMBER_MODULE_PATH));
     frame->build_id = text_or_null(build_id);
     if (path && frame->build_id) {
-        frame->kind = SSI_NATIVE;
+        frame->kind = STACKSPLICE_FRAME_NATIVE;
         frame->reason = NULL;
         frame->module = path;
         frame->module_offset = offset;
@@ -353,34 +353,36 @@ static void read_unloaded(const ssi_block *block, uint64_t id, ssi_frame *frame)
    *LEFT_OUT grows by the frames that it stands for, if it is the gap in a long stack. */
 static ssi_frame frame_of_token(const ssi_block *block, uint64_t element, uint64_t *left_out)
 {
-    ssi_frame frame = {.kind = SSI_GAP, .language = "native", .address = element};
+    ssi_frame frame = {
+        .known = {.kind = STACKSPLICE_FRAME_GAP, .language = "native", .address = element}};
     uint64_t id = (element - TOKEN_BASE) / STRIDE;
 
     if (element >> 48 != TOKEN_BASE >> 48 || element % STRIDE != STRIDE / 2)
-        frame.kind = SSI_NATIVE;
+        frame.known.kind = STACKSPLICE_FRAME_NATIVE;
     else if (element & LEFT_OUT_BIT && element & UNLOADED_BIT)
-        read_unloaded(block, (element & (UNLOADED_BIT - 1)) / STRIDE, &frame);
+        read_unloaded(block, (element & (UNLOADED_BIT - 1)) / STRIDE, &frame.known);
     else if (element & LEFT_OUT_BIT)
-        read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame, left_out);
+        read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame.known, left_out);
     else if (id < (uint64_t)number_of(block, STACKSPLICE_NUMBER_FIXED_TOKENS))
-        read_fixed(block, id, &frame);
+        read_fixed(block, id, &frame.known);
     else
-        read_cell(block, id, &frame);
+        read_cell(block, id, &frame.known);
     return frame;
 }
 
 ssi_frame ssi_token_look_up(const ssi_blocks *blocks, uint64_t token)
 {
-    ssi_frame frame = {.kind = SSI_GAP, .language = "native", .address = token};
+    ssi_frame frame = {
+        .known = {.kind = STACKSPLICE_FRAME_GAP, .language = "native", .address = token}};
 
-    frame.reason = "the process has no stacksplice that can be read";
+    frame.known.reason = "the process has no stacksplice that can be read";
     for (size_t i = 0; i < blocks->count; i++) {
         ssi_block block;
         uint64_t left_out = 0;
 
         if (read_block(blocks->addresses[i], &block))
             frame = frame_of_token(&block, token, &left_out);
-        if (frame.kind == SSI_SCRIPT)
+        if (frame.known.kind == STACKSPLICE_FRAME_SCRIPT)
             break;
     }
     return frame;
@@ -524,8 +526,9 @@ static void write_stack(const reader *r, stack *s)
 static const char *language_of_stack(const stack *s)
 {
     for (size_t i = 0; i < s->frames.count; i++)
-        if (s->frames.items[i].kind == SSI_SCRIPT && s->frames.items[i].language)
-            return s->frames.items[i].language;
+        if (s->frames.items[i].known.kind == STACKSPLICE_FRAME_SCRIPT &&
+            s->frames.items[i].known.language)
+            return s->frames.items[i].known.language;
     return "native";
 }
 

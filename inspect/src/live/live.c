@@ -217,23 +217,12 @@ static void read_line(const char *line, ssi_user *user, unsigned *group)
     }
 }
 
-/* GROUPS and one more. */
-static char *with_group(char *groups, unsigned group)
-{
-    char *all = NULL;
-
-    if (asprintf(&all, "%u %s", group, groups ? groups : "") < 0)
-        all = NULL;
-    free(groups);
-    return all;
-}
-
 void ssi_live_read_user(ssi_target *target, int number)
 {
     ssi_user user = {.is_known = false};
     unsigned group = 0;
     FILE *file = open_file(number, "status");
-    char *line = NULL;
+    char *line = NULL, *more;
     size_t room = 0;
 
     if (!file)
@@ -242,7 +231,10 @@ void ssi_live_read_user(ssi_target *target, int number)
         read_line(line, &user, &group);
     fclose(file);
     free(line);
-    user.groups = with_group(user.groups, group);
+    more = user.groups;
+    if (asprintf(&user.groups, "%u %s", group, more ? more : "") < 0)
+        user.groups = NULL;
+    free(more);
     if (!is_in_our_namespace(number))
         user.enters_all = user.reads_all = false;
     free(target->user.groups);

@@ -583,21 +583,16 @@ static const char *const events[EVENTS] = {
     "__mod",   "__pow",      "__div", "__idiv", "__band",   "__bor",  "__bxor", "__shl", "__shr",
     "__unm",   "__bnot",     "__lt",  "__le",   "__concat", "__call", "__close"};
 
-static const instruction_set *instructions_of(const ssi_lua_layout *layout)
-{
-    return layout->minor == 3 ? &instructions_3 : &instructions_4;
-}
-
 /*
  * A call's instruction says in which register the function is.  The last instruction that set this
- * register says where it came from: a variable_name, an upvalue, a field.  An instruction that is no
+ * register says where it came from: a variable, an upvalue, a field.  An instruction that is no
  * call ran a metamethod.
  */
 
 enum {
     MAX_CODE = 1 << 15, /* instructions that are searched */
     MAX_MOVES = 256,
-    CODE_BLOCK = 64, /* instructions read instruction_at once */
+    CODE_BLOCK = 64, /* instructions read at once */
     UPVALUE_SIZE = 16
 };
 
@@ -609,7 +604,7 @@ typedef struct lua_code {
     int32_t block_at; /* -1: none */
 } lua_code;
 
-/* The instruction instruction_at PC; one that does nothing if it cannot be read. */
+/* The instruction at PC; one that does nothing if it cannot be read. */
 static uint32_t instruction_at(lua_code *c, int32_t pc)
 {
     int32_t block = pc / CODE_BLOCK * CODE_BLOCK;
@@ -667,11 +662,6 @@ static int32_t setter_of(lua_code *c, int32_t pc, unsigned reg)
 
 /* ---- Names ------------------------------------------------------------------------------------*/
 
-static const char *text_in(const lua_code *c, uint64_t address)
-{
-    return lua_text(c->layout, address);
-}
-
 /* Constant NUMBER if it is a string, else NULL. */
 static const char *constant(const lua_code *c, unsigned number)
 {
@@ -681,7 +671,7 @@ static const char *constant(const lua_code *c, unsigned number)
 
     return ssi_read(value + SSI_LUA_VALUE_TAG, &tag, 1) &&
                    (tag & SSI_LUA_TYPE_BITS) == SSI_LUA_TAG_SHORT
-               ? text_in(c, ssi_word(value))
+               ? lua_text(c->layout, ssi_word(value))
                : NULL;
 }
 
@@ -689,7 +679,7 @@ static const char *upvalue(const lua_code *c, unsigned number)
 {
     uint64_t rows = ssi_word(c->proto + c->layout->proto_upvalues);
 
-    return text_in(c, ssi_word(rows + (uint64_t)number * UPVALUE_SIZE));
+    return lua_text(c->layout, ssi_word(rows + (uint64_t)number * UPVALUE_SIZE));
 }
 
 static const char *variable_name(const lua_code *c, int32_t pc, unsigned reg)
@@ -699,10 +689,10 @@ static const char *variable_name(const lua_code *c, int32_t pc, unsigned reg)
 
     for (; name && reg; reg--)
         name = lua_next_variable(&all);
-    return name ? text_in(c, name) : NULL;
+    return name ? lua_text(c->layout, name) : NULL;
 }
 
-/* The name of what is in REG instruction_at *PC, if it is a variable_name, an upvalue or a constant.  *PC is then
+/* The name of what is in REG at *PC, if it is a variable, an upvalue or a constant.  *PC is then
    the instruction that set the register, or -1. */
 static const char *simple_name(lua_code *c, int32_t *pc, unsigned reg, bool *is_constant)
 {
@@ -733,7 +723,7 @@ static const char *simple_name(lua_code *c, int32_t *pc, unsigned reg, bool *is_
     return NULL;
 }
 
-/* The name that the value of REG instruction_at PC is, if it is a constant. */
+/* The name that the value of REG at PC is, if it is a constant. */
 static const char *name_in_register(lua_code *c, int32_t pc, unsigned reg)
 {
     bool is_constant;
@@ -742,7 +732,7 @@ static const char *name_in_register(lua_code *c, int32_t pc, unsigned reg)
     return is_constant ? name : NULL;
 }
 
-/* The key in C of the instruction I instruction_at PC, which is a constant if IS_CONSTANT. */
+/* The key in C of the instruction I at PC, which is a constant if IS_CONSTANT. */
 static const char *key_name(lua_code *c, int32_t pc, uint32_t i, bool is_constant)
 {
     unsigned key = c_of(c->set, i), bit = c->set->key_constant;
@@ -810,9 +800,10 @@ static const char *name_in_code(lua_code *c, int32_t pc)
 /* The name in the code of CALLER, a Lua function. */
 static const char *name_at(const ssi_lua_layout *layout, const lua_call *caller)
 {
-    lua_code c = {.layout = layout, .block_at = -1};
+    lua_code c = {.layout = layout,
+                  .set = layout->minor == 3 ? &instructions_3 : &instructions_4,
+                  .block_at = -1};
 
-    c.set = instructions_of(layout);
     c.proto = ssi_word(ssi_word(caller->function) + SSI_LUA_CLOSURE_PROTO);
     c.first = ssi_word(c.proto + layout->proto_code);
     if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
@@ -974,17 +965,18 @@ static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, co
     uint64_t code = ssi_word(proto + layout->proto_code);
     int32_t defined = lua_number(proto + layout->proto_line);
     const char *source = shown_source(lua_text(layout, ssi_word(proto + layout->proto_source)));
-    ssi_frame frame = {.kind = SSI_SCRIPT,
-                       .inferred = true,
-                       .language = "lua",
-                       .address = pc,
-                       .file = source,
-                       .function = name ? name : "main chunk"};
+    ssi_frame frame = {.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
+                                 .trust = STACKSPLICE_TRUST_INFERRED,
+                                 .language = "lua",
+                                 .address = pc,
+                                 .file = source,
+                                 .function = name ? name : "main chunk"}};
 
     if (!name && defined)
-        frame.function = ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
+        frame.known.function =
+            ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
     if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
-        frame.line = line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
+        frame.known.line = line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
     return frame;
 }
 
@@ -1401,7 +1393,8 @@ static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
         for (size_t i = 0; i < scripts->runs[first].count; i++) {
             size_t at = scripts->runs[first].first + i;
 
-            scripts->frames.items[at].inferred = at == p->running;
+            scripts->frames.items[at].known.trust =
+                at == p->running ? STACKSPLICE_TRUST_INFERRED : STACKSPLICE_TRUST_EXACT;
         }
 }
 

@@ -510,15 +510,16 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
 ssi_frame ssi_native_describe(ssi_native *native, const ssi_native_frame *frame)
 {
     const binary_module *module = find_module(&native->modules, frame->address - 1);
-    ssi_frame described = {.kind = SSI_NATIVE,
-                           .language = "native",
-                           .inferred = frame->inferred,
-                           .address = frame->address};
+    ssi_frame described = {
+        .known = {.kind = STACKSPLICE_FRAME_NATIVE,
+                  .language = "native",
+                  .trust = frame->inferred ? STACKSPLICE_TRUST_INFERRED : STACKSPLICE_TRUST_EXACT,
+                  .address = frame->address}};
 
     if (module) {
-        described.module = module->path;
-        described.build_id = module->build_id;
-        described.module_offset = frame->address - module->start;
+        described.known.module = module->path;
+        described.known.build_id = module->build_id;
+        described.known.module_offset = frame->address - module->start;
     }
     return described;
 }

@@ -452,13 +452,11 @@ static bool put_int(const value_reader *r, uint64_t address)
 
 static bool put_bool(const value_reader *r, uint64_t address)
 {
-    uint32_t digits[MAX_DIGITS];
-    uint64_t count;
-    bool negative;
+    uint64_t number;
 
-    if (!read_digits(r->layout, address, digits, &count, &negative))
+    if (!number_of(r->layout, address, &number))
         return false;
-    ss_value_put(r->to, count ? "True" : "False");
+    ss_value_put(r->to, number ? "True" : "False");
     return true;
 }
 
@@ -878,7 +876,7 @@ static void free_codes(code_objects *codes)
 /* Set the lines and columns of FRAME, which is at the byte OFFSET of the instructions of CODE; not
    when that took too long for those before it. */
 static void place_in_code(code_objects *codes, const code_object *code, int64_t offset,
-                          ssi_frame *frame)
+                          stacksplice_frame *frame)
 {
     sspy_position position;
 
@@ -926,7 +924,9 @@ static void add_frame(const exception_reader *r, uint64_t entry)
     uint64_t frame = object ? ssi_word(object + SSPY_FRAME_OBJECT_FRAME) : 0;
     uint64_t code = frame ? ssi_word(frame + layout->frame_code) & ~(uint64_t)SSPY_CODE_TAG : 0;
     const code_object *known = code_at(r->codes, code);
-    ssi_frame shown = {.kind = SSI_SCRIPT, .language = "python", .traceback = true};
+    ssi_frame shown = {.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
+                                 .language = "python",
+                                 .trust = STACKSPLICE_TRUST_TRACEBACK}};
     int32_t instruction = 0;
 
     if (!known) {
@@ -934,10 +934,10 @@ static void add_frame(const exception_reader *r, uint64_t entry)
         return;
     }
     (void)ssi_read(entry + SSPY_TRACEBACK_INSTRUCTION, &instruction, sizeof instruction);
-    shown.function = known->function;
-    shown.file = known->file;
-    shown.address = sspy_code_start(layout, code) + (uint64_t)(int64_t)instruction;
-    place_in_code(r->codes, known, instruction, &shown);
+    shown.known.function = known->function;
+    shown.known.file = known->file;
+    shown.known.address = sspy_code_start(layout, code) + (uint64_t)(int64_t)instruction;
+    place_in_code(r->codes, known, instruction, &shown.known);
     (void)ssi_frames_add(&r->scripts->frames, &shown);
 }
 
@@ -1359,20 +1359,21 @@ static const char *locals_of(reader *r, const seen_frame *seen)
 static bool show(reader *r, const seen_frame *seen)
 {
     const code_object *code = code_at(&r->codes, seen->code);
-    ssi_frame frame = {.kind = SSI_SCRIPT,
-                       .language = "python",
-                       .address = seen->instruction,
-                       .interpreter = r->interpreter};
+    ssi_frame frame = {.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
+                                 .language = "python",
+                                 .address = seen->instruction,
+                                 .interpreter = r->interpreter}};
 
     if (!code)
         return ssi_frames_add_gap(&r->scripts->frames, "a Python frame cannot be read");
     if (!sspy_has_begun(&r->layout, seen->owner, seen->code, seen->instruction,
                         code->first_traceable))
         return true;
-    frame.function = code->function;
-    frame.file = code->file;
+    frame.known.function = code->function;
+    frame.known.file = code->file;
     place_in_code(&r->codes, code,
-                  (int64_t)(seen->instruction - sspy_code_start(&r->layout, seen->code)), &frame);
+                  (int64_t)(seen->instruction - sspy_code_start(&r->layout, seen->code)),
+                  &frame.known);
     frame.locals = locals_of(r, seen);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }

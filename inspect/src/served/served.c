@@ -54,14 +54,17 @@ static bool read_bytes(void *out, size_t size)
 /* One line for each fact, the last is "go".  Each takes the rest of its line; false without
    memory. */
 
-/* NUMBER NAME */
+/* NUMBER, that by which the process knows it, NAME */
 static bool read_thread(ssi_target *target, char *rest)
 {
     ssi_thread *thread = ssi_target_add_thread(target, (int)strtol(rest, &rest, 10));
 
-    if (thread && *rest == ' ')
+    if (!thread)
+        return false;
+    thread->own_id = (int)strtol(rest, &rest, 10);
+    if (*rest == ' ')
         snprintf(thread->name, sizeof thread->name, "%.31s", rest + 1);
-    return thread != NULL;
+    return true;
 }
 
 static ssi_thread *last_thread(const ssi_target *target)
@@ -85,15 +88,6 @@ static bool read_registers(ssi_target *target, char *rest)
     return true;
 }
 
-static bool read_own(ssi_target *target, char *rest)
-{
-    ssi_thread *thread = last_thread(target);
-
-    if (thread)
-        thread->own_id = (int)strtol(rest, NULL, 10);
-    return true;
-}
-
 static bool read_why(ssi_target *target, char *rest)
 {
     ssi_thread *thread = last_thread(target);
@@ -111,7 +105,6 @@ static const struct row {
     {"thread", read_thread},
     {"registers", read_registers},
     {"why", read_why},
-    {"own", read_own},
 };
 
 /* False without memory; a line that is not known is of a newer debugger's script. */
@@ -175,19 +168,25 @@ const char *ssi_served_load(void)
 {
     void *library = dlopen("libstacksplice.so.0", RTLD_LAZY | RTLD_LOCAL);
 
-    if (library) {
-        *(void **)&format_frame = dlsym(library, "stacksplice_format_frame");
-        *(void **)&format_document = dlsym(library, "stacksplice_format_document");
-        *(void **)&frame_role = dlsym(library, "stacksplice_frame_role");
-        *(void **)&resolve_file = dlsym(library, "stacksplice_resolve_file");
-        *(void **)&document_read = dlsym(library, "stacksplice_document_read");
-        *(void **)&document_free = dlsym(library, "stacksplice_document_free");
+    static const struct {
+        void *to;
+        const char *name;
+    } functions[] = {{&format_frame, "stacksplice_format_frame"},
+                     {&format_document, "stacksplice_format_document"},
+                     {&frame_role, "stacksplice_frame_role"},
+                     {&resolve_file, "stacksplice_resolve_file"},
+                     {&document_read, "stacksplice_document_read"},
+                     {&document_free, "stacksplice_document_free"}};
+
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *function = library ? dlsym(library, functions[i].name) : NULL;
+
+        if (!function)
+            return "libstacksplice.so.0 is not beside stacksplice-inspect: install stacksplice "
+                   "anew";
+        memcpy(functions[i].to, &function, sizeof function);
     }
-    return format_frame && format_document && frame_role && resolve_file && document_read &&
-                   document_free
-               ? NULL
-               : "libstacksplice.so.0 is not beside stacksplice-inspect: "
-                 "install stacksplice anew";
+    return NULL;
 }
 
 typedef struct line_text {
@@ -207,48 +206,15 @@ static int append(const char *bytes, size_t length, void *data)
     return 0;
 }
 
-/* FRAME as the library takes it. */
-static stacksplice_frame frame_for_library(const ssi_frame *frame)
-{
-    static const stacksplice_frame_kind kinds[] = {
-        [SSI_NATIVE] = STACKSPLICE_FRAME_NATIVE,
-        [SSI_SCRIPT] = STACKSPLICE_FRAME_SCRIPT,
-        [SSI_GAP] = STACKSPLICE_FRAME_GAP,
-    };
-
-    return (stacksplice_frame){
-        .size = sizeof(stacksplice_frame),
-        .kind = kinds[frame->kind],
-        .trust = frame->inferred    ? STACKSPLICE_TRUST_INFERRED
-                 : frame->traceback ? STACKSPLICE_TRUST_TRACEBACK
-                                    : STACKSPLICE_TRUST_EXACT,
-        .asynchronous = frame->asynchronous,
-        .language = frame->language,
-        .function = frame->function,
-        .file = frame->file,
-        .line = frame->line,
-        .end_line = frame->end_line,
-        .column = frame->column,
-        .end_column = frame->end_column,
-        .module = frame->module,
-        .module_offset = frame->module_offset,
-        .build_id = frame->build_id,
-        .function_offset = frame->function_offset,
-        .inlined = frame->inlined,
-        .reason = frame->reason,
-        .interpreter = frame->interpreter,
-        .calls = frame->calls,
-        .address = (uintptr_t)frame->address,
-    };
-}
-
 static void put(ssi_frames *out, ssi_frame frame)
 {
-    stacksplice_frame shown = frame_for_library(&frame);
     line_text line = {.length = 0};
 
-    frame.glue = frame_role(&shown) == STACKSPLICE_ROLE_GLUE;
-    if (!FAILED(format_frame(&shown, append, &line)))
+    frame.known.size = sizeof frame.known;
+    if (!frame.known.trust)
+        frame.known.trust = STACKSPLICE_TRUST_EXACT;
+    frame.glue = frame_role(&frame.known) == STACKSPLICE_ROLE_GLUE;
+    if (!FAILED(format_frame(&frame.known, append, &line)))
         frame.text = ssi_text(line.bytes, line.length);
     (void)ssi_frames_add(out, &frame);
 }
@@ -272,19 +238,19 @@ static bool put_asked(ssi_frames *out, ssi_frame frame)
     char line[LINE];
     bool found = false;
 
-    ask("name", frame.address - 1, 0);
+    ask("name", frame.known.address - 1, 0);
     while (next_line(line) && line[0]) {
         char *rest = line;
 
         if (found) {
-            frame.inlined = true;
+            frame.known.inlined = true;
             put(out, frame);
-            frame.inlined = false;
+            frame.known.inlined = false;
         }
-        frame.function = cut(&rest);
-        frame.file = cut(&rest);
-        frame.line = (uint32_t)strtoul(rest, NULL, 10);
-        found |= frame.function != NULL;
+        frame.known.function = cut(&rest);
+        frame.known.file = cut(&rest);
+        frame.known.line = (uint32_t)strtoul(rest, NULL, 10);
+        found |= frame.known.function != NULL;
     }
     if (found)
         put(out, frame);
@@ -306,11 +272,11 @@ static int put_resolved(const stacksplice_frame *known, void *data)
     const resolving *r = data;
     ssi_frame frame = r->frame;
 
-    frame.function = copy(known->function);
-    frame.file = copy(known->file);
-    frame.line = known->line;
-    frame.function_offset = known->function_offset;
-    frame.inlined = (uint8_t)known->inlined;
+    frame.known.function = copy(known->function);
+    frame.known.file = copy(known->file);
+    frame.known.line = known->line;
+    frame.known.function_offset = known->function_offset;
+    frame.known.inlined = known->inlined;
     put(r->out, frame);
     return 0;
 }
@@ -324,10 +290,10 @@ static void put_native(const ssi_served *served, ssi_frames *out, ssi_frame fram
 
     if (put_asked(out, frame))
         return;
-    fd = frame.module ? ssi_target_open_path(served->target, frame.module) : -1;
+    fd = frame.known.module ? ssi_target_open_path(served->target, frame.known.module) : -1;
     if (fd >= 0) {
         snprintf(here, sizeof here, "/proc/self/fd/%d", fd);
-        (void)resolve_file(here, frame.build_id, frame.module_offset, put_resolved, &r);
+        (void)resolve_file(here, frame.known.build_id, frame.known.module_offset, put_resolved, &r);
         close(fd);
     }
     if (out->count == before)
@@ -340,7 +306,7 @@ static void put_native(const ssi_served *served, ssi_frames *out, ssi_frame fram
    in many threads the same addresses come again. */
 typedef struct known_address {
     uint64_t address;
-    bool inferred;
+    stacksplice_trust trust;
     size_t first, count;
 } known_address;
 
@@ -351,14 +317,15 @@ static known_address known_addresses[REMEMBERED];
 
 static void put_remembered(const ssi_served *served, ssi_frames *out, const ssi_frame *frame)
 {
-    known_address *known = &known_addresses[frame->address % REMEMBERED];
+    known_address *known = &known_addresses[frame->known.address % REMEMBERED];
 
-    if (!known->count || known->address != frame->address || known->inferred != frame->inferred) {
+    if (!known->count || known->address != frame->known.address ||
+        known->trust != frame->known.trust) {
         size_t first = known_frames.count;
 
         put_native(served, &known_frames, *frame);
-        *known =
-            (known_address){frame->address, frame->inferred, first, known_frames.count - first};
+        *known = (known_address){frame->known.address, frame->known.trust, first,
+                                 known_frames.count - first};
     }
     for (size_t i = 0; i < known->count; i++) {
         ssi_frame again = known_frames.items[known->first + i];
@@ -377,7 +344,7 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
     if (!served->target)
         return;
     for (size_t i = 0; i < stack->count; i++)
-        if (stack->items[i].kind == SSI_NATIVE)
+        if (stack->items[i].known.kind == STACKSPLICE_FRAME_NATIVE)
             put_remembered(served, &described, &stack->items[i]);
         else
             put(&described, stack->items[i]);

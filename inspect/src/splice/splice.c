@@ -127,7 +127,7 @@ static void put_left_out(merge *m, const ssi_native_stack *stack)
    base is the first frame of that library outside of all Python frames; the main one has none. */
 static bool is_greenlet_base(const merge *m, const ssi_frame *frame)
 {
-    const char *name = frame->module ? strrchr(frame->module, '/') : NULL;
+    const char *name = frame->known.module ? strrchr(frame->known.module, '/') : NULL;
 
     return m->count && m->next == m->count && name && !strncmp(name, "/_greenlet.", 11);
 }

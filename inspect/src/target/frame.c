@@ -15,9 +15,10 @@ bool ssi_frames_add(ssi_frames *frames, const ssi_frame *frame)
 
 bool ssi_frames_add_gap(ssi_frames *frames, const char *reason)
 {
-    return ssi_frames_add(frames, &(ssi_frame){.kind = SSI_GAP,
-                                               .language = "native",
-                                               .reason = reason ? reason : "out of memory"});
+    return ssi_frames_add(frames,
+                          &(ssi_frame){.known = {.kind = STACKSPLICE_FRAME_GAP,
+                                                 .language = "native",
+                                                 .reason = reason ? reason : "out of memory"}});
 }
 
 /* What only debuggers ask for. */
@@ -31,37 +32,42 @@ static void write_for_debugger(ssi_written *to, const ssi_frame *frame)
 
 void ssi_write_frame(ssi_written *to, const ssi_frame *frame)
 {
-    static const char *const kinds[] = {"native", "script", "gap"};
+    static const char *const kinds[] = {[STACKSPLICE_FRAME_NATIVE] = "native",
+                                        [STACKSPLICE_FRAME_SCRIPT] = "script",
+                                        [STACKSPLICE_FRAME_GAP] = "gap"};
+    static const char *const trusts[] = {[0] = "exact",
+                                         [STACKSPLICE_TRUST_EXACT] = "exact",
+                                         [STACKSPLICE_TRUST_INFERRED] = "inferred",
+                                         [STACKSPLICE_TRUST_TRACEBACK] = "traceback"};
+    const stacksplice_frame *known = &frame->known;
 
-    ssi_write_format(to, "{\"kind\":\"%s\",\"trust\":\"%s\"", kinds[frame->kind],
-                     frame->inferred    ? "inferred"
-                     : frame->traceback ? "traceback"
-                                        : "exact");
-    ssi_write_member(to, "language", frame->language ? frame->language : "native");
-    ssi_write_member(to, "function", frame->function);
-    ssi_write_member(to, "file", frame->file);
-    ssi_write_number(to, "function_offset", frame->function_offset);
-    ssi_write_number(to, "line", frame->line);
-    ssi_write_number(to, "end_line", frame->end_line);
-    ssi_write_number(to, "column", frame->column);
-    ssi_write_number(to, "end_column", frame->end_column);
-    ssi_write_member(to, "module", frame->module);
-    ssi_write_number(to, "module_offset", frame->module_offset);
-    ssi_write_member(to, "build_id", frame->build_id);
-    ssi_write_member(to, "interpreter", frame->interpreter);
-    ssi_write_member(to, "calls", frame->calls);
-    ssi_write_member(to, "reason", frame->reason);
-    if (frame->asynchronous)
+    ssi_write_format(to, "{\"kind\":\"%s\",\"trust\":\"%s\"", kinds[known->kind],
+                     trusts[known->trust]);
+    ssi_write_member(to, "language", known->language ? known->language : "native");
+    ssi_write_member(to, "function", known->function);
+    ssi_write_member(to, "file", known->file);
+    ssi_write_number(to, "function_offset", known->function_offset);
+    ssi_write_number(to, "line", known->line);
+    ssi_write_number(to, "end_line", known->end_line);
+    ssi_write_number(to, "column", known->column);
+    ssi_write_number(to, "end_column", known->end_column);
+    ssi_write_member(to, "module", known->module);
+    ssi_write_number(to, "module_offset", known->module_offset);
+    ssi_write_member(to, "build_id", known->build_id);
+    ssi_write_member(to, "interpreter", known->interpreter);
+    ssi_write_member(to, "calls", known->calls);
+    ssi_write_member(to, "reason", known->reason);
+    if (known->asynchronous)
         ssi_write(to, ",\"asynchronous\":true");
     if (frame->locals) {
         ssi_write(to, ",\"locals\":");
         ssi_write(to, frame->locals);
     }
-    if (frame->kind == SSI_NATIVE)
-        ssi_write_format(to, ",\"inlined\":%s", frame->inlined ? "true" : "false");
+    if (known->kind == STACKSPLICE_FRAME_NATIVE)
+        ssi_write_format(to, ",\"inlined\":%s", known->inlined ? "true" : "false");
     if (frame->text)
         write_for_debugger(to, frame);
-    ssi_write_format(to, ",\"address\":\"0x%" PRIx64 "\"}", frame->address);
+    ssi_write_format(to, ",\"address\":\"0x%" PRIx64 "\"}", known->address);
 }
 
 void ssi_write_frames(ssi_written *to, const ssi_frame *frames, size_t count)

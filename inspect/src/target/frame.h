@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+#include <stacksplice/stacksplice.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,27 +14,11 @@
 /* Of a whole process; that of thousands of threads has some hundred thousand frames. */
 enum { SSI_MAX_FRAMES = 1 << 19, SSI_MAX_RUNS = 1 << 17 };
 
-typedef enum ssi_kind { SSI_NATIVE, SSI_SCRIPT, SSI_GAP } ssi_kind;
-
-/* Texts are those of base/texts.c; NULL and 0: not known. */
+/* Texts are those of base/texts.c. */
 typedef struct ssi_frame {
-    ssi_kind kind;
-    bool inferred;     /* not found by exact means */
-    bool traceback;    /* as an interpreter recorded it while it unwound */
-    bool asynchronous; /* a gap that joins two stacks */
-    uint64_t address;
-    const char *language;
-    const char *function, *file; /* of a script */
-    uint32_t line, end_line, column, end_column;
-    const char *interpreter; /* not the main one */
-    const char *calls;       /* of a script frame: its name for the native function inside of it */
-    const char *module, *build_id; /* of native code */
-    uint64_t module_offset;
-    const char *reason; /* of a gap */
-    const char *locals; /* its variables, a JSON object */
+    stacksplice_frame known; /* as the core's reports have it; a TRUST of 0 is exact */
+    const char *locals;      /* its variables, a JSON object */
     /* Only where a debugger serves the target: */
-    uint64_t function_offset;
-    uint8_t inlined; /* as in stacksplice_frame */
     bool glue;
     uint64_t stack_address; /* the native frame's first, or one in the frame that runs a script */
     const char *text;       /* the line for people */

@@ -24,17 +24,6 @@ struct ssi_pages {
     size_t block_count, block_room, page_count;
 };
 
-ssi_pages *ssi_pages_new(ssi_pages_fetch fetch, void *data)
-{
-    ssi_pages *pages = calloc(1, sizeof *pages);
-
-    if (pages) {
-        pages->fetch = fetch;
-        pages->data = data;
-    }
-    return pages;
-}
-
 void ssi_pages_forget(ssi_pages *pages)
 {
     for (size_t i = 0; i < pages->block_count; i++)
@@ -123,6 +112,18 @@ static bool read_pages(void *data, uint64_t address, void *out, size_t size)
     return true;
 }
 
+ssi_pages *ssi_pages_new(ssi_pages_fetch read, void *data)
+{
+    ssi_pages *pages = calloc(1, sizeof *pages);
+
+    if (pages) {
+        pages->fetch = read;
+        pages->data = data;
+        ssi_read_by(read_pages, pages);
+    }
+    return pages;
+}
+
 /* Take the pages of code that the target generated, as far as words of [START, END) point to them:
    the walk looks at the instructions there. */
 static void take_generated(ssi_pages *pages, const ssi_target *target, uint64_t start, uint64_t end)
@@ -171,9 +172,4 @@ void ssi_pages_take_stacks(ssi_pages *pages, const ssi_target *target)
         if (other)
             take_stack(pages, target, sp, other->end);
     }
-}
-
-void ssi_pages_use(ssi_pages *pages)
-{
-    ssi_read_by(read_pages, pages);
 }
