@@ -6,7 +6,6 @@ Python's traceback module writes the report (traceback.py).  Where that fails, t
 from __future__ import annotations
 
 from _thread import get_native_id
-from itertools import islice
 
 from .. import _stacksplice
 from .._base.lines import limit
@@ -102,13 +101,20 @@ def _notes(exc: BaseException) -> list[str]:
     return [note for note in notes if isinstance(note, str)] if isinstance(notes, (list, tuple)) else []
 
 
+# No generator, and no append: without memory CPython 3.12 and 3.13 release the function of one twice, and
+# 3.15.0 its argument.
 def _text_by_core(exc: BaseException, color: bool, chain: bool) -> str:
     """The same without that module: each exception by itself, those that led to EXC first."""
-    parts = []
-    for one in islice(all_of(exc) if chain else (exc,), _MOST_ERRORS):
+    text, found, seen = "", [exc], {id(exc)}
+    for one in found:  # which grows during the loop
         info = _stacksplice.error_info(one) if limit() is None else None
-        parts.append(_plain(one) if info is None else info.format(color=color, chain=False))
-    return "\n".join(parts[::-1])
+        part = _plain(one) if info is None else info.format(color=color, chain=False)
+        text = part + (text and "\n") + text
+        for inner in _inside(one) if chain else ():
+            if id(inner) not in seen and len(found) < _MOST_ERRORS:
+                seen.add(id(inner))
+                found += [inner]
+    return text
 
 
 def _text_by_traceback(exc: BaseException, color: bool, chain: bool) -> str | None:

@@ -38,6 +38,15 @@ def wants_color(file: TextIO) -> bool:
         return False
 
 
+def write(file: TextIO, text: str) -> None:
+    """TEXT to FILE, whatever that can encode."""
+    try:
+        file.write(text)
+    except UnicodeEncodeError:
+        encoding = getattr(file, "encoding", None) or "ascii"
+        file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
 def format_exception(exc: BaseException, /, *, chain: bool = True) -> list[str]:
     """The combined report of exc as lines, each ending in a newline.
 
@@ -60,12 +69,7 @@ def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain:
         file = sys.stderr
         if file is None:  # a program without a console
             return
-    text = _text_of(exc, wants_color(file), chain)
-    try:
-        file.write(text)
-    except UnicodeEncodeError:
-        encoding = getattr(file, "encoding", None) or "ascii"
-        file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    write(file, _text_of(exc, wants_color(file), chain))
 
 
 def _handled() -> BaseException | None:

@@ -54,8 +54,13 @@ def begin_below_others() -> None:
 
 def end() -> None:
     """The tool id is given back, unless somebody else took it meanwhile."""
+    global _tool
     with _lock:
-        _give_tool_back()
+        tool, _tool = _tool, None
+        if sys.version_info >= (3, 12) and tool is not None:
+            if sys.monitoring.get_tool(tool) == _TOOL_NAME:
+                _listen(tool, "NO_EVENTS", None)
+                sys.monitoring.free_tool_id(tool)
 
 
 def _take_tool(event: str, callback: Callable[[CodeType, int, BaseException], None]) -> None:
@@ -93,14 +98,3 @@ def _listen(tool: int, event: str, callback: Callable[[CodeType, int, BaseExcept
             number = getattr(monitoring.events, name)
             monitoring.register_callback(tool, number, callback if name == event else None)
         monitoring.set_events(tool, getattr(monitoring.events, event))
-
-
-def _give_tool_back() -> None:
-    global _tool
-    tool, _tool = _tool, None
-    if sys.version_info < (3, 12) or tool is None:
-        return
-    monitoring = sys.monitoring
-    if monitoring.get_tool(tool) == _TOOL_NAME:
-        _listen(tool, "NO_EVENTS", None)
-        monitoring.free_tool_id(tool)

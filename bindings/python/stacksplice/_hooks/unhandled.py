@@ -6,7 +6,7 @@ import sys
 
 from .. import _stacksplice
 from .._errors.live import log_text, story_of, text_of
-from .._errors.report import wants_color
+from .._errors.report import wants_color, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 
-def write(file: TextIO, text: str) -> None:
-    """TEXT to FILE, whatever that can encode."""
-    try:
-        file.write(text)
-    except UnicodeEncodeError:
-        encoding = getattr(file, "encoding", None) or "ascii"
-        file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+def _write_now(file: TextIO, text: str) -> None:
+    write(file, text)
     flush = getattr(file, "flush", None)
     if flush is not None:
         flush()
@@ -41,7 +36,7 @@ def show(
     file = getattr(sys, "stderr", None) or other_file
     if not has_more or file is None:
         return False
-    write(file, (header() if header else "") + text_of(exc, wants_color(file)))
+    _write_now(file, (header() if header else "") + text_of(exc, wants_color(file)))
     return True
 
 
@@ -72,7 +67,7 @@ def tell_failure(failure: Exception) -> None:
     """Say that there is no combined report because of FAILURE, if anything can still be said."""
     try:
         if sys.stderr is not None:
-            write(sys.stderr, f"stacksplice: no combined report: {type(failure).__name__}: {failure}\n")
+            _write_now(sys.stderr, f"stacksplice: no combined report: {type(failure).__name__}: {failure}\n")
     except Exception:
         # A closed file, or the interpreter ends and modules have lost their contents.
         pass
