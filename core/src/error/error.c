@@ -1245,6 +1245,7 @@ static void fill(ss_record *record, ss_error_view *view)
         .captured = captured,
         .captured_count = captured_count,
         .language_exception = record->language.object,
+        .exception = record->language.exception,
     };
     if (of_node) {
         view->receiver = ((const ss_node *)(const void *)record)->receiver;

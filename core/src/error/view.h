@@ -6,7 +6,7 @@
 #define SS_ERROR_VIEW_H
 
 #include "base/platform.h"
-#include <stacksplice/source.h>
+#include <stacksplice/script.h>
 
 enum { SS_REFERENCE_UNITS = 34 /* two numbers of 16 digits, a dash and a NUL */ };
 
@@ -27,6 +27,7 @@ typedef struct ss_error_view {
     uint32_t captured_count;
     uint32_t frames_left_out;      /* number of frames missing from a stack longer than the limit */
     IUnknown *language_exception;  /* borrowed, or NULL */
+    IScriptException *exception;   /* the same, or NULL: it has no further details */
     const char *receiver;          /* on a node: the receiving language */
     stacksplice_relation relation; /* how ss_error_previous relates to it */
     uint32_t causes_left_out;      /* 0, or at least 1: beyond the last known cause */

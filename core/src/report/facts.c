@@ -24,21 +24,14 @@ const char *ss_stack_language(const uintptr_t *frames, uint32_t count,
 
 static void ask_exception(ss_facts *facts)
 {
-    IUnknown *exception = facts->view.language_exception;
-    IScriptException *script;
-    void *out = NULL;
+    IScriptException *x = facts->view.exception;
 
-    if (!exception ||
-        FAILED(exception->lpVtbl->QueryInterface(exception, &stacksplice_IID_IScriptException,
-                                                 &out)) ||
-        !out)
+    if (!x)
         return;
-    script = out;
-    facts->exception = script;
-    facts->type = script->lpVtbl->GetTypeName(script, 0);
-    facts->message = script->lpVtbl->GetMessage(script, &facts->message_length);
-    if (!facts->view.is_node && script->lpVtbl->GetLanguage(script))
-        facts->language = script->lpVtbl->GetLanguage(script);
+    facts->type = x->lpVtbl->GetTypeName(x, 0);
+    facts->message = x->lpVtbl->GetMessage(x, &facts->message_length);
+    if (!facts->view.is_node && x->lpVtbl->GetLanguage(x))
+        facts->language = x->lpVtbl->GetLanguage(x);
 }
 
 bool ss_facts_get(IUnknown *error, ss_facts *facts)
@@ -78,11 +71,8 @@ bool ss_facts_of(ss_subject subject, ss_facts *facts)
 
 void ss_facts_release(ss_facts *facts)
 {
-    if (facts->exception)
-        facts->exception->lpVtbl->Release(facts->exception);
     if (facts->member)
         facts->member->lpVtbl->Release(facts->member);
-    facts->exception = NULL;
     facts->member = NULL;
 }
 

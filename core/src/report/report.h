@@ -63,7 +63,6 @@ typedef struct ss_facts {
     const stacksplice_document *document; /* borrowed; NULL: an error object */
     ss_error_view view;
     IRestrictedErrorInfo *member; /* owned: ERROR as the member of a group; or NULL */
-    IScriptException *exception;  /* owned; NULL: none, or it has no further details */
     const char *type;             /* "ValueError", or NULL */
     const char *language; /* of the exception, the receiver, or the innermost script frame */
     const char *message;  /* UTF-8 of the exception; NULL: view.message is the message */

@@ -411,7 +411,7 @@ static void emit_type(ss_emit *e, const ss_facts *facts, size_t message_length)
 
     if (facts->type)
         ss_emit_text(e, "type", facts->type);
-    else if (facts->exception && message_length)
+    else if (facts->view.exception && message_length)
         return; /* a value that a script threw */
     else if (symbol)
         ss_emit_text(e, "type", symbol);

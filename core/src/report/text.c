@@ -797,7 +797,7 @@ static void put_further_lines(const ss_report *r, ss_redacted *rest, const char 
 static const char *exception_language(const ss_facts *facts)
 {
     const char *language =
-        facts->exception ? facts->exception->lpVtbl->GetLanguage(facts->exception) : NULL;
+        facts->view.exception ? facts->view.exception->lpVtbl->GetLanguage(facts->view.exception) : NULL;
 
     return language ? language : facts->language;
 }

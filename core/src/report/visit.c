@@ -498,8 +498,8 @@ stacksplice_hresult stacksplice_error_language(IUnknown *error, const char **lan
         return E_POINTER;
     if (!ss_facts_get(error, &facts))
         return E_INVALIDARG;
-    if (facts.exception)
-        name = facts.exception->lpVtbl->GetLanguage(facts.exception);
+    if (facts.view.exception)
+        name = facts.view.exception->lpVtbl->GetLanguage(facts.view.exception);
     *language = name ? name : "native";
     ss_facts_release(&facts);
     return S_OK;

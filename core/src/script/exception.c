@@ -931,38 +931,21 @@ stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *abo
     return result == E_OUTOFMEMORY ? result : S_FALSE;
 }
 
-/* The exception that INFO, an error or a node, carries. */
-static stacksplice_exception *carried(const stacksplice_owner *owner,
-                                      ILanguageExceptionErrorInfo2 *info)
+/* The exception of RECORD. */
+static stacksplice_exception *carried(const stacksplice_owner *owner, const ss_record *record)
 {
-    stacksplice_exception *x = NULL;
-    IUnknown *unknown = NULL;
+    stacksplice_exception *x = stacksplice_exception_from(record->language.object, owner);
 
-    if (SUCCEEDED(info->lpVtbl->GetLanguageException(info, &unknown)) && unknown)
-        x = stacksplice_exception_from(unknown, owner);
-    if (unknown)
-        unknown->lpVtbl->Release(unknown); /* the error keeps it */
     return x && stacksplice_exception_value(x) ? x : NULL;
 }
 
 stacksplice_exception *stacksplice_own_exception(const stacksplice_owner *owner, IUnknown *error)
 {
-    ILanguageExceptionErrorInfo2 *info = ss_query(error, &IID_ILanguageExceptionErrorInfo2);
-    ILanguageExceptionErrorInfo2 *node = NULL;
-    stacksplice_exception *x = info ? carried(owner, info) : NULL;
+    const ss_record *record = ss_record_from(error);
+    stacksplice_exception *x = record ? carried(owner, record) : NULL;
+    const ss_node *node = record ? atomic_load(&record->error->head) : NULL;
 
-    if (info && !x)
-        (void)info->lpVtbl->GetPropagationContextHead(info, &node);
-    while (node && !x) {
-        ILanguageExceptionErrorInfo2 *older = NULL;
-
-        x = carried(owner, node);
-        if (!x)
-            (void)node->lpVtbl->GetPreviousLanguageExceptionErrorInfo(node, &older);
-        node->lpVtbl->Release(node);
-        node = older;
-    }
-    if (info)
-        info->lpVtbl->Release(info);
+    for (; node && !x; node = node->previous)
+        x = carried(owner, &node->record);
     return x;
 }

@@ -220,25 +220,16 @@ stacksplice_hresult stacksplice_thrown_leave(void *object, const stacksplice_cpp
 void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
                                 const stacksplice_cpp_library *functions)
 {
-    ILanguageExceptionErrorInfo *info = ss_query(error, &IID_ILanguageExceptionErrorInfo);
+    const ss_record *record = ss_record_from((IUnknown *)(void *)error);
     const library *l = find_library(functions);
-    IUnknown *exception = NULL;
-    const thrown *t;
-    void *object = NULL;
+    const stacksplice_exception *x =
+        record && l ? stacksplice_exception_from(record->language.object, l->owner) : NULL;
+    void *object = x ? stacksplice_exception_value(x) : NULL;
+    const thrown *t = find(object);
 
-    if (info && l && SUCCEEDED(info->lpVtbl->GetLanguageException(info, &exception)) && exception) {
-        const stacksplice_exception *x = stacksplice_exception_from(exception, l->owner);
-
-        object = x ? stacksplice_exception_value(x) : NULL;
-    }
-    t = find(object);
     if (t && !is_loaded(&t->type))
         object = NULL;
     if (object)
         count(functions->hold, functions, object);
-    if (exception)
-        exception->lpVtbl->Release(exception);
-    if (info)
-        info->lpVtbl->Release(info);
     return object;
 }
