@@ -448,7 +448,8 @@ static void tell_thread(const ss_report *r, uint32_t index, uint64_t except)
     ss_writer_utf8(r->w, thread->name, strlen(thread->name), SS_ESCAPE_LINE);
     if (answered) {
         ss_writer_text(r->w, ", most recent call first):\n");
-        ss_report_stack(r, (ss_shown_stack){thread->frames, NULL, thread->count, NULL, 0}, 4);
+        ss_report_stack(r, NULL,
+                        (ss_shown_stack){.elements = thread->frames, .count = thread->count}, 4);
     } else {
         ss_writer_text(r->w, ") has not answered in time\n");
     }
@@ -471,6 +472,7 @@ static void put_thread(const ss_report *r, ss_emit *e, uint32_t index, uint64_t 
 {
     const ss_other_thread *thread = &places[index].thread;
     bool answered = has_answered(index);
+    ss_shown_stack stack = {.count = 0};
 
     if (!thread->id || thread->id == except)
         return;
@@ -478,9 +480,12 @@ static void put_thread(const ss_report *r, ss_emit *e, uint32_t index, uint64_t 
     ss_emit_integer(e, "thread_id", (int64_t)thread->id);
     ss_emit_text(e, "name", thread->name);
     ss_emit_boolean(e, "answered", answered);
-    ss_visit_stack(r, e,
-                   (ss_shown_stack){thread->frames, NULL, answered ? thread->count : 0, NULL, 0},
-                   answered ? stacksplice_frames_left_out(thread->frames, thread->count) : 0);
+    if (answered)
+        stack = (ss_shown_stack){.elements = thread->frames,
+                                 .count = thread->count,
+                                 .left_out =
+                                     stacksplice_frames_left_out(thread->frames, thread->count)};
+    ss_visit_stack(r, e, stack);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 

@@ -61,7 +61,6 @@ bool ss_facts_of(ss_subject subject, ss_facts *facts)
     facts->view.causes_left_out = document->causes_left_out;
     facts->view.hresult = document->hresult;
     facts->view.thread_id = document->thread_id;
-    facts->view.frames_left_out = document->stack.left_out;
     facts->type = document->type;
     facts->language = document->language ? document->language : "";
     facts->message = document->message.text ? document->message.text : "";
@@ -121,12 +120,14 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 static ss_shown_stack stack_of_document(const stacksplice_document_stack *stack)
 {
-    return (ss_shown_stack){NULL, stack->frames, stack->count, NULL, 0};
+    return (ss_shown_stack){
+        .frames = stack->frames, .count = stack->count, .left_out = stack->left_out};
 }
 
 static ss_shown_stack stack_of_view(const ss_error_view *view)
 {
-    return (ss_shown_stack){view->frames, NULL, view->frame_count, NULL, view->taken_at};
+    return (ss_shown_stack){view->frames, NULL,           view->frame_count,
+                            NULL,         view->taken_at, view->frames_left_out};
 }
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)

@@ -127,18 +127,12 @@ static value *add_value(reader *r, value_type type)
 /* Four hexadecimal digits at AT. */
 static bool read_unit(reader *r, uint32_t at, uint32_t *unit)
 {
-    *unit = 0;
-    for (uint32_t i = at; i < at + 4; i++) {
-        char c = r->text[i];
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
-                                                : 16;
+    char text[5] = "";
 
-        if (digit == 16)
-            return refuse(r, "an escape has other digits");
-        *unit = *unit << 4 | digit;
-    }
+    if (strspn(r->text + at, "0123456789abcdefABCDEF") < 4)
+        return refuse(r, "an escape has other digits");
+    memcpy(text, r->text + at, 4);
+    *unit = (uint32_t)strtoul(text, NULL, 16);
     return true;
 }
 

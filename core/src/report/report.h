@@ -47,6 +47,7 @@ typedef struct ss_shown_stack {
     uint32_t count;          /* of either */
     const ss_locals *locals; /* of ELEMENTS; or NULL */
     int64_t taken_at;        /* see ss_error_view; 0: unknown */
+    uint32_t left_out;       /* frames that are not in it */
 } ss_shown_stack;
 
 /* The source of an error's facts: one of the two. */
@@ -154,8 +155,9 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
     return stack;
 }
 
-/* Write a stack as text, indented by INDENT spaces. */
-void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent);
+/* Write a stack as text, indented by INDENT spaces, with the header of an error where HEADED. */
+void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
+                     unsigned indent);
 
 /* Write " at NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
 void ss_report_where(const ss_report *r, ss_shown_stack stack);
@@ -194,9 +196,9 @@ static inline void ss_report_dates(const ss_report *r, ss_shown_stack stack)
         r->source->newest = stack.taken_at;
 }
 
-/* Copy the source line of FRAME to LINE, as ss_source_line does. */
-size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
-                        char line[SS_SOURCE_LINE_MAX], uint32_t *column);
+/* The source line of SHOWN: that which was saved, or a copy in LINE; and where it begins. */
+ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
+                         char line[SS_SOURCE_LINE_MAX], uint32_t *column);
 
 /* 32 hexadecimal digits and a NUL.  The loose one is by names of native functions, which nobody has
    while failing fast. */

@@ -68,22 +68,12 @@ static bool is_in_app(const element *of, const stacksplice_frame *f, bool glue)
            !is_installed(f->kind == STACKSPLICE_FRAME_NATIVE ? f->module : f->file);
 }
 
-/* No file that a saved report names is opened. */
-static void emit_source(const element *of, const ss_shown_frame *shown)
-{
-    char line[SS_SOURCE_LINE_MAX];
-    uint32_t column = 0;
-    size_t length = shown->saved ? shown->saved->source.length
-                                 : ss_report_source(of->r, shown->frame, line, &column);
-
-    if (length)
-        ss_emit_utf8(of->e, "context_line", shown->saved ? shown->saved->source.text : line,
-                     length);
-}
-
 static void emit_place(const element *of, const ss_shown_frame *shown)
 {
     const stacksplice_frame *f = shown->frame;
+    char line[SS_SOURCE_LINE_MAX];
+    uint32_t column;
+    ss_text source;
 
     if (!f->file)
         return;
@@ -95,7 +85,9 @@ static void emit_place(const element *of, const ss_shown_frame *shown)
         ss_emit_integer(of->e, "lineno", f->line);
     if (f->column)
         ss_emit_integer(of->e, "colno", f->column);
-    emit_source(of, shown);
+    source = ss_report_source(of->r, shown, line, &column);
+    if (source.length)
+        ss_visit_text(of->e, "context_line", source);
 }
 
 static void add_image(ss_images *images, uintptr_t start, const stacksplice_frame *saved)
@@ -377,8 +369,8 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
     ss_emit_begin(v->e, "propagation", STACKSPLICE_ARRAY);
     ss_facts_each_node(facts, emit_node, v);
     ss_emit_end(v->e, STACKSPLICE_ARRAY);
-    if (facts->view.frames_left_out)
-        ss_emit_integer(v->e, "frames_left_out", facts->view.frames_left_out);
+    if (ss_facts_stack(facts).left_out)
+        ss_emit_integer(v->e, "frames_left_out", ss_facts_stack(facts).left_out);
     if (is_root && v->left_out)
         ss_emit_integer(v->e, "errors_left_out", v->left_out);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);

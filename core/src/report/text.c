@@ -477,31 +477,34 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
 
 /* ---- What stands below a frame ----------------------------------------------------------------*/
 
-size_t ss_report_source(const ss_report *r, const stacksplice_frame *frame,
-                        char line[SS_SOURCE_LINE_MAX], uint32_t *column)
+ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
+                         char line[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
-    if (!r->source || !frame->file || !frame->line || frame->chunk)
-        return 0;
+    const stacksplice_frame *frame = shown->frame;
+    const stacksplice_document_text *saved = shown->saved ? &shown->saved->source : NULL;
+    ss_text text = {line, NULL, 0};
+
+    *column = 0;
+    if (saved)
+        return (ss_text){saved->text ? saved->text : "", NULL, saved->text ? saved->length : 0};
     /* A compiler's relative path is relative to its own directory, not to ours. */
-    if (frame->kind == STACKSPLICE_FRAME_NATIVE && *frame->file != '/')
-        return 0;
-    return ss_source_line(r->source, frame->file, frame->line, ss_written_at(frame->module), line,
-                          column);
+    if (r->source && frame->file && frame->line && !frame->chunk &&
+        (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/'))
+        text.length = ss_source_line(r->source, frame->file, frame->line,
+                                     ss_written_at(frame->module), line, column);
+    return text;
 }
 
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     char line[SS_SOURCE_LINE_MAX];
     uint32_t column;
-    const stacksplice_document_text *saved = shown->saved ? &shown->saved->source : NULL;
-    const char *text = saved ? saved->text : line;
-    size_t length = saved ? saved->length : ss_report_source(r, shown->frame, line, &column);
+    ss_text text = ss_report_source(r, shown, line, &column);
 
-    if (!text || !length)
+    if (!text.length)
         return;
     put_spaces(r, indent);
-    ss_redact((ss_text){text, NULL, length}, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w,
-              SS_ESCAPE_LINE);
+    ss_redact(text, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
     put(r, "\n");
 }
 
@@ -750,8 +753,8 @@ static void put_refused(const printer *p)
 }
 
 /* In the order of scripts' tracebacks only if a frame is shown, where HEADED. */
-static void put_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
-                      unsigned indent)
+void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
+                     unsigned indent)
 {
     printer p = {r, headed, stack, indent, .folds = ss_report_folds(r, stack)};
     bool last = is_last(r);
@@ -774,11 +777,6 @@ static void put_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
         put_missing(&p, "no files and lines of C frames: ", stacksplice_lines_missing());
     put_refused(&p);
-}
-
-void ss_report_stack(const ss_report *r, ss_shown_stack stack, unsigned indent)
-{
-    put_stack(r, NULL, stack, indent);
 }
 
 /* ---- What an error says -----------------------------------------------------------------------*/
@@ -912,7 +910,7 @@ static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack st
         put(r, " on thread %u", thread_id);
     put(r, r->all_frames && stack.count ? " at:\n" : "\n");
     if (r->all_frames)
-        ss_report_stack(r, stack, 8);
+        ss_report_stack(r, NULL, stack, 8);
     return !r->w->failed;
 }
 
@@ -931,7 +929,7 @@ void ss_report_bare(const ss_report *r, const ss_facts *facts)
     ss_locals locals;
 
     bare.bare = true;
-    ss_report_stack(&bare, ss_report_stack_of(r, facts, &locals), 2);
+    ss_report_stack(&bare, NULL, ss_report_stack_of(r, facts, &locals), 2);
     ss_locals_end(&locals);
     put_nodes(r, facts);
     put_hresult(r, facts);
@@ -970,7 +968,7 @@ static void put_alone(const ss_report *r, const ss_facts *facts)
         if (!is_last(r))
             put_title_and_notes(r, facts);
         if (ss_facts_stack(facts).count) {
-            put_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
+            ss_report_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
             ss_locals_end(&locals);
         }
         put_nodes(r, facts);

@@ -139,8 +139,9 @@ static void emit_shown(const ss_report *r, ss_emit *e, const ss_shown_frame *sho
 {
     char line[SS_SOURCE_LINE_MAX];
     stacksplice_document_frame frame = {*shown->frame, shown->glue, {line, 0}, 0, shown->locals};
+    ss_text source = ss_report_source(r, shown, line, &frame.source_column);
 
-    frame.source.length = ss_report_source(r, shown->frame, line, &frame.source_column);
+    frame.source = (stacksplice_document_text){source.utf8, source.length};
     emit_frame(e, NULL, &frame);
 }
 
@@ -158,7 +159,7 @@ static SS_NOINLINE void emit_element(const ss_report *r, ss_emit *e, const ss_sh
     ss_element_end(&found);
 }
 
-void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out)
+void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack)
 {
     ss_report_dates(r, stack);
     ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
@@ -169,7 +170,7 @@ void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32
             emit_element(r, e, &stack, i);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);
-    ss_emit_integer(e, "frames_left_out", left_out);
+    ss_emit_integer(e, "frames_left_out", stack.left_out);
 }
 
 stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t count,
@@ -183,8 +184,10 @@ stacksplice_hresult stacksplice_stack_visit(const uintptr_t *frames, uint32_t co
     if (!ss_visitor_is_valid(visitor))
         return E_INVALIDARG;
     ss_emit_begin(&e, key, STACKSPLICE_OBJECT);
-    ss_visit_stack(&r, &e, (ss_shown_stack){frames, NULL, count, NULL, 0},
-                   stacksplice_frames_left_out(frames, count));
+    ss_visit_stack(&r, &e,
+                   (ss_shown_stack){.elements = frames,
+                                    .count = count,
+                                    .left_out = stacksplice_frames_left_out(frames, count)});
     ss_emit_end(&e, STACKSPLICE_OBJECT);
     return e.stopped ? S_FALSE : S_OK;
 }
@@ -257,16 +260,14 @@ static void emit_place(ss_emit *e, const ss_facts *facts)
         ss_emit_text(e, "reference", NULL);
 }
 
-static bool emit_node(const ss_error_view *node, void *data)
+static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
     walk *w = data;
 
     ss_emit_begin(w->e, NULL, STACKSPLICE_OBJECT);
-    ss_emit_text(w->e, "language", node->receiver);
-    ss_emit_integer(w->e, "thread_id", (int64_t)node->thread_id);
-    ss_visit_stack(w->r, w->e,
-                   (ss_shown_stack){node->frames, NULL, node->frame_count, NULL, node->taken_at},
-                   node->frames_left_out);
+    ss_emit_text(w->e, "language", receiver);
+    ss_emit_integer(w->e, "thread_id", (int64_t)thread_id);
+    ss_visit_stack(w->r, w->e, stack);
     ss_emit_end(w->e, STACKSPLICE_OBJECT);
     return !w->e->stopped;
 }
@@ -274,8 +275,7 @@ static bool emit_node(const ss_error_view *node, void *data)
 static void emit_propagation(walk *w, const ss_facts *facts)
 {
     ss_emit_begin(w->e, "propagation", STACKSPLICE_ARRAY);
-    if (ss_facts_has_chain(facts))
-        ss_error_each_node(facts->error, emit_node, w);
+    ss_facts_each_node(facts, emit_node, w);
     ss_emit_end(w->e, STACKSPLICE_ARRAY);
 }
 
@@ -298,7 +298,7 @@ static void emit_stack(walk *w, const ss_facts *facts)
     ss_shown_stack stack =
         w->e->visitor->element ? ss_facts_stack(facts) : ss_report_stack_of(w->r, facts, &locals);
 
-    ss_visit_stack(w->r, w->e, stack, facts->view.frames_left_out);
+    ss_visit_stack(w->r, w->e, stack);
     ss_locals_end(&locals);
 }
 

@@ -102,7 +102,7 @@ extern const char *const ss_trusts[3];
 /* ---- Walks -----------------------------------------------------------------------------------*/
 
 /* Emit the members "stack", of elements with their frames, and "frames_left_out". */
-void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, uint32_t left_out);
+void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack);
 
 /*
  * Emit the object of one error; SCHEMA, or NULL, is its first member.  PARTS as in read.h; 0: all.
