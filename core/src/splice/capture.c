@@ -185,18 +185,6 @@ static void collect_some(ss_collection *c, uint32_t sources, bool may_end)
     }
 }
 
-/* Ask the sources; the scratch then holds their splices, sorted. */
-static void ss_collect(ss_collection *c)
-{
-    uint32_t sources = ss_source_count();
-
-    c->scratch->splice_count = c->scratch->token_count = 0;
-    ss_token_looks_at(&c->walk);
-    collect_some(c, sources, true);
-    collect_some(c, sources, false);
-    ss_token_looks_at(NULL);
-}
-
 /* ---- Stacks that recur: by plans (plan/plan.h) instead of in full -----------------------------*/
 
 bool ss_repeat_verifies;               /* (RO) */
@@ -398,9 +386,11 @@ static uint32_t run_ends(const ss_sink *sink)
     return most < UINT32_MAX / 8 ? (uint32_t)most : UINT32_MAX / 8;
 }
 
+/* Ask the sources; the scratch then holds their splices, sorted. */
 static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *sink)
 {
     const ss_unwind *unwind = &c->scratch->unwind;
+    uint32_t sources = ss_source_count();
 
     c->walk.size = sizeof c->walk;
     c->walk.frame_count = unwind->count - unwind->hidden;
@@ -411,7 +401,11 @@ static INLINED bool collect(ss_collection *c, const void *above, const ss_sink *
     c->walk.run_ends = run_ends(sink);
     c->walk.recorded = c->recording != NULL;
     set_bounds(&c->walk, unwind, above);
-    ss_collect(c);
+    c->scratch->splice_count = c->scratch->token_count = 0;
+    ss_token_looks_at(&c->walk);
+    collect_some(c, sources, true);
+    collect_some(c, sources, false);
+    ss_token_looks_at(NULL);
     return !c->no_memory;
 }
 
