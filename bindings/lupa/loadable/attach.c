@@ -41,8 +41,7 @@ static int collect(lua_State *L)
         return 0;
     if (attachment->main) {
         attachment->main = NULL;
-        if (attachment->hooks.closed)
-            attachment->hooks.closed(attachment->hooks.data);
+        attachment->hooks.closed(attachment->hooks.data);
     }
     unref(attachment);
     return 0;
@@ -174,18 +173,16 @@ static void leave_nameless(lua_State *L)
 
 static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_hooks *hooks)
 {
-    if (!hooks)
-        return;
+    const void *metatable;
+
     attachment->hooks = *hooks;
     attachment->hooks.metatable = NULL;
-    if (!hooks->raised || !hooks->metatable)
-        return;
     lua_getfield(L, LUA_REGISTRYINDEX, hooks->metatable);
-    attachment->metatable = lua_istable(L, -1) ? lua_topointer(L, -1) : NULL;
-    if (attachment->metatable)
+    metatable = lua_istable(L, -1) ? lua_topointer(L, -1) : NULL;
+    if (metatable)
         leave_nameless(L);
     lua_pop(L, 1);
-    ss_lua_set_guests(L, attachment->metatable);
+    ss_lua_set_guests(L, metatable);
 }
 
 /* Arguments: nil, what to attach. */

@@ -47,19 +47,6 @@ static int record_protected(lua_State *L)
     return 0;
 }
 
-/* Whether the value at INDEX has the metatable of the hook. [-0, +0, -], 1 slot */
-static bool is_hooked(lua_State *L, const ss_lua_attachment *attachment, int index)
-{
-    bool same;
-
-    if (!attachment->metatable || lua_type(L, index) != LUA_TUSERDATA ||
-        !lua_getmetatable(L, index))
-        return false;
-    same = lua_topointer(L, -1) == attachment->metatable;
-    lua_pop(L, 1);
-    return same;
-}
-
 /* Arguments: the value, nothing. */
 static int tend(lua_State *L)
 {
@@ -92,15 +79,14 @@ void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *abov
 {
     wanted now = {.attachment = attachment, .above = above};
 
-    if (attachment->hooks.recorded) /* whatever happens now, the former one is another error */
-        attachment->hooks.recorded(attachment->hooks.data, NULL);
-    if (is_hooked(L, attachment, 1)) {
+    /* Whatever happens now, the former one is another error. */
+    attachment->hooks.recorded(attachment->hooks.data, NULL);
+    if (ss_lua_is_guest(L, 1)) {
         tell_raised(L, attachment, above);
         return;
     }
     ss_lua_note_raise(L, above);
-    if (attachment->hooks.recorded)
-        (void)ss_lua_call_protected(L, record_protected, &now);
+    (void)ss_lua_call_protected(L, record_protected, &now);
 }
 
 /* ---- Coroutines that failed ------------------------------------------------------------------*/
@@ -154,9 +140,9 @@ IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, con
     *block = NULL;
     if (!ss_lua_owns(attachment, coroutine) || lua_status(now.coroutine) <= LUA_YIELD ||
         lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK) ||
-        !lua_checkstack(coroutine, 1) || was_dead(coroutine, text, length))
+        !lua_checkstack(coroutine, 2) || was_dead(coroutine, text, length))
         return NULL;
-    if (is_hooked(coroutine, attachment, -1))
+    if (ss_lua_is_guest(coroutine, -1))
         *block = lua_touserdata(coroutine, -1);
     lua_pushnil(L);
     (void)ss_lua_call_protected(L, find_protected, &now);

@@ -18,7 +18,7 @@
 
 #define SS_LUA_LOADABLE_SYMBOL "stacksplice_lua_loadable"
 
-/* What the program is told of an attached state; any member may be NULL. */
+/* What the program is told of an attached state. */
 typedef struct ss_lua_hooks {
     /*
      * A Lua error is being raised whose value is a full userdata with the metatable METATABLE of

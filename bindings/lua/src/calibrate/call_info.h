@@ -68,12 +68,21 @@ static inline uintptr_t ss_lua_outer(uintptr_t ci)
     return outer && ss_lua_previous(outer) ? outer : 0;
 }
 
-/* The slot of its function; what lua_topointer says of that; the tag. */
+/* The slot of its function. */
 static inline uintptr_t ss_lua_slot_of(uintptr_t ci)
 {
     return ss_lua_word(ci + SSI_LUA_CALL_FUNCTION);
 }
 
+/* The slot of the base level outward of CI, from which the message handler is counted. */
+static inline uintptr_t ss_lua_base_slot(uintptr_t ci)
+{
+    while (ss_lua_previous(ci))
+        ci = ss_lua_previous(ci);
+    return ss_lua_slot_of(ci);
+}
+
+/* What lua_topointer says of that; the tag. */
 static inline uintptr_t ss_lua_function_of(uintptr_t ci)
 {
     return ss_lua_word(ss_lua_slot_of(ci));

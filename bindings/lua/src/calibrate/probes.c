@@ -30,9 +30,6 @@ typedef struct candidates {
     uint64_t slots[SLOTS / 64];
 } candidates;
 
-/* What of a lua_State was compared. */
-enum { HANDLER = 1, NO_HANDLER = 2, HOOKS = 4, NO_HOOKS = 8, WHOLE_STATE = 15 };
-
 /* What is being learnt; one thread does at a time. */
 static struct {
     ss_lua_layout *layout;
@@ -45,11 +42,10 @@ static struct {
     bool starved;                     /* memory ran out: any part may be missing */
     bool overflow;                    /* a table was too small */
     bool again; /* slots came into question after visits that did not look at them */
-    bool compared, pc_compared; /* call_info.h with activations of this copy, */
-    bool contradicted;          /* which has them elsewhere */
-    unsigned state_compared;
-    bool state_contradicted;
-    uintptr_t pc, pc_step; /* at the last comparison */
+    bool compared, pc_compared;              /* call_info.h with activations of this copy, */
+    bool contradicted;                       /* which has them elsewhere */
+    bool state_compared, state_contradicted; /* the same of a lua_State */
+    uintptr_t pc, pc_step;                   /* at the last comparison */
 } sample;
 
 /* Marks each function of ours that calls Lua or is called by it: we learn from no frame outward of
@@ -222,35 +218,20 @@ static bool is_readable_state(lua_State *L)
     return false;
 }
 
-static void note_state(bool is_as_known, unsigned what)
-{
-    sample.state_contradicted |= !is_as_known;
-    sample.state_compared |= what;
-}
-
-/* The handler at INDEX of the caller's stack, as its distance from the base. */
-static uintptr_t distance_of(lua_State *L, int index)
-{
-    lua_Debug activation;
-    uintptr_t ci, outer, slot;
-
-    if (!lua_getstack(L, 1, &activation))
-        return 0;
-    ci = (uintptr_t)activation.i_ci;
-    slot = ss_lua_slot_of(ci) + (uintptr_t)index * SSI_LUA_VALUE;
-    while ((outer = ss_lua_previous(ci)))
-        ci = outer;
-    return slot - ss_lua_slot_of(ci);
-}
-
 /* Its caller has the message handler at the index that is the argument; 0: none. */
 PROBE int compare_handler(lua_State *L)
 {
-    int index = (int)lua_tointeger(L, 1);
+    uintptr_t index = (uintptr_t)lua_tointeger(L, 1), distance = 0;
+    lua_Debug caller;
 
-    if (sample.compared && !sample.contradicted && is_readable_state(L))
-        note_state(*ss_lua_handler_of(L) == (index ? distance_of(L, index) : 0),
-                   index ? HANDLER : NO_HANDLER);
+    if (!sample.compared || sample.contradicted || !is_readable_state(L) ||
+        !lua_getstack(L, 1, &caller))
+        return 0;
+    if (index)
+        distance = ss_lua_slot_of((uintptr_t)caller.i_ci) + index * SSI_LUA_VALUE -
+                   ss_lua_base_slot((uintptr_t)caller.i_ci);
+    sample.state_contradicted |= *ss_lua_handler_of(L) != distance;
+    sample.state_compared |= index != 0;
     return 0;
 }
 
@@ -270,8 +251,7 @@ PROBE int call_handled(lua_State *L)
 
 static void compare_hooks(lua_State *L, bool may_run)
 {
-    if (is_readable_state(L))
-        note_state(*ss_lua_hooks_of(L) == may_run, may_run ? HOOKS : NO_HOOKS);
+    sample.state_contradicted |= is_readable_state(L) && *ss_lua_hooks_of(L) != may_run;
 }
 
 PROBE int compare_hooks_on(lua_State *L)
@@ -681,7 +661,7 @@ static void finish(ss_lua_layout *layout)
             layout->sites[kept++] = site;
     }
     layout->site_count = kept;
-    layout->knows_state = sample.state_compared == WHOLE_STATE && !sample.state_contradicted;
+    layout->knows_state = sample.state_compared && !sample.state_contradicted;
     if (sample.overflow)
         layout->failure = "too many call sites in this copy of Lua";
     else if (kept == 0)

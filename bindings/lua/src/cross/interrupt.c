@@ -85,13 +85,11 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
    it is a C function without upvalues, as those of hosts and debug.traceback are. */
 static void remove_handler(lua_State *L, uintptr_t *distance)
 {
-    uintptr_t ci = ss_lua_innermost(L), outer, slot;
+    uintptr_t ci = ss_lua_innermost(L), slot;
 
     if (!*distance || !ci)
         return;
-    while ((outer = ss_lua_previous(ci)))
-        ci = outer;
-    slot = ss_lua_slot_of(ci) + *distance;
+    slot = ss_lua_base_slot(ci) + *distance;
     if (*(const uint8_t *)(slot + SSI_LUA_VALUE_TAG) != SSI_LUA_TAG_LIGHT)
         *distance = 0;
 }
