@@ -4,11 +4,11 @@
  */
 #include "frames.h"
 #include "support.h"
+#include "threads.h"
 
 #include <stacksplice/source.h>
 
 #include <alloca.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -93,13 +93,9 @@ static void *check_paths(void *data)
 
 TEST(test_between_are_the_frames_that_the_functions_tell)
 {
-    pthread_t thread;
-
     NEEDS_NATIVE_FRAMES();
     (void)check_paths(NULL);
-    assert_int_equal(pthread_create(&thread, NULL, check_paths, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    (void)check_paths(NULL);
+    (void)thread_run(check_paths, NULL);
 }
 
 TEST(test_all_of_them_or_not_known)

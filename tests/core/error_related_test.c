@@ -82,28 +82,6 @@ FRESH_TEST(test_members_and_depth)
     release(inner);
 }
 
-FRESH_TEST(test_chains_are_cut_where_they_are_too_deep)
-{
-    static error_double languages[2 * STACKSPLICE_MAX_DEPTH];
-    IRestrictedErrorInfo *error = originate(E_FAIL, NULL);
-    uint32_t depth = 0, deepest = 0;
-
-    for (size_t i = 0; i < COUNT_OF(languages); i++) {
-        IRestrictedErrorInfo *next;
-
-        error_double_init(&languages[i], 0);
-        languages[i].cause = error;
-        next = originate(E_FAIL, &languages[i]);
-        release(error);
-        error = next;
-        assert_int_equal(stacksplice_error_depth(UNKNOWN(error), &depth), S_OK);
-        if (depth > deepest)
-            deepest = depth;
-    }
-    assert_int_equal(deepest, STACKSPLICE_MAX_DEPTH);
-    release(error);
-}
-
 typedef struct heard {
     char text[256];
     int stop_after;
@@ -146,16 +124,6 @@ FRESH_TEST(test_notes_of_the_exception_come_first)
     release(node);
     release(error);
     RoClearError(); /* while LANGUAGE is here */
-}
-
-FRESH_TEST(test_notes_are_bounded)
-{
-    IRestrictedErrorInfo *error = originate(E_FAIL, NULL);
-
-    for (int i = 0; i < 150; i++)
-        assert_int_equal(stacksplice_add_note(UNKNOWN(error), "x", 1), S_OK);
-    assert_int_equal(stacksplice_add_note(UNKNOWN(error), "x", 1), S_FALSE);
-    release(error);
 }
 
 FRESH_TEST(test_bad_arguments)

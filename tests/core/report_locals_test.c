@@ -82,54 +82,6 @@ TEST(test_text_has_them_below_their_frame)
     release(error);
 }
 
-static int look(const stacksplice_document_frame *shown, stacksplice_document_text *out, void *data)
-{
-    *out = (stacksplice_document_text){"f!\n", 3};
-    return 0;
-}
-
-TEST(test_a_bare_stack_has_none_of_frames_that_others_write)
-{
-    IRestrictedErrorInfo *error = known = make_error();
-    const stacksplice_format_options by_look = {
-        .size = sizeof by_look, .order = STACKSPLICE_ORDER_NEWEST_LAST, .look = look};
-
-    assert_string_equal(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_STACK, &by_look),
-                        "  (Lua) File \"t.lua\", line 3, in outer\n"
-                        "    x = 1\n"
-                        "    y\"\\x0a = '\\x0a'\n"
-                        "f!\nf!\n");
-    assert_string_equal(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &by_look),
-                        "Traceback (most recent call last):\n"
-                        "  (Lua) File \"t.lua\", line 3, in outer\n"
-                        "    x = 1\n"
-                        "    y\"\\x0a = '\\x0a'\n"
-                        "f!\nf!\n"
-                        "    db_password = [redacted: password]\n"
-                        "    text = 'token=[redacted: token]'\n" VALUE_ERROR);
-    release(error);
-}
-
-TEST(test_json_has_them_as_an_object)
-{
-    IRestrictedErrorInfo *error = known = make_error();
-    const char *json = json_of(error);
-
-    assert_non_null(strstr(json, IN_JSON));
-    assert_non_null(strstr(json, "\"locals\":{\"x\":\"1\",\"y\\\"\\n\":\"'\\n'\"}"));
-    release(error);
-}
-
-TEST(test_sentry_has_them_as_vars)
-{
-    IRestrictedErrorInfo *error = known = make_error();
-    const char *event = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
-
-    assert_non_null(strstr(event, "\"vars\":{\"db_password\":\"[redacted: password]\",\"text\":"));
-    assert_non_null(strstr(event, "\"vars\":{\"x\":\"1\",\"y\\\"\\n\":\"'\\n'\"}"));
-    release(error);
-}
-
 TEST(test_another_error_has_none)
 {
     IRestrictedErrorInfo *error = make_error();
@@ -138,32 +90,6 @@ TEST(test_another_error_has_none)
     assert_null(strstr(json_of(error), "\"locals\""));
     assert_true(asked > 0);
     release(error);
-}
-
-TEST(test_a_saved_report_shows_its_own)
-{
-    static const stacksplice_document_local all[] = {
-        {"x", {"1", 1}}, {"token", {"[redacted: token]", 17}}, {"secret", {"'s'", 3}}};
-    static const stacksplice_document_frame frame = {.frame = {.size = sizeof(stacksplice_frame),
-                                                               .kind = STACKSPLICE_FRAME_SCRIPT,
-                                                               .trust = STACKSPLICE_TRUST_EXACT,
-                                                               .language = "lua",
-                                                               .function = "f",
-                                                               .file = "t.lua",
-                                                               .line = 1},
-                                                     .source = {"f()", 3},
-                                                     .locals = {all, 3}};
-    const stacksplice_document document = {
-        .size = sizeof document, .hresult = E_FAIL, .type = "t", .stack = {&frame, 1, 0}};
-    char text[2048] = "", event[2048] = "";
-
-    assert_int_equal(stacksplice_format_document(&document, &newest_last, append, text), S_OK);
-    assert_non_null(strstr(text, "  (Lua) File \"t.lua\", line 1, in f\n    f()\n    x = 1\n"
-                                 "    token = [redacted: token]\n"
-                                 "    secret = [redacted: secret]\n"));
-    assert_int_equal(stacksplice_format_document_for_sentry(&document, NULL, append, event), S_OK);
-    assert_non_null(strstr(event, "\"vars\":{\"x\":\"1\",\"token\":\"[redacted: token]\","
-                                  "\"secret\":\"[redacted: secret]\"}"));
 }
 
 TEST(test_reports_without_memory_for_them)

@@ -1,28 +1,7 @@
-/* Frames that a binding writes in the look of its language, and stacks without a message. */
+/* Stacks without a message, and what the frames of each language look like. */
 #include "report_text.h"
 
-#include <stacksplice/read.h>
 #include <stacksplice/script.h>
-
-typedef struct looking {
-    char line[64]; /* lent to the report */
-    uint32_t calls;
-    int refuses;
-} looking;
-
-static int look(const stacksplice_document_frame *shown, stacksplice_document_text *out, void *data)
-{
-    looking *l = data;
-
-    l->calls++;
-    if (l->refuses)
-        return 1;
-    snprintf(l->line, sizeof l->line, "  <%s:%u %.*s %u>\n", shown->frame.function,
-             shown->frame.line, (int)shown->source.length, shown->source.text,
-             shown->source_column);
-    *out = (stacksplice_document_text){l->line, strlen(l->line)};
-    return 0;
-}
 
 static const stacksplice_document_frame frames[] = {
     {.frame = {.size = sizeof(stacksplice_frame),
@@ -44,59 +23,6 @@ static const stacksplice_document_frame frames[] = {
                .line = 4,
                .address = 0x4000}},
 };
-static const stacksplice_document document = {
-    .size = sizeof document, .type = "ValueError", .message = {"bad", 3}, .stack = {frames, 2, 0}};
-
-static const char *text_with(looking *l, stacksplice_order order, int all_frames_too)
-{
-    static char text[4096];
-    const stacksplice_format_options options = {.size = sizeof options,
-                                                .order = order,
-                                                .all_frames = all_frames_too,
-                                                .look = look,
-                                                .look_data = l};
-
-    text[0] = '\0';
-    l->calls = 0;
-    assert_int_equal(stacksplice_format_document(&document, &options, append, text), S_OK);
-    return text;
-}
-
-TEST(test_a_language_writes_its_own_frames)
-{
-    looking l = {.refuses = 0};
-
-    assert_string_equal(text_with(&l, STACKSPLICE_ORDER_NEWEST_LAST, 0),
-                        "Traceback (most recent call last):\n"
-                        "  (Lua) File \"x.lua\", line 4, in g\n"
-                        "  <f:3 raise 9>\n"
-                        "ValueError: bad\n");
-    assert_int_equal(l.calls, 1);
-}
-
-TEST(test_what_it_refuses_is_written_as_ever)
-{
-    looking l = {.refuses = 1};
-
-    assert_string_equal(text_with(&l, STACKSPLICE_ORDER_NEWEST_LAST, 0),
-                        "Traceback (most recent call last):\n"
-                        "  (Lua) File \"x.lua\", line 4, in g\n"
-                        "  File \"x.py\", line 3, in f\n"
-                        "    raise\n"
-                        "ValueError: bad\n");
-    assert_int_equal(l.calls, 1);
-}
-
-TEST(test_it_is_not_asked_where_no_language_has_its_look)
-{
-    looking l = {.refuses = 0};
-
-    (void)text_with(&l, STACKSPLICE_ORDER_NEWEST_FIRST, 0);
-    assert_int_equal(l.calls, 0);
-    (void)text_with(&l, STACKSPLICE_ORDER_NEWEST_LAST, 1);
-    assert_int_equal(l.calls, 0);
-}
-
 /* As tracebacks do: the columns, which frames have beside the line, do not count.  A stack that is cut
    is counted on both sides. */
 TEST(test_repetitions_are_counted_line_by_line)

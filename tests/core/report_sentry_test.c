@@ -1,5 +1,4 @@
 /* Events for Sentry. */
-#include "error_double.h"
 #include "report_text.h"
 
 static const char *event_of(IRestrictedErrorInfo *error)
@@ -86,49 +85,6 @@ TEST(test_native_frames_have_their_binary)
              id[4], id[5], id[2], id[3], id[0], id[1], id[10], id[11], id[8], id[9], id[14], id[15],
              id[12], id[13], id + 16, id + 20);
     find(find(event, "\"debug_id\":\""), guid);
-    release(error);
-}
-
-TEST(test_causes_come_before_their_effects)
-{
-    fixture_error contents = value_error(NULL, 0);
-    IRestrictedErrorInfo *error = NULL;
-    const char *at;
-
-    contents.message_length = 1;
-    for (const char *name = "abc"; *name; name++) { /* the error does not copy it */
-        contents.message = name;
-        contents.cause = error;
-        error = fixture_originate(&contents);
-        if (contents.cause)
-            release(contents.cause);
-    }
-    at = find(event_of(error), "\"value\":\"a\"");
-    at = find(at,
-              "{\"type\":\"chained\",\"exception_id\":2,\"parent_id\":1,\"source\":\"__cause__\"");
-    at = find(at, "\"value\":\"b\"");
-    at = find(at,
-              "{\"type\":\"chained\",\"exception_id\":1,\"parent_id\":0,\"source\":\"__cause__\"");
-    at = find(at, "\"value\":\"c\"");
-    find(at, "{\"type\":\"generic\",\"exception_id\":0,\"data\"");
-    release(error);
-}
-
-TEST(test_a_long_chain_is_cut_and_counted)
-{
-    fixture_error contents = value_error(NULL, 0);
-    IRestrictedErrorInfo *error = NULL;
-    const char *event;
-
-    for (unsigned i = 0; i < 100; i++) {
-        contents.cause = error;
-        error = fixture_originate(&contents);
-        if (contents.cause)
-            release(contents.cause);
-    }
-    event = event_of(error);
-    assert_true(count_of(event, "\"value\":") <= 64);
-    find(event, "\"errors_left_out\":");
     release(error);
 }
 

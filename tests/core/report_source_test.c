@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { LINES = 3000, FRAMES = 24 };
 
@@ -159,111 +158,9 @@ TEST(test_a_report_leaves_no_descriptor_open)
     release(error);
 }
 
-/* ---- Lines of another time, or of another file ------------------------------------------------*/
-
-#define CHANGED "... no lines of files that were changed after this\n"
-#define MOVED "... no lines of files with relative names: the working directory has changed\n"
-
-/* An error with two frames: of FILE, and of the second file. */
-static IRestrictedErrorInfo *error_in(const char *file)
-{
-    uintptr_t frames[] = {fixture_script("lua", "f", file, 1),
-                          fixture_script("lua", "g", names[1], 2)};
-    const fixture_error contents = value_error(frames, 2);
-
-    return fixture_originate(&contents);
-}
-
-static const char *reason_of(IRestrictedErrorInfo *error, const char *file)
-{
-    const char *reason = "unset";
-
-    assert_int_equal(stacksplice_error_source_reason((IUnknown *)error, file, &reason), S_OK);
-    return reason;
-}
-
-/* Date the file NAME SECONDS after now. */
-static void date(const char *name, long seconds)
-{
-    struct timespec times[2];
-
-    clock_gettime(CLOCK_REALTIME, &times[0]);
-    times[0].tv_sec += seconds;
-    times[1] = times[0];
-    assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
-}
-
-TEST(test_no_line_of_a_file_that_is_newer_than_the_error)
-{
-    static const stacksplice_format_options *const orders[] = {NULL, &newest_last, &all_frames};
-    IRestrictedErrorInfo *error = error_in(names[0]), *later;
-    const char *text;
-
-    date(names[0], 3600);
-    for (size_t i = 0; i < COUNT_OF(orders); i++) {
-        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, orders[i]);
-        assert_null(strstr(text, "line 1 of file 0"));
-        assert_non_null(strstr(text, "line 2 of file 1"));
-        assert_int_equal(count_of(text, CHANGED), 1);
-    }
-    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_JSON, NULL);
-    assert_null(strstr(text, "line 1 of file 0"));
-    assert_non_null(strstr(text, "line 2 of file 1"));
-    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
-    assert_null(strstr(text, "line 1 of file 0"));
-    assert_non_null(strstr(text, "line 2 of file 1"));
-    assert_non_null(strstr(CHANGED, reason_of(error, names[0])));
-    assert_null(reason_of(error, names[1]));
-    assert_null(reason_of(error, "/no/such/file"));
-    date(names[0], -3600);
-    later = error_in(names[0]);
-    text = text_of(later);
-    assert_non_null(strstr(text, "line 1 of file 0"));
-    assert_null(strstr(text, CHANGED));
-    release(later);
-    release(error);
-}
-
-static void collect_nothing(stacksplice_walk *walk, void *data)
-{
-    (void)walk, (void)data;
-}
-
-TEST(test_no_line_of_a_relative_name_in_another_folder)
-{
-    static const stacksplice_source source = {.size = sizeof source,
-                                              .version = STACKSPLICE_SOURCE_VERSION,
-                                              .language = "test",
-                                              .identity = &source,
-                                              .collect = collect_nothing};
-    char before[4096], folder[] = "/tmp/stacksplice-folder-XXXXXX", same[60];
-    IRestrictedErrorInfo *error = error_in(strrchr(names[0], '/') + 1);
-    FILE *file;
-
-    assert_non_null(getcwd(before, sizeof before));
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir("/tmp"), 0);
-    assert_int_equal(stacksplice_add_source(&source), S_OK);
-    assert_non_null(strstr(text_of(error), "line 1 of file 0"));
-    assert_null(strstr(text_of(error), MOVED));
-    assert_int_equal(chdir(folder), 0);
-    assert_null(strstr(text_of(error), MOVED)); /* there is no such file */
-    (void)snprintf(same, sizeof same, "%s/%s", folder, strrchr(names[0], '/') + 1);
-    file = fopen(same, "w");
-    fputs("of another program\n", file);
-    fclose(file);
-    date(same, -3600);
-    assert_null(strstr(text_of(error), "of another program"));
-    assert_int_equal(count_of(text_of(error), MOVED), 1);
-    assert_non_null(strstr(MOVED, reason_of(error, "no such file")));
-    assert_null(reason_of(error, same));
-    assert_int_equal(unlink(same) | chdir(before) | rmdir(folder), 0);
-    release(error);
-}
-
 TEST(test_arguments_of_a_reason)
 {
-    IRestrictedErrorInfo *error = error_in(names[0]);
+    IRestrictedErrorInfo *error = make_error();
     const char *reason = "unset";
     error_double foreign;
     IUnknown *other;

@@ -291,31 +291,6 @@ TEST(test_without_memory_it_says_so_and_answers_later)
     assert_true(failed >= 2);
 }
 
-static int ignore(const stacksplice_frame *frame, void *data)
-{
-    (void)frame, (void)data;
-    return 0;
-}
-
-TEST(test_addresses_of_a_stack_do_not_evict_each_other)
-{
-    enum { STACKS = 40, DEPTH = 50 };
-    uintptr_t code = (uintptr_t)(void *)qsort, stack[DEPTH];
-    unsigned searched = 0;
-
-    for (unsigned i = 0; i < STACKS; i++)
-        for (unsigned known = 0; known < 2; known++)
-            for (unsigned at = 0; at < DEPTH; at++) {
-                if (!known)
-                    stack[at] = code + next_random(0x10000);
-                memory_arm(0);
-                assert_int_equal(stacksplice_resolve(stack[at], ignore, NULL), S_OK);
-                /* Only an answer that is not kept needs memory. */
-                searched += known && atomic_load(&memory_attempted);
-            }
-    assert_in_range(searched, 0, 2); /* of 2000: five in one set are rare, two are not */
-}
-
 GROUP(set_up, NULL)
 
 #else

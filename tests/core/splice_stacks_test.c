@@ -1,76 +1,11 @@
-/* Combined captures in threads and children, and on stacks of other kinds. */
-#include "forks.h"
+/* Combined captures on stacks of other kinds. */
 #include "instruments.h"
 #include "splice_fixture.h"
-#include "threads.h"
 
 #include <stacksplice/source.h>
 
 #include <stdlib.h>
 #include <ucontext.h>
-
-static void *capture_in_thread(void *data)
-{
-    stack *stacks = data;
-
-    for (int i = 0; i < 100; i++)
-        capture_both(&stacks[0], &stacks[1]);
-    return NULL;
-}
-
-TEST(test_capture_in_threads)
-{
-    static stack stacks[8][2];
-    pthread_t threads[8];
-
-    for (size_t i = 0; i < COUNT_OF(threads); i++)
-        threads[i] = thread_start(capture_in_thread, stacks[i]);
-    for (size_t i = 0; i < COUNT_OF(threads); i++) {
-        (void)thread_end(threads[i]);
-        check_same(&stacks[i][0], &stacks[i][1]);
-    }
-}
-
-static void *fork_in_thread(void *data)
-{
-    stack stacks[2];
-    pthread_t thread;
-    pid_t child;
-
-    capture_both(&stacks[0], &stacks[1]);
-    child = fork();
-    if (child == 0) {
-        static stack others[2];
-
-        alarm(20);
-        capture_both(&stacks[0], &stacks[1]);
-        if (stacks[0].hr != S_OK || stacks[0].count != stacks[1].count)
-            child_end(false);
-        if (pthread_create(&thread, NULL, capture_in_thread, others) != 0)
-            child_end(false);
-        (void)thread_end(thread);
-        child_end(others[0].hr == S_OK && others[0].count == others[1].count);
-    }
-    *(pid_t *)data = child;
-    return NULL;
-}
-
-/* The child has one thread, what the others had is used again, and bounds are asked anew. */
-TEST(test_capture_after_fork)
-{
-    static stack stacks[2];
-    pthread_t threads[2];
-    pid_t child = -1;
-
-    if (UNDER_TSAN)
-        SKIP("ThreadSanitizer supports no new threads in the child of several");
-    threads[0] = thread_start(capture_in_thread, stacks);
-    threads[1] = thread_start(fork_in_thread, &child);
-    (void)thread_end(threads[0]);
-    (void)thread_end(threads[1]);
-    assert_true(child > 0);
-    child_check(child);
-}
 
 #if defined(__GLIBC__)
 static ucontext_t main_context, other_context;
@@ -175,37 +110,4 @@ TEST(test_stacks_are_checked)
         assert_int_equal(stacksplice_add_stack(memory + 2 * i, memory + 2 * i + 1), S_OK);
     for (size_t i = 0; i < 500; i++)
         assert_int_equal(stacksplice_remove_stack(memory + 2 * i), S_OK);
-}
-
-static NOINLINE int descend(int depth, stack *s)
-{
-    int below;
-
-    if (depth == 0) {
-        s->hr = stacksplice_capture(65500, MAX, s->frames, &s->count, NULL);
-        return 1;
-    }
-    below = descend(depth - 1, s);
-    AFTER();
-    return below + 1;
-}
-
-static void *descend_in_thread(void *data)
-{
-    (void)descend(70000, data);
-    return NULL;
-}
-
-TEST(test_capture_of_an_endless_recursion_ends)
-{
-    static stack s;
-
-    if (UNDER_TSAN)
-        SKIP("ThreadSanitizer's own list of calls has 65536 entries");
-    (void)thread_run_on(NULL, 64 << 20, descend_in_thread, &s);
-    assert_int_equal(s.hr, S_OK);
-    assert_true(s.count > 10 && s.count < 40);
-    assert_true(s.frames[0] == s.frames[5]);
-    assert_non_null(gap(s.frames[s.count - 1]));
-    assert_string_equal(gap(s.frames[s.count - 1]), "stack has more than 65536 native frames");
 }
