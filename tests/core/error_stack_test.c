@@ -94,32 +94,6 @@ FRESH_TEST(test_node_has_the_stack_of_its_moment)
     release(error);
 }
 
-static NOINLINE void by_rtl(uintptr_t *first)
-{
-    void *frames[3]; /* as many as unwind without the data of any library */
-    ULONG hash = 0, again = 1;
-
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(RtlCaptureStackBackTrace(0, 3, frames, i ? &hash : &again), 3);
-    *first = (uintptr_t)frames[0];
-    assert_int_not_equal(hash, 0);
-    assert_int_equal(RtlCaptureStackBackTrace(1, 2, frames, NULL), 2);
-    assert_int_equal(CaptureStackBackTrace(0, 0, frames, NULL), 0);
-    assert_int_equal(CaptureStackBackTrace(0, 3, NULL, NULL), 0);
-    assert_int_equal(CaptureStackBackTrace(100000, 3, frames, &hash), 0);
-    assert_true(RtlWalkFrameChain(frames, 3, 0) == 3);
-    assert_int_equal(RtlWalkFrameChain(frames, 4, 1), 0);
-}
-
-FRESH_TEST(test_rtl_capture_begins_at_the_caller)
-{
-    uintptr_t first;
-
-    NEEDS_NATIVE_FRAMES();
-    by_rtl(&first);
-    assert_true(first - (uintptr_t)by_rtl < 1000);
-}
-
 /* ---- Stacks of language exceptions -----------------------------------------------------------*/
 
 static const struct {

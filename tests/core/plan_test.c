@@ -3,9 +3,9 @@
  * the stack, those that sources report, their guards, and what all plans of a thread depend on.
  */
 #include "splice_fixture.h"
-#include "threads.h"
 #include "verified.h"
 
+#include <stacksplice/script.h>
 #include <stacksplice/source.h>
 
 #include <dlfcn.h>
@@ -138,41 +138,11 @@ static ONE_PLACE bool asks_after(void (*change)(void), stack *before, stack *aft
     return askings[1] == 1;
 }
 
-static void check_equal(const stack *a, const stack *b)
-{
-    assert_int_equal(a->hr, b->hr);
-    assert_int_equal(a->count, b->count);
-    assert_int_equal(a->hash, b->hash);
-    assert_memory_equal(a->frames, b->frames, a->count * sizeof *a->frames);
-}
-
-/* ---- Words ------------------------------------------------------------------------------------*/
-
-PLAN_TEST(test_recurring_stack_is_repeated)
-{
-    stack before, after;
-
-    assert_false(asks_after(NULL, &before, &after));
-    check_equal(&before, &after);
-    assert_true(after.frames[0] == nodes[0].token);
-    assert_true(after.frames[1] == nodes[1].token);
-}
+/* ---- What a plan depends on --------------------------------------------------------------------*/
 
 static void change_head(void)
 {
     script.head = &nodes[1];
-}
-
-PLAN_TEST(test_changed_word_is_seen)
-{
-    stack before, after;
-
-    assert_true(asks_after(change_token, &before, &after));
-    assert_true(after.frames[1] == script_token("c"));
-    (void)set_up(NULL);
-    assert_true(asks_after(change_head, &before, &after));
-    assert_true(after.frames[0] == nodes[1].token);
-    assert_int_equal(after.count, before.count - 1);
 }
 
 static node *page;
@@ -192,85 +162,18 @@ static void unmap_page(void)
     assert_int_equal(munmap(page, 4096), 0);
 }
 
-/* What a pointer led to is gone: the pointer is compared first, and its target is not read. */
-PLAN_TEST(test_memory_behind_a_changed_pointer_is_not_read)
-{
-    stack before, after;
-
-    make_page();
-    assert_true(asks_after(unmap_page, &before, &after));
-    assert_true(before.frames[0] == script_token("d"));
-    assert_true(after.frames[0] == nodes[0].token);
-}
-
-/* ---- The stack itself -------------------------------------------------------------------------*/
-
-static ONE_PLACE void path_left(stack *s)
-{
-    (void)capture_times(s, 1);
-    AFTER();
-}
-
-static ONE_PLACE void path_right(stack *s)
-{
-    (void)capture_times(s, 1);
-    __asm__ volatile("nop" ::: "memory");
-}
-
-/* Two stacks of the same shape, which differ in one return address alone. */
-PLAN_TEST(test_other_callers_have_other_stacks)
-{
-    stack left, right;
-    unsigned repeated = 0;
-
-    for (int i = 0; i < 20; i++) {
-        path_left(&left);
-        repeated += !script.asked;
-        path_right(&right);
-        repeated += !script.asked;
-        assert_int_equal(left.count, right.count);
-        assert_memory_not_equal(left.frames, right.frames, left.count * sizeof *left.frames);
-    }
-    assert_true(repeated > 20);
-}
-
-/* ---- Guards -----------------------------------------------------------------------------------*/
-
 static void change_guard(void)
 {
     script.guarded++;
 }
 
-PLAN_TEST(test_guard_that_does_not_hold_is_seen)
-{
-    stack before, after;
-
-    script.guarded = 1;
-    assert_false(asks_after(NULL, &before, &after));
-    assert_true(asks_after(change_guard, &before, &after));
-    check_equal(&before, &after);
-}
-
+/* Until the process ends, nothing else comes to lie there. */
 static void unmap_and_guard(void)
 {
     script.guarded++;
-    assert_int_equal(munmap(page, 4096), 0);
     page = mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     script.head = NULL;
 }
-
-/* A guard that a source reports first is asked first. */
-PLAN_TEST(test_guard_comes_before_later_words)
-{
-    stack before, after;
-
-    script.guarded = 1;
-    make_page();
-    assert_true(asks_after(unmap_and_guard, &before, &after));
-    assert_int_equal(munmap(page, 4096), 0);
-}
-
-/* ---- What all plans depend on -----------------------------------------------------------------*/
 
 static void load(void)
 {
@@ -304,18 +207,47 @@ static void add_source(void)
     assert_int_equal(stacksplice_add_source(&late), S_OK);
 }
 
-PLAN_TEST(test_what_all_plans_depend_on_voids_them)
+static const struct {
+    void (*change)(void);
+    bool on_page, guarded, is_seen;
+    const char *scripts; /* the functions of the script afterwards, a letter each */
+} dependences[] = {
+    {NULL, false, false, false, "ab"},
+    {NULL, false, true, false, "ab"},
+    {change_token, false, false, true, "ac"},
+    {change_head, false, false, true, "b"},
+    {change_guard, false, true, true, "ab"},
+    /* The pointer is compared first, and its target, which is gone, is not read. */
+    {unmap_page, true, false, true, "ab"},
+    /* A guard that a source reports first is asked first. */
+    {unmap_and_guard, true, true, true, ""},
+    /* All plans depend on these. */
+    {stacksplice_reclassify, false, false, true, "ab"},
+    {load, false, false, true, "ab"},
+    {drop_tokens, false, false, true, "ab"},
+    {add_source, false, false, true, "ab"},
+};
+
+TEST(test_what_a_plan_depends_on_is_seen)
 {
-    static void (*const changes[])(void) = {stacksplice_reclassify, load, drop_tokens, add_source};
-
-    for (volatile unsigned i = 0; i < COUNT_OF(changes); i += one) { /* one call */
+    for (volatile unsigned i = 0; i < COUNT_OF(dependences); i += one) { /* one call */
+        const char *scripts = dependences[i].scripts;
         stack before, after;
+        bool is_seen;
 
-        check_row(i, asks_after(changes[i], &before, &after), true);
-        if (changes[i] == drop_tokens)
-            assert_true(after.frames[0] == nodes[0].token);
-        else
-            check_equal(&before, &after);
+        (void)set_up(NULL);
+        stacksplice_reclassify(); /* no plan of a row before matches */
+        if (dependences[i].on_page)
+            make_page();
+        script.guarded = dependences[i].guarded;
+        is_seen = asks_after(dependences[i].change, &before, &after);
+        check_row(i, is_seen, dependences[i].is_seen);
+        for (uint32_t at = 0; scripts[at]; at++)
+            check_row(i, after.frames[at] == script_token((const char[]){scripts[at], 0}), true);
+        check_row(i, stacksplice_is_token(after.frames[strlen(scripts)]), false);
+        check_row(i, after.hr, S_OK);
+        check_row(i, after.count - strlen(scripts),
+                  before.count - (dependences[i].on_page ? 1 : 2));
     }
 }
 
@@ -387,33 +319,7 @@ TEST(test_native_addresses_are_repeated)
         }
 }
 
-/* ---- Threads, forks, handlers ------------------------------------------------------------------*/
-
-static void *capture_in_thread(void *data)
-{
-    stack before, after;
-
-    script.head = nodes;
-    return asks_after(NULL, &before, &after) ? "asked" : NULL;
-}
-
-PLAN_TEST(test_each_thread_has_its_plans)
-{
-    for (int i = 0; i < 40; i++)
-        assert_null(thread_run(capture_in_thread, NULL));
-}
-
-PLAN_TEST(test_child_of_a_fork_repeats_too)
-{
-    stack before, after;
-    pid_t child;
-
-    assert_false(asks_after(NULL, &before, &after));
-    child = fork();
-    if (child == 0)
-        child_end(!asks_after(NULL, &before, &after) && !asks_after(NULL, &before, &after));
-    child_check(child);
-}
+/* ---- Handlers, refusals ------------------------------------------------------------------------*/
 
 static stack in_handler;
 static volatile sig_atomic_t handled;
@@ -434,46 +340,6 @@ PLAN_TEST(test_handlers_are_not_repeated)
     assert_int_equal(handled, 2 * ENOUGH);
     assert_int_equal(script.asked, 2 * ENOUGH);
     (void)signal(SIGUSR1, SIG_DFL);
-}
-
-/* ---- Room --------------------------------------------------------------------------------------*/
-
-/* A stack that is DEPTH frames deeper.  Returns how many of its captures were made in full. */
-static ONE_PLACE unsigned capture_deep(stack *s, unsigned depth)
-{
-    unsigned in_full = depth ? capture_deep(s, depth - one) : capture_times(s, ENOUGH);
-
-    AFTER();
-    return in_full;
-}
-
-/* More plans than there is room for: the newest ones overwrite the oldest. */
-static void *use_room_again(void *unused)
-{
-    enum { DEEPEST = 200 };
-    unsigned forgotten = 0;
-    uint32_t least = 0;
-    stack s;
-
-    script.head = nodes;
-    for (volatile unsigned round = 0; round < 3; round += one)
-        for (volatile unsigned depth = 0; depth < DEEPEST; depth += one) {
-            unsigned in_full = capture_deep(&s, depth);
-
-            forgotten += round && in_full > 1;
-            least = depth ? least : s.count;
-            assert_in_range(in_full, 0, ENOUGH / 2);
-            assert_int_equal(s.count, least + depth);
-            assert_true(s.frames[0] == nodes[0].token);
-        }
-    assert_true(forgotten > DEEPEST);
-    return unused;
-}
-
-/* In a thread that has no plans yet. */
-PLAN_TEST(test_room_for_plans_is_used_again)
-{
-    (void)thread_run(use_room_again, NULL);
 }
 
 /* What is refused is seldom asked for. */

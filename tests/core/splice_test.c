@@ -107,6 +107,7 @@ TEST(test_native_capture_has_the_documented_hash)
     uint32_t sum = 0, hash = native_hash(frames, &count, 0, MAX);
 
     assert_true(count > 3);
+    assert_true((uintptr_t)frames[0] - (uintptr_t)native_hash < 1000); /* begins at the caller */
     for (uint16_t i = 0; i < count; i++)
         sum += (uint32_t)(uintptr_t)frames[i];
     assert_int_equal(hash, sum);
@@ -116,4 +117,7 @@ TEST(test_native_capture_has_the_documented_hash)
     (void)native_hash(frames, &count, 100000, 2);
     assert_int_equal(count, 0);
     assert_int_equal(RtlCaptureStackBackTrace(0, 0, frames, NULL), 0);
+    assert_int_equal(CaptureStackBackTrace(0, 3, NULL, NULL), 0);
+    assert_int_equal(RtlWalkFrameChain(frames, 3, 0), 3);
+    assert_int_equal(RtlWalkFrameChain(frames, 4, 1), 0);
 }
