@@ -49,147 +49,144 @@ static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
     return !a->failure && !b->failure && equal_sites(a, b) && a->knows_state && b->knows_state;
 }
 
+/* ---- Children that learn -------------------------------------------------------------------*/
+
+/* What a child learns without a failure; children write it here. */
+static struct {
+    ss_lua_layout layout;
+    long reallocs;
+} * reference;
+
 enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT, UNLIMITED };
 
-/* In a child; REFERENCE was learnt by another one. */
-static int learn_starved(long from, long count, const ss_lua_layout *reference)
+/* What LEARN returns in a child, with reallocations from FROM on failing, COUNT of them. */
+static int in_child(int (*learn)(void), long from, long count)
 {
-    const ss_lua_layout *layout;
+    pid_t child = fork();
+    int status;
 
-    reallocs = 0;
-    fail_from = from;
-    fail_count = count;
-    layout = ss_lua_layout_get();
-    /* To make a block smaller may fail: it stays as it is. */
-    if (!layout->failure)
-        return equal_layouts(layout, reference) ? NOTHING_FAILED : LEARNT_TOO_MUCH;
-    if (strcmp(layout->failure, "out of memory while locating Lua's call sites") != 0)
-        return LEARNT_TOO_MUCH;
-    fail_from = -1;
-    layout = ss_lua_layout_get();
-    if (layout->failure)
-        return NOT_LEARNT_AGAIN;
-    return equal_layouts(layout, reference) ? LEARNT : DIFFERENT;
+    if (child == 0) {
+        reallocs = 0;
+        fail_from = from;
+        fail_count = count;
+        _exit(learn());
+    }
+    status = child_status(child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
 }
 
-/* What a child that learns without a failure finds; its memory is shared with this process. */
-static long learn_in_child(ss_lua_layout *reference)
+static int learn_reference(void)
 {
-    struct {
-        ss_lua_layout layout;
-        long reallocs;
-    } result;
-    int pipes[2];
-    pid_t child;
+    reference->layout = *ss_lua_layout_get();
+    reference->reallocs = reallocs;
+    return LEARNT;
+}
 
-    assert_int_equal(pipe(pipes), 0);
-    child = fork();
-    if (child == 0) {
-        memset(&result, 0, sizeof result);
-        result.layout = *ss_lua_layout_get();
-        result.reallocs = reallocs;
-        _exit(write(pipes[1], &result, sizeof result) != sizeof result);
-    }
-    /* More than a pipe holds at once, so it is read while the child writes. */
-    for (size_t got = 0; got < sizeof result;) {
-        ssize_t bytes = read(pipes[0], (char *)&result + got, sizeof result - got);
+static int make_reference(void **state)
+{
+    reference =
+        mmap(NULL, sizeof *reference, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(reference != MAP_FAILED);
+    assert_int_equal(in_child(learn_reference, -1, 0), LEARNT);
+    assert_null(reference->layout.failure);
+    return 0;
+}
 
-        assert_true(bytes > 0);
-        got += (size_t)bytes;
-    }
-    child_check(child);
-    (void)close(pipes[0]);
-    (void)close(pipes[1]);
-    *reference = result.layout;
-    return result.reallocs;
+GROUP(make_reference, NULL)
+
+static bool is_learnt(void)
+{
+    return equal_layouts(ss_lua_layout_get(), &reference->layout);
+}
+
+/* Whether there is a layout now, after there was none because of FAILURE. */
+static int learn_after(const char *failure)
+{
+    const char *said = ss_lua_layout_get()->failure;
+
+    /* To make a block smaller may fail: it stays as it is. */
+    if (!said)
+        return is_learnt() ? NOTHING_FAILED : LEARNT_TOO_MUCH;
+    if (strcmp(said, failure) != 0)
+        return LEARNT_TOO_MUCH;
+    fail_from = -1;
+    if (ss_lua_layout_get()->failure)
+        return NOT_LEARNT_AGAIN;
+    return is_learnt() ? LEARNT : DIFFERENT;
+}
+
+/* ---- What is short ---------------------------------------------------------------------------*/
+
+static int learn_starved(void)
+{
+    return learn_after("out of memory while locating Lua's call sites");
 }
 
 TEST(test_learning_is_whole_or_said_to_have_failed)
 {
-    static ss_lua_layout reference;
-    long total = learn_in_child(&reference);
+    long total = reference->reallocs;
     int starved = 0;
 
-    assert_null(reference.failure);
     assert_true(total > 100);
-    for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31) {
+    for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31)
         for (long count = 1; count <= 1000000; count += 999999) {
-            pid_t child = fork();
-            int status;
+            int learnt = in_child(learn_starved, from, count);
 
-            if (child == 0)
-                _exit(learn_starved(from, count, &reference));
-            status = child_status(child);
-            assert_true(WIFEXITED(status));
-            if (WEXITSTATUS(status) == NOTHING_FAILED)
+            if (learnt == NOTHING_FAILED)
                 continue;
-            assert_int_equal(WEXITSTATUS(status), LEARNT);
+            assert_int_equal(learnt, LEARNT);
             starved++;
         }
-    }
     assert_true(starved > 50);
 }
 
 enum { LITTLE_STACK = 5120 };
 
 /* Down to where little of the stack that begins at LOW is left. */
-static bool learn_near(const char *low, const ss_lua_layout *reference)
+static bool learn_near(const char *low)
 {
     volatile char block[512];
     bool equal;
 
     block[0] = 0;
     if ((const char *)__builtin_frame_address(0) > low + LITTLE_STACK + sizeof block)
-        equal = learn_near(low, reference);
+        equal = learn_near(low);
     else
-        equal = equal_layouts(ss_lua_layout_get(), reference);
+        equal = is_learnt();
     return equal && !block[0];
 }
 
-static void *learn_at_the_end(void *reference)
+static void *learn_at_the_end(void *unused)
 {
     pthread_attr_t attributes;
     void *low;
     size_t size;
     bool right = pthread_getattr_np(pthread_self(), &attributes) == 0 &&
-                 pthread_attr_getstack(&attributes, &low, &size) == 0 && learn_near(low, reference);
+                 pthread_attr_getstack(&attributes, &low, &size) == 0 && learn_near(low);
 
     return (void *)(uintptr_t)right;
 }
 
-/* In a child, that its own thread is the first to learn. */
-static int learn_at_the_end_of_a_stack(ss_lua_layout *reference)
+/* A thread is the first to learn. */
+static int learn_at_the_end_of_a_stack(void)
 {
-    pthread_t thread;
-    void *right = NULL;
-
-    if (pthread_create(&thread, NULL, learn_at_the_end, reference) != 0 ||
-        pthread_join(thread, &right) != 0)
-        return DIFFERENT;
-    return right ? LEARNT : DIFFERENT;
+    return thread_run(learn_at_the_end, NULL) ? LEARNT : DIFFERENT;
 }
 
 TEST(test_learning_needs_little_of_the_stack_that_captures)
 {
-    static ss_lua_layout reference;
-    pid_t child;
-    int status;
-
     if (SANITIZED)
         SKIP("the frames of sanitizers are larger");
-    (void)learn_in_child(&reference);
-    child = fork();
-    if (child == 0)
-        _exit(learn_at_the_end_of_a_stack(&reference));
-    status = child_status(child);
-    assert_int_equal(status, LEARNT);
+    assert_int_equal(in_child(learn_at_the_end_of_a_stack, -1, 0), LEARNT);
 }
 
-/* In a child: memory for the stack of a thread is not to be had, then it is. */
-static int learn_without_a_thread(const ss_lua_layout *reference)
+/* Memory for the stack of a thread is not to be had, then it is. */
+static int learn_without_a_thread(void)
 {
+    const char failure[] = "could not start a thread to locate Lua's call sites";
     struct rlimit before, none;
-    const ss_lua_layout *layout;
+    const char *said;
 
     if (getrlimit(RLIMIT_AS, &before) != 0)
         return DIFFERENT;
@@ -199,30 +196,20 @@ static int learn_without_a_thread(const ss_lua_layout *reference)
         return DIFFERENT;
     if (mmap(NULL, none.rlim_cur, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
         return UNLIMITED;
-    layout = ss_lua_layout_get();
-    if (!layout->failure ||
-        strcmp(layout->failure, "could not start a thread to locate Lua's call sites") != 0)
+    said = ss_lua_layout_get()->failure;
+    if (!said || strcmp(said, failure) != 0 || setrlimit(RLIMIT_AS, &before) != 0)
         return LEARNT_TOO_MUCH;
-    if (setrlimit(RLIMIT_AS, &before) != 0)
-        return DIFFERENT;
-    return equal_layouts(ss_lua_layout_get(), reference) ? LEARNT : NOT_LEARNT_AGAIN;
+    return is_learnt() ? LEARNT : NOT_LEARNT_AGAIN;
 }
 
 TEST(test_learning_without_a_thread_says_so)
 {
-    static ss_lua_layout reference;
-    pid_t child;
-    int status;
+    int learnt;
 
     if (SANITIZED)
         SKIP("sanitizers end a process that has no memory");
-    (void)learn_in_child(&reference);
-    child = fork();
-    if (child == 0)
-        _exit(learn_without_a_thread(&reference));
-    status = child_status(child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == UNLIMITED)
+    learnt = in_child(learn_without_a_thread, -1, 0);
+    if (learnt == UNLIMITED)
         SKIP("qemu's user-mode emulation takes a limit of memory and does nothing");
-    assert_int_equal(WEXITSTATUS(status), LEARNT);
+    assert_int_equal(learnt, LEARNT);
 }
