@@ -80,12 +80,77 @@ static int among_others(lua_State *L)
     return status == LUA_OK ? lua_gettop(L) : lua_error(L);
 }
 
+/* ---- A language whose functions are called and call: one of its frames for each of ours ------*/
+
+#define PUBLIC __attribute__((visibility("default"), noinline))
+#define AFTER() __asm__ volatile("" ::: "memory") /* so that no call before it is a tail call */
+
+PUBLIC int interpret_logo(lua_State *L);
+
+PUBLIC int interpret_logo(lua_State *L)
+{
+    lua_call(L, lua_gettop(L) - 1, 1);
+    AFTER();
+    return 1;
+}
+
+static void collect_logo(stacksplice_walk *walk, void *data)
+{
+    static const stacksplice_token_info turtle = {.size = sizeof turtle,
+                                                  .kind = STACKSPLICE_FRAME_SCRIPT,
+                                                  .trust = STACKSPLICE_TRUST_EXACT,
+                                                  .language = "logo",
+                                                  .function = "turtle",
+                                                  .file = "garden.logo",
+                                                  .line = 12};
+    uintptr_t token = 0;
+
+    (void)stacksplice_intern(&turtle, &token);
+    for (uint32_t i = 0; i < walk->frame_count; i++)
+        if (walk->frames[i].function == (uintptr_t)interpret_logo &&
+            stacksplice_walk_splice(walk, i, 1))
+            (void)stacksplice_walk_push(walk, token);
+}
+
+static void add_logo(void)
+{
+    static const stacksplice_source source = {.size = sizeof source,
+                                              .version = STACKSPLICE_SOURCE_VERSION,
+                                              .language = "logo",
+                                              .identity = "logo",
+                                              .collect = collect_logo};
+
+    (void)stacksplice_add_source(&source);
+}
+
+/* A native function between Lua's and the other language's. */
+PUBLIC int lend_a_hand(lua_State *L);
+
+PUBLIC int lend_a_hand(lua_State *L)
+{
+    int results = interpret_logo(L);
+
+    AFTER();
+    return results;
+}
+
+/* logo(f, ...): the turtle calls f. */
+static int logo(lua_State *L)
+{
+    int results;
+
+    add_logo();
+    results = lend_a_hand(L);
+    AFTER();
+    return results;
+}
+
 static const luaL_Reg functions[] = {
     {"among_others", among_others},       {"border", border}, {"fail", fail},
-    {"handler", stacksplice_lua_handler}, {NULL, NULL},
+    {"handler", stacksplice_lua_handler}, {"logo", logo},     {NULL, NULL},
 };
 
-__attribute__((visibility("default"))) int luaopen_stacksplice_test_border(lua_State *L);
+PUBLIC int luaopen_stacksplice_test_border(lua_State *L);
 
 int luaopen_stacksplice_test_border(lua_State *L)
 {

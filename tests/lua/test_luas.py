@@ -278,12 +278,13 @@ def test_several_copies(program_build: str) -> None:
 
 
 def lua_module(version: str) -> Path:
-    """The folder of the Lua module for that version."""
+    """The folder of the Lua module for that version, and of one of somebody else."""
     build = build_named("gcc-O2")
-    objects = compile_with_binding([], version, build, [])
     folder = OUT / version / "module"
     folder.mkdir(parents=True, exist_ok=True)
-    link(folder / "stacksplice.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
+    for name, sources in ("stacksplice", []), ("stacksplice_test_border", [HERE / "border_module.c"]):
+        objects = compile_with_binding(sources, version, build, [])
+        link(folder / f"{name}.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
     return folder
 
 

@@ -363,3 +363,125 @@ describe("traceback in random programs", function()
     package.loaded["random.module"] = nil
   end)
 end)
+
+describe("traceback with frames of another language", function()
+  if not has_border then return end
+
+  -- What SCRIPT returns; it may call logo, traceback, and traceback at a level.
+  local function run(script, level)
+    local chunk = assert(load("local logo, traceback, level = ... " .. script, "@m.lua"))
+    local _, text = pcall(chunk, border.logo, stacksplice.traceback, level) -- called from C, it has no name
+    return text
+  end
+
+  -- It begins with these lines, but for those of native functions.
+  local function shows(script, expected, level)
+    local text = run(script, level):gsub("\n\t[^\n]* in native function '[^\n]*", "")
+    expected = "stack traceback:\n" .. expected:gsub("^ +", "\t"):gsub("\n +", "\n\t")
+      :gsub("LOGO", "[C]: in function 'stacksplice_test_border.logo'")
+      :gsub("TURTLE", "garden.logo:12: in logo function 'turtle'")
+    assert.is_true(begins(text, expected), text .. "\n" .. expected)
+  end
+
+  it("has them in their places", function()
+    shows([[local function inner()
+      return (traceback())
+      end
+      local function outer()
+      return (logo(inner))
+      end
+      local function globe() return (logo(outer)) end
+      return (globe())]], [[
+      m.lua:2: in function <m.lua:1>
+      TURTLE
+      LOGO
+      m.lua:5: in function <m.lua:4>
+      TURTLE
+      LOGO
+      m.lua:7: in local 'globe'
+      m.lua:8: in main chunk]])
+  end)
+
+  it("leaves out what is inside of a level", function()
+    local script = [[local function inner()
+      return (traceback(nil, level))
+      end
+      local function outer()
+      return (logo(inner))
+      end
+      return (outer())]]
+    local outer = "m.lua:5: in local 'outer'\n m.lua:7: in main chunk"
+    shows(script, " m.lua:2: in function <m.lua:1>\n TURTLE\n LOGO\n " .. outer, 1)
+    shows(script, " LOGO\n " .. outer, 2)
+    shows(script, " " .. outer, 3)
+    shows(script, " m.lua:7: in main chunk", 4)
+    assert.equal("stack traceback:", run(script, 1000))
+  end)
+
+  it("goes on beyond a coroutine", function()
+    shows([[local co = coroutine.create(function()
+      return traceback() .. ''
+      end)
+      return (logo(function()
+      local _, text = coroutine.resume(co)
+      return text
+      end))]], [[
+      m.lua:2: in function <m.lua:1>
+      [C]: in function 'coroutine.resume'
+      m.lua:5: in function <m.lua:4>
+      TURTLE
+      LOGO
+      m.lua:4: in main chunk]])
+  end)
+
+  it("is cut where Lua cuts it", function()
+    local text = run [[local function deep(n)
+      if n == 0 then return traceback() .. '' end
+      return logo(deep, n - 1) .. ''
+      end
+      return (deep(20))]]
+    assert.equal(22, select(2, text:gsub("\n", "")), text)
+    assert.truthy(text:find("\n\t...", 1, true), text)
+    local count = tonumber(text:match("skipping (%d+) levels"))
+    assert.is_true(_VERSION == "Lua 5.3" or count >= 41, text)
+  end)
+
+  it("has native functions in their places, but not those of interpreters", function()
+    local text = run "return (logo(function() return (traceback()) end))"
+    assert.truthy(text:find("in logo function 'turtle'.* in native function 'lend_a_hand'"
+      .. ".*%[C%]: in function 'stacksplice_test_border.logo'"), text)
+    assert.falsy(text:find("lua_callk", 1, true), text)
+  end)
+
+  it("has them in a coroutine that waits for the running one, too", function()
+    shows([[local main = coroutine.running()
+      return (logo(function()
+      return coroutine.wrap(function()
+      return (traceback(main))
+      end)() .. ''
+      end))]], [[
+      [C]: in ?
+      m.lua:3: in function <m.lua:2>
+      TURTLE
+      LOGO
+      m.lua:2: in main chunk]])
+    shows([[local co = coroutine.create(function()
+      coroutine.yield()
+      end)
+      coroutine.resume(co)
+      return (logo(traceback, co))]], [[
+      [C]: in function 'coroutine.yield'
+      m.lua:2: in function <m.lua:1>]])
+  end)
+
+  it("has a tail call", function()
+    shows([[local function f() return (traceback()) end
+      local function g() return f() end
+      return (logo(g))]], [[
+      m.lua:1: in function <m.lua:1>
+      (...tail calls...)
+      TURTLE
+      LOGO
+      m.lua:3: in main chunk]])
+  end)
+end)
