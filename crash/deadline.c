@@ -431,14 +431,6 @@ enum futex_call {
 
 #define ANY_WAKER UINT32_MAX
 
-static int64_t time_now(void)
-{
-    struct timespec now = {0, 0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * NANOSECONDS + now.tv_nsec;
-}
-
 /* ---- Its thread ------------------------------------------------------------------------------*/
 
 /* Sleep until the time, or a change of the table since SEEN.  No condition variable: a lock of
@@ -459,10 +451,10 @@ static void wake_watcher(void)
 static void miss(const late_work *deadline, stacksplice_deadline number)
 {
     atomic_store(&is_reporting, true);
-    report_missed(deadline, time_now());
+    report_missed(deadline, ss_now());
     atomic_store(&is_reporting, false);
     if (deadline->interrupt)
-        begin_interrupts(number, time_now());
+        begin_interrupts(number, ss_now());
 }
 
 __attribute__((noreturn)) static void *watch(void *unused)
@@ -475,7 +467,7 @@ __attribute__((noreturn)) static void *watch(void *unused)
         int64_t until = 0;
         uint32_t seen = 0;
 
-        switch (take_due(time_now(), &deadline, &number, &until, &seen)) {
+        switch (take_due(ss_now(), &deadline, &number, &until, &seen)) {
         case DUE_NOTHING:
             sleep_until(until, seen);
             break;
@@ -492,11 +484,10 @@ __attribute__((noreturn)) static void *watch(void *unused)
 /* A report that has begun is completed before the process ends, unless it takes long. */
 static __attribute__((destructor)) void finish_report(void)
 {
-    const struct timespec moment = {0, 500 * 1000};
-    int64_t until = time_now() + EXIT_WAITS_FOR;
+    int64_t until = ss_now() + EXIT_WAITS_FOR;
 
-    while (atomic_load(&is_reporting) && time_now() < until)
-        (void)nanosleep(&moment, NULL);
+    while (atomic_load(&is_reporting) && ss_now() < until)
+        ss_rest();
 }
 
 /* ---- Its start -------------------------------------------------------------------------------*/
@@ -522,7 +513,6 @@ static bool start(void)
 
 static bool ensure_watcher(void)
 {
-    const struct timespec moment = {0, 500 * 1000};
     watcher_state now;
 
     for (;;) {
@@ -535,7 +525,7 @@ static bool ensure_watcher(void)
             atomic_store(&watcher, is_started ? RUNNING : NONE);
             return is_started;
         }
-        (void)nanosleep(&moment, NULL); /* another thread starts it */
+        ss_rest(); /* another thread starts it */
     }
 }
 
@@ -576,7 +566,7 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
         d.data = options->data;
         copy_name(options->name ? options->name : "", d.name);
     }
-    d.at = time_now() + (int64_t)milliseconds * 1000 * 1000;
+    d.at = ss_now() + (int64_t)milliseconds * 1000 * 1000;
     hr = add(&d, deadline, &wake);
     if (wake)
         wake_watcher();

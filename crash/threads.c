@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- A stack that a signal interrupted -------------------------------------------------------*/
@@ -372,26 +371,17 @@ static bool all_answered(int64_t after)
     return all;
 }
 
-static int64_t milliseconds_now(void)
-{
-    struct timespec now = {0, 0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void ss_threads_ask(uint32_t milliseconds)
 {
-    const struct timespec moment = {0, 500 * 1000};
     int64_t begun, after = 0;
 
     ss_threads_forget();
     if (!take_signal())
         return;
     are_known = for_each_thread(meet);
-    begun = milliseconds_now();
-    for (; !all_answered(after) && after < milliseconds; after = milliseconds_now() - begun)
-        (void)nanosleep(&moment, NULL);
+    begun = ss_now();
+    for (; !all_answered(after) && after < milliseconds; after = (ss_now() - begun) / 1000000)
+        ss_rest();
     /* The handler stays: for a late thread the default action would end the process. */
     for (uint32_t i = 0; i < place_count; i++) {
         state waiting = ASKED, unasked = UNASKED;

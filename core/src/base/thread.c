@@ -24,6 +24,21 @@ uint64_t ss_thread_id(void)
     return own_id;
 }
 
+int64_t ss_now(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void ss_rest(void)
+{
+    const struct timespec moment = {0, 500 * 1000};
+
+    (void)nanosleep(&moment, NULL);
+}
+
 static ss_lock **place_of(const ss_lock *lock)
 {
     return lock->outer ? &held_outer : &held;

@@ -13,6 +13,12 @@
  */
 uint64_t ss_thread_id(void);
 
+/* The time in nanoseconds, of the clock that nobody sets.  Signal safe, as the next one. */
+int64_t ss_now(void);
+
+/* Sleep for a moment, half a millisecond. */
+void ss_rest(void);
+
 /*
  * A lock that a forked child finds as its own thread left it.  A fork takes all locks, except those
  * that the forking thread already holds.  It may hold one if it forks in a signal handler or in the

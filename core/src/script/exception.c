@@ -83,11 +83,6 @@ static void related_wake(IScriptErrorInfo *error)
     error->lpVtbl->AddRef(error);
 }
 
-static void related_hold(IScriptErrorInfo *error)
-{
-    error->lpVtbl->AddInside(error);
-}
-
 /* False where no interpreter can keep a related value again: related errors stay awake. */
 static bool sleeps(const stacksplice_exception *x)
 {
@@ -429,7 +424,7 @@ void stacksplice_exception_set_cause(stacksplice_exception *x, IScriptErrorInfo 
     x->causes_left_out = left_out;
     if (!cause)
         return;
-    related_hold(cause);
+    cause->lpVtbl->AddInside(cause);
     /*
      * Our own outside reference keeps other threads from adding the first or dropping the last one.
      */
@@ -743,7 +738,7 @@ static void put_members(stacksplice_exception *x, const stacksplice_exception_pa
     x->members_left_out = parts->members_left_out;
     for (uint32_t i = 0; i < parts->member_count; i++) {
         x->members[i] = parts->members[i];
-        related_hold(x->members[i]);
+        x->members[i]->lpVtbl->AddInside(x->members[i]);
         if (!sleeps(x))
             related_wake(x->members[i]);
     }
