@@ -313,8 +313,6 @@ def wrong(case, facts, log, borders, traceback):
     check("wrong slots", 0)
     check("changed errors", 0)
     check("identity", {"C": -1}.get(path[-1], 1))
-    if path[-1] == path[0] and path[0] in "PL":
-        pass
     chain = receivers(path, styles)
     if "nodes" in facts:
         check("nodes", len(chain))

@@ -13,7 +13,6 @@ import csv
 import ctypes
 import decimal
 import functools
-import gc
 import gzip
 import hashlib
 import heapq
@@ -29,7 +28,6 @@ import sqlite3
 import ssl
 import struct
 import threading
-import weakref
 import xml.etree.ElementTree as ET
 import xml.parsers.expat
 import zlib
@@ -194,71 +192,6 @@ def coroutines():
     asyncio.run(main())
 
 
-class Meta(type):
-    def __call__(cls, *args):
-        return super().__call__(*args)
-
-    def __instancecheck__(cls, instance):
-        return True
-
-
-class Rich(metaclass=Meta):
-    def __init__(self, n):
-        self.n = n
-
-    def __getattr__(self, name):
-        return lambda: name
-
-    def __add__(self, other):
-        return Rich(self.n + other.n)
-
-    def __eq__(self, other):
-        return self.n == other.n
-
-    def __hash__(self):
-        return hash(self.n)
-
-    def __lt__(self, other):
-        return self.twice < other.twice
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return True
-
-    def __del__(self):
-        self.n = None
-
-    def __index__(self):
-        return self.n
-
-    def __format__(self, spec):
-        return f"{self.n:{spec}}"
-
-    @property
-    def twice(self):
-        return operator.add(self, self).n
-
-    @functools.cached_property
-    def cached(self):
-        return self.absent()
-
-
-def special_methods():
-    a, b = Rich(1), Rich(2)
-    with a:
-        {a: 1, b: 2}.get(Rich(1))
-        sorted([b, a])
-        (a in [b, a], [0, 1, 2][b], f"{a:3}", isinstance(1, Rich), a.cached)
-        raise ValueError
-    weakref.finalize(b, lambda: None)
-    cycle = [a]
-    cycle.append(cycle)
-    del a, b, cycle
-    gc.collect(0)
-
-
 def code_at_run_time():
     exec(compile("def f(n):\n return n and f(n - 1)\nf(5)", "made", "exec"), {})
     eval("[(lambda: n)() for n in range(3)]")
@@ -268,7 +201,7 @@ def code_at_run_time():
             return node.id
 
     Names().visit(ast.parse("a + b * c(d)"))
-    type("Made", (Rich,), {"__set_name__": None, "f": functools.singledispatch(lambda x: x)})
+    type("Made", (), {"__set_name__": None, "f": functools.singledispatch(lambda x: x)})
 
 
 def parsers():
@@ -314,7 +247,6 @@ IN_ANY_THREAD = (
     sorting_and_iterating,
     generators,
     coroutines,
-    special_methods,
     code_at_run_time,
     parsers,
     deep_recursion,

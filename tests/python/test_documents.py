@@ -99,15 +99,6 @@ def test_troubleshooting_names_gaps_that_there_are():
         assert any(line.startswith(f"| `{reason}") for line in table.splitlines()), reason
 
 
-def test_the_tutorials_name_functions_that_there_are():
-    names = [
-        name
-        for file in ("python.md", "troubleshooting.md")
-        for name in re.findall(r"stacksplice\.(\w+)\(", page(file))
-    ]
-    assert names and all(hasattr(stacksplice, name) for name in names)
-
-
 def test_the_reference_has_every_public_name(tmp_path):
     pdoc = pytest.importorskip("pdoc")
     pdoc.pdoc("stacksplice", output_directory=tmp_path)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from building import PACKAGE, ran
@@ -137,33 +135,3 @@ app.{}()
     assert_in_order(output, "app.py:11 in price", C_LINE, "pricing.lua:7 in", LUA_LINE, "ValueError: bad 3")
     output = run(source.format("lua_error"), "test_app.py", status=1)
     assert_in_order(output, "pricing.lua:5 in", LUA_ERROR, "no count")
-
-
-def test_sentry(run, tmp_path):
-    pytest.importorskip("sentry_sdk")
-    source = """
-import app, json, sentry_sdk
-from sentry_sdk.transport import Transport
-events = []
-class Local(Transport):
-    def capture_envelope(self, envelope):
-        events.append(envelope.get_event())
-sentry_sdk.init(dsn="http://key@localhost/1", transport=Local, default_integrations=False)
-for function in app.price, app.lua_error:
-    try:
-        function()
-    except Exception as exc:
-        sentry_sdk.capture_exception(exc)
-sentry_sdk.flush()
-print(json.dumps(events, default=str))
-"""
-    events = json.loads(run(source, "test_app.py").splitlines()[-1])
-    shown = []
-    for event in events:
-        frames = event["exception"]["values"][-1]["stacktrace"]["frames"]
-        lines = [(f.get("context_line") or "").strip() for f in frames]
-        shown.append([(Path(f["filename"]).name, f["lineno"], line) for f, line in zip(frames, lines)])
-    assert ("pricing.lua", 7, LUA_LINE) in shown[0] and shown[0][-1][0] == "app.py"
-    assert shown[1][-1] == ("pricing.lua", 5, LUA_ERROR)
-    for frames in shown:
-        assert [f for f in frames if f[0] == "crossing.c" and f[2] == C_LINE]

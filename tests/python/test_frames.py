@@ -18,7 +18,7 @@ import workloads  # noqa: E402
     "work", [*workloads.IN_ANY_THREAD, workloads.signals], ids=lambda work: work.__name__
 )
 def test_every_call_of_real_work(check, work):
-    """By C of Python and of libraries: special methods, keys, generators, tasks, parsers, databases."""
+    """By C of Python and of libraries: keys, generators, tasks, parsers, databases."""
     sys.setprofile(check)
     try:
         work()

@@ -140,27 +140,6 @@ def test_tool_ids_are_shared_politely(at_raise):
     assert "stacksplice" not in [monitoring.get_tool(tool) for tool in range(6)]
 
 
-def test_beside_a_debugger_and_coverage(at_raise):
-    monitoring = sys.monitoring
-    events, seen = monitoring.events, []
-    tool = monitoring.COVERAGE_ID
-    if monitoring.get_tool(tool) is not None:
-        pytest.skip("coverage is running")
-    monitoring.use_tool_id(tool, "coverage")
-    monitoring.register_callback(tool, events.RAISE, lambda code, offset, exc: seen.append(type(exc)))
-    monitoring.set_events(tool, events.RAISE)
-    old = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: None)
-    try:
-        info = stacksplice.originate(caught(raise_deep, 0))
-    finally:
-        sys.settrace(old)
-        monitoring.set_events(tool, 0)
-        monitoring.free_tool_id(tool)
-    assert ValueError in seen
-    assert reasons(info.stack) == [] and names(info.stack)[0] == "raise_deep"
-
-
 def test_it_is_the_same_exception_to_everybody_else(at_raise):
     exc = caught(raise_deep, 1)
     text = "".join(traceback.format_exception(exc))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import linecache
 import logging
 import os
@@ -259,26 +258,6 @@ def test_json_lines_end_at_line_feeds_alone(border, tmp_path):
     file = tmp_path / "errors.ndjson"
     file.write_bytes((info.to_json() * 3).replace("\n", "\r\n").encode())
     assert command("show", str(file)).stdout.count("ValueError: one") == 3
-
-
-def test_a_saved_report_hides_glue_as_a_live_one_does(border, tmp_path):
-    info = stacksplice.error_info(caught(border.call, chained))
-    frames = json.loads(info.to_json())["stack"]
-    glue = [frame for frame in frames if frame.get("glue")]
-    assert glue and all(frame["kind"] == "native" for frame in glue)
-    assert [frame.glue for frame in info.stack] == [bool(frame.get("glue")) for frame in frames]
-    saved = tmp_path / "saved.json"
-    saved.write_text(info.to_json(), encoding="utf-8")
-    hidden = (
-        info.format(chain=False)
-        .partition("frames of pytest hidden\n")[2]
-        .partition(" glue frames hidden\n")[0]
-    )
-    assert 0 < int(hidden.rpartition("... ")[2]) <= len(glue)
-    text = command("show", str(saved)).stdout
-    assert hidden in text and "PyEval_" not in text
-    whole = command("show", "--all-frames", str(saved)).stdout
-    assert hidden not in whole and len(whole.splitlines()) > len(text.splitlines())
 
 
 @pytest.mark.parametrize(

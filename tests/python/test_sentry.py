@@ -208,15 +208,6 @@ def test_other_events_stay_as_they_are(sent, border):
     assert "debug_meta" not in crossed  # a client without the integration
 
 
-def test_the_events_of_the_core_itself(border, price):
-    for exc in (caught(price, fail), caught(border.call, with_cause)):
-        text = stacksplice.error_info(exc)._handle.format(4, 0, True, False)
-        assert text.count("\n") == 1 and text.endswith("\n")
-        event = json.loads(text)
-        assert_is_taken_in(event)
-        assert event["platform"] == "native" and event["level"] == "error" and event["timestamp"] > 1e9
-
-
 def test_uncaught_errors(child):
     done = child(
         """
@@ -255,12 +246,6 @@ def test_it_is_the_event_of_the_live_error(border, name):
     for saved in (ErrorInfo.from_json(info.to_json()), pickle.loads(pickle.dumps(info))):
         assert_is_taken_in(event(saved))
         assert without_the_moment(event(saved)) == live
-
-
-def test_with_frames_of_lua(price):
-    info = stacksplice.error_info(caught(price, fail))
-    saved = ErrorInfo.from_json(info.to_json())
-    assert without_the_moment(event(saved)) == without_the_moment(event(info))
 
 
 def test_a_report_of_version_1(border):

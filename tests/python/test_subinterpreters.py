@@ -45,27 +45,6 @@ assert "of the other interpreter" in info.to_json()
 """)
 
 
-def test_interpreters_fail_beside_each_other(child):
-    child(f"""
-wrong = []
-def work():
-    try:
-        made = create(True)
-        for _ in range(20):
-            interpreters.run_string(made, {FAIL + "stacksplice.take_error()"!r})
-        interpreters.run_string(made, {FAIL!r})  # left in the slot of this thread
-        interpreters.destroy(made)
-    except BaseException as exc:
-        wrong.append(exc)
-threads = [threading.Thread(target=work) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-assert not wrong, wrong
-""")
-
-
 FRAMES = """
 import stacksplice
 def inside():

@@ -204,13 +204,6 @@ def test_lines_of_a_log_without_an_error_stay(library, tmp_path):
     assert command("symbolize", "--text", str(path)).stdout == command("show", str(path)).stdout
 
 
-def test_texts_of_several_files_are_those_of_show(library, tmp_path):
-    paths = [str(tmp_path / name) for name in ("one", "two")]
-    for path in paths:
-        Path(path).write_text((json.dumps(report(library.known())) + "\n") * 2)
-    assert command("symbolize", "--text", *paths).stdout == command("show", *paths).stdout
-
-
 @pytest.mark.parametrize(
     ("end", "reason"),
     [

@@ -121,13 +121,6 @@ def test_show_reads_the_examples(lines, tmp_path):
     assert ErrorInfo.from_json(lines[0]).format() in shown
 
 
-def test_standard_input_keeps_its_examples(lines):
-    one, two, *_ = lines
-    found = groups_of("-", input=two + one + one)
-    assert [group["error"] for group in found] == [json.loads(one), json.loads(two)]
-    assert found[0]["first"] == "standard input:2"
-
-
 def test_pipes_and_documents_of_standard_input_keep_them_too(lines, tmp_path):
     one, two, *_ = map(json.loads, lines)
     document = json.dumps([one, two, one], indent=1)
