@@ -229,16 +229,6 @@ static PyObject *text_of(PyObject *value)
 
 /* ---- Variables ---------------------------------------------------------------------------------*/
 
-/* Whether this interpreter's reports show variables. */
-static bool keeps_locals(void)
-{
-    const sspy_interp *interp = sspy_interp_current();
-    bool shows = interp && interp->module_state && interp->module_state->shows_locals;
-
-    PyErr_Clear();
-    return shows;
-}
-
 /* Whether NAME is one that a program gave: not ".0" of a comprehension, nor "__class__". */
 static bool is_name(PyObject *name)
 {
@@ -372,12 +362,15 @@ static void read_locals(IUnknown *error, const uintptr_t *frames, uint32_t count
                         stacksplice_local_callback put, void *put_data)
 {
     const question asked = {frames, count, put, put_data};
-    PyObject *exc, *traceback, *pending;
+    PyObject *exc = NULL, *traceback, *pending;
+    sspy_state *state;
 
-    if (!sspy_thread_state_here() || !keeps_locals())
+    if (!sspy_thread_state_here())
         return;
     pending = sspy_take_pending();
-    exc = sspy_known_object(sspy_state_current(), error);
+    state = sspy_state_current();
+    if (state && state->shows_locals)
+        exc = sspy_known_object(state, error);
     traceback = exc ? sspy_traceback_of(exc) : NULL;
     if (traceback)
         tell(&asked, (PyTracebackObject *)traceback);

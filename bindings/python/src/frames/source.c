@@ -130,7 +130,7 @@ enum {
     MAX_LEARNED = 256 /* places put into the table of tokens at once */
 };
 
-/* Set by sspy_replace. */
+/* What captures of this thread apply, or NULL. */
 static _Thread_local const sspy_replacement *replacement;
 static _Thread_local bool missed;
 
@@ -210,12 +210,6 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
         live = sspy_frame_previous(live);
     }
     return NULL;
-}
-
-/* The replacement that captures of this thread apply, or NULL. */
-static const sspy_replacement *replacement_now(void)
-{
-    return replacement;
 }
 
 /* FRAME among the frames of WANTED, or NULL. */
@@ -420,7 +414,7 @@ enum { COUNT, INNERMOST, MARK };
 /* Whether captures replace as many frames as then, if any, and put the same mark. */
 static int is_same_replacement(const uintptr_t *data)
 {
-    const sspy_replacement *now = replacement_now();
+    const sspy_replacement *now = replacement;
 
     if (!now || !data[MARK])
         return !now && !data[MARK];
@@ -433,7 +427,7 @@ enum { NUMBER, DATA, TOKEN };
 /* Whether one of them is the same. */
 static int is_same_replaced(const uintptr_t *data)
 {
-    const sspy_replacement *now = replacement_now();
+    const sspy_replacement *now = replacement;
 
     return now && data[NUMBER] < now->count &&
            (uintptr_t)now->frames[data[NUMBER]].data == data[DATA] &&
@@ -443,7 +437,7 @@ static int is_same_replaced(const uintptr_t *data)
 /* False when there are too many to check. */
 static bool check_replacement(stacksplice_walk *walk)
 {
-    const sspy_replacement *now = replacement_now();
+    const sspy_replacement *now = replacement;
     uintptr_t data[STACKSPLICE_CHECK_WORDS] = {0};
 
     if (now) {
@@ -845,7 +839,7 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
 
 static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
 {
-    const sspy_replacement *wanted = replacement_now();
+    const sspy_replacement *wanted = replacement;
     uintptr_t outermost = 0;
     uint32_t frame = first_frame(walk);
 

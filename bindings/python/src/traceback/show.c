@@ -613,24 +613,32 @@ static PyObject *frames_of(sspy_state *state, uintptr_t element)
 
 /* ---- Entries ----------------------------------------------------------------------------------*/
 
-/* *TRACEBACK, which is NULL or owned, with an entry for FRAME before it; -1 with an exception. */
-static int put_entry(PyObject **traceback, PyFrameObject *frame)
+/* An entry before NEXT, which is NULL or moved; NULL with an exception. */
+static PyObject *new_entry(PyFrameObject *frame, int lasti, int line, PyObject *next)
 {
     /* Calling the type does just this, at twenty times the cost. */
     PyTracebackObject *entry = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
-    PyCodeObject *code;
 
     if (!entry)
-        return -1;
-    code = PyFrame_GetCode(frame);
-    entry->tb_next = (PyTracebackObject *)*traceback; /* moved */
+        return NULL;
+    entry->tb_next = (PyTracebackObject *)next;
     entry->tb_frame = (PyFrameObject *)Py_NewRef((PyObject *)frame);
-    entry->tb_lasti = 0;
-    entry->tb_lineno = code->co_firstlineno;
-    Py_DECREF(code);
+    entry->tb_lasti = lasti;
+    entry->tb_lineno = line;
     PyObject_GC_Track(entry);
-    *traceback = (PyObject *)entry;
-    return 0;
+    return (PyObject *)entry;
+}
+
+/* *TRACEBACK, which is NULL or owned, with an entry for FRAME before it; -1 with an exception. */
+static int put_entry(PyObject **traceback, PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyObject *entry = new_entry(frame, 0, code->co_firstlineno, *traceback);
+
+    Py_DECREF(code);
+    if (entry)
+        *traceback = entry;
+    return entry ? 0 : -1;
 }
 
 /* Put the entries of ELEMENT before *TRACEBACK, which is NULL or owned; -1 with an exception. */
@@ -770,21 +778,6 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
     return 0;
 }
 
-/* A new entry with the contents of ENTRY; NULL with an exception. */
-static PyObject *copy_entry(const PyTracebackObject *entry)
-{
-    PyTracebackObject *copy = PyObject_GC_New(PyTracebackObject, &PyTraceBack_Type);
-
-    if (!copy)
-        return NULL;
-    copy->tb_next = (PyTracebackObject *)Py_XNewRef((PyObject *)entry->tb_next);
-    copy->tb_frame = (PyFrameObject *)Py_XNewRef((PyObject *)entry->tb_frame);
-    copy->tb_lasti = entry->tb_lasti;
-    copy->tb_lineno = entry->tb_lineno;
-    PyObject_GC_Track(copy);
-    return (PyObject *)copy;
-}
-
 /* Make ENTRY equal to FROM. */
 static void become(PyTracebackObject *entry, const PyTracebackObject *from)
 {
@@ -813,7 +806,11 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
         count = sspy_capture(above, room.limit, room.frames);
         frames = room.frames;
     }
-    traceback = copy_entry(head);
+    Py_XINCREF((PyObject *)head->tb_next);
+    traceback =
+        new_entry(head->tb_frame, head->tb_lasti, head->tb_lineno, (PyObject *)head->tb_next);
+    if (!traceback)
+        Py_XDECREF((PyObject *)head->tb_next);
     if (traceback && !put_inner(state, &traceback, frames, count))
         become(head, (PyTracebackObject *)traceback);
     PyErr_Clear(); /* without memory the traceback stays as it is */
