@@ -698,11 +698,6 @@ static SS_NOINLINE void handle_fault(int number, siginfo_t *info, void *context)
 
 /* ---- In the place of others ------------------------------------------------------------------*/
 
-static bool is_ignored(const struct sigaction *action)
-{
-    return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_IGN;
-}
-
 void ss_handler_install(void)
 {
     struct sigaction action, now;
@@ -713,7 +708,8 @@ void ss_handler_install(void)
     for (size_t i = 0; i < FAULT_KINDS; i++) {
         int number = fault_kinds[i].number;
 
-        if (sigaction(number, NULL, &now) != 0 || ss_handler_is_ours(&now) || is_ignored(&now))
+        if (sigaction(number, NULL, &now) != 0 || ss_handler_is_ours(&now) ||
+            (!is_handler(&now) && now.sa_handler == SIG_IGN))
             continue;
         former_actions[i] = now;
         (void)sigaction(number, &action, NULL);

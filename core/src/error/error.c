@@ -560,12 +560,6 @@ ULONG ss_error_release(ss_error *error)
     return release_last_ref(error);
 }
 
-static void add_inside(ss_error *error)
-{
-    if (!error->is_static)
-        atomic_fetch_add(&error->inside, 1);
-}
-
 #define RECORD_OF(iface, type) SS_CONTAINER(iface, ss_record, type##_iface)
 
 /* ---- IUnknown --------------------------------------------------------------------------------*/
@@ -804,7 +798,10 @@ static const ILanguageExceptionErrorInfo2Vtbl language_vtbl = {
 
 static void STDMETHODCALLTYPE script_AddInside(IScriptErrorInfo *iface)
 {
-    add_inside(SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface));
+    ss_error *error = SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface);
+
+    if (!error->is_static)
+        atomic_fetch_add(&error->inside, 1);
 }
 
 static void STDMETHODCALLTYPE script_ReleaseInside(IScriptErrorInfo *iface)

@@ -91,11 +91,6 @@ static HRESULT check_arguments(USHORT machine, PINSPECT_MEMORY_CALLBACK read, co
                : E_INVALIDARG;
 }
 
-static HRESULT invalid_data(void)
-{
-    return HRESULT_FROM_WIN32(ERROR_INVALID_DATA);
-}
-
 HRESULT RoInspectThreadErrorInfo(UINT_PTR anchor_address, USHORT machine,
                                  PINSPECT_MEMORY_CALLBACK read, PVOID context,
                                  UINT_PTR *error_address)
@@ -110,7 +105,7 @@ HRESULT RoInspectThreadErrorInfo(UINT_PTR anchor_address, USHORT machine,
         return hr;
     if (anchor.signature != STACKSPLICE_ANCHOR_SIGNATURE ||
         anchor.version != STACKSPLICE_INSPECT_VERSION || anchor.error > UINTPTR_MAX)
-        return invalid_data();
+        return __HRESULT_FROM_WIN32(ERROR_INVALID_DATA);
     *error_address = (UINT_PTR)anchor.error;
     return anchor.error ? S_OK : S_FALSE;
 }
@@ -129,7 +124,7 @@ HRESULT RoInspectCapturedStackBackTrace(UINT_PTR error_address, USHORT machine,
         return hr;
     if (record.signature != STACKSPLICE_RECORD_SIGNATURE ||
         record.version != STACKSPLICE_INSPECT_VERSION || record.frames > UINTPTR_MAX)
-        return invalid_data();
+        return __HRESULT_FROM_WIN32(ERROR_INVALID_DATA);
     *frame_count = record.frame_count;
     *back_trace_address = (UINT_PTR)record.frames;
     return S_OK;

@@ -398,6 +398,8 @@ static HRESULT propagate(HRESULT code, const ss_arrival *arrival)
     ss_error *error;
     HRESULT hr = S_OK;
 
+    if (SUCCEEDED(code))
+        return E_INVALIDARG;
     if (ss_flags_get() & RO_ERROR_REPORTING_SUPPRESSSETERRORINFO)
         return S_OK;
     if (!record) {
@@ -429,21 +431,14 @@ HRESULT RoCaptureErrorContext(HRESULT hr)
 
 stacksplice_hresult stacksplice_propagate(stacksplice_hresult hr, IUnknown *language_exception)
 {
-    ss_arrival arrival = {.language_exception = language_exception, .above = SS_HERE()};
-
-    if (SUCCEEDED(hr))
-        return E_INVALIDARG;
-    return propagate(hr, &arrival);
+    return propagate(hr,
+                     &(ss_arrival){.language_exception = language_exception, .above = SS_HERE()});
 }
 
 stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stacksplice_hresult hr,
                                                 const char *language)
 {
-    ss_arrival arrival = {.receiver = language, .above = frame_address};
-
-    if (SUCCEEDED(hr))
-        return E_INVALIDARG;
-    return propagate(hr, &arrival);
+    return propagate(hr, &(ss_arrival){.receiver = language, .above = frame_address});
 }
 
 /* ---- Backtrace -------------------------------------------------------------------------------*/
