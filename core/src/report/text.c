@@ -26,30 +26,6 @@ static void put_color(const ss_report *r, const char *color)
         ss_writer_text(r->w, color);
 }
 
-static void put_argument(const ss_report *r, char directive, va_list *arguments)
-{
-    switch (directive) {
-    case 's':
-        ss_writer_text(r->w, va_arg(*arguments, const char *));
-        break;
-    case 'm':
-        ss_report_put(r, va_arg(*arguments, const char *), STACKSPLICE_TEXT_MESSAGE);
-        break;
-    case 'p':
-        ss_report_put(r, va_arg(*arguments, const char *), STACKSPLICE_TEXT_PATH);
-        break;
-    case 'c':
-        put_color(r, va_arg(*arguments, const char *));
-        break;
-    case 'u':
-        ss_writer_decimal(r->w, va_arg(*arguments, uint64_t));
-        break;
-    default:
-        ss_writer_hex(r->w, va_arg(*arguments, uint64_t), 1);
-        break;
-    }
-}
-
 /*
  * Write FORMAT, in which these stand for an argument: %s a text as it is, %m one without secrets and
  * on one line, %p a path likewise, %u a uint64_t, %x one in hexadecimal, %c the colour of what
@@ -60,16 +36,39 @@ static void put(const ss_report *r, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    while (*format) {
+    for (; *format; format += *format != 0) {
         size_t plain = strcspn(format, "%{}");
 
         ss_writer_put(r->w, format, plain);
         format += plain;
-        if (*format == '%')
-            put_argument(r, *++format, &arguments);
-        else if (*format)
-            put_color(r, *format == '{' ? "\033[35m" : "\033[0m");
-        format += *format != 0;
+        switch (*format == '%' ? *++format : *format) {
+        case 's':
+            ss_writer_text(r->w, va_arg(arguments, const char *));
+            break;
+        case 'm':
+            ss_report_put(r, va_arg(arguments, const char *), STACKSPLICE_TEXT_MESSAGE);
+            break;
+        case 'p':
+            ss_report_put(r, va_arg(arguments, const char *), STACKSPLICE_TEXT_PATH);
+            break;
+        case 'u':
+            ss_writer_decimal(r->w, va_arg(arguments, uint64_t));
+            break;
+        case 'x':
+            ss_writer_hex(r->w, va_arg(arguments, uint64_t), 1);
+            break;
+        case 'c':
+            put_color(r, va_arg(arguments, const char *));
+            break;
+        case '{':
+            put_color(r, "\033[35m");
+            break;
+        case '}':
+            put_color(r, "\033[0m");
+            break;
+        default:
+            break;
+        }
     }
     va_end(arguments);
 }
@@ -794,8 +793,9 @@ static void put_further_lines(const ss_report *r, ss_redacted *rest, const char 
 
 static const char *exception_language(const ss_facts *facts)
 {
-    const char *language =
-        facts->view.exception ? facts->view.exception->lpVtbl->GetLanguage(facts->view.exception) : NULL;
+    const char *language = facts->view.exception
+                               ? facts->view.exception->lpVtbl->GetLanguage(facts->view.exception)
+                               : NULL;
 
     return language ? language : facts->language;
 }
