@@ -87,7 +87,7 @@ class DeadlineTest(unittest.TestCase):
         self.assertNotIn("has not answered", run.err)
 
     def test_more_than_are_reported(self):
-        """The late thread hears of each; after a minute there is room for one report, which counts the others."""
+        """After a minute there is room for one report, which counts the others."""
         self.needs_answers()
         run = Run("flood")
         self.assert_went_on(run)
