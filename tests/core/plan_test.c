@@ -351,6 +351,8 @@ PLAN_TEST(test_source_may_refuse)
     script.reports = 0;
     assert_int_equal(capture_times(&s, 30 * ENOUGH), 30 * ENOUGH);
     assert_in_range(script.reports, 1, ENOUGH / 2);
+    script.refuses = false; /* then it is asked again, and soon no more */
+    assert_in_range(capture_times(&s, 10 * ENOUGH), 1, 5 * ENOUGH);
 }
 
 /* ---- STACKSPLICE_VERIFY_PLANS: each repeated capture is compared with a full one ----------------*/
