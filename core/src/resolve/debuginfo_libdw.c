@@ -14,7 +14,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -57,16 +56,16 @@ static bool is_mapped_at(uintptr_t address, const char *name)
     bool is_same = true;
 
     while (maps && fgets(line, sizeof line, maps)) {
-        uintptr_t start, end;
-        int at = 0;
+        char *at;
+        uintptr_t start = strtoul(line, &at, 16);
+        int skipped = 0;
 
-        /* Behind the addresses: rights, offset, device, inode. */
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &start, &end, &at) == 2 &&
-            address >= start && address < end) {
-            line[strcspn(line, "\n")] = 0;
-            is_same = !strcmp(line + at, name);
-            break;
-        }
+        if (address < start || *at != '-' || address >= strtoul(at + 1, &at, 16))
+            continue;
+        (void)sscanf(at, "%*s %*s %*s %*s %n", &skipped); /* rights, offset, device, inode */
+        line[strcspn(line, "\n")] = 0;
+        is_same = !strcmp(at + skipped, name);
+        break;
     }
     if (maps)
         (void)fclose(maps);
