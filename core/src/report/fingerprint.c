@@ -16,15 +16,16 @@ enum { MEMBERS_MAX = 32, LEVELS_MAX = 4 };
 
 __extension__ typedef unsigned __int128 hash;
 
-static const hash offset_basis = (hash)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d;
-static const hash prime = ((hash)1 << 88) + 0x13b;
+/* No variables: lldb 14 warns of debug information with constants of 16 bytes. */
+#define OFFSET_BASIS ((hash)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d)
+#define PRIME (((hash)1 << 88) + 0x13b)
 
 static void add(hash *h, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;
 
     for (size_t i = 0; i < length; i++)
-        *h = (*h ^ at[i]) * prime;
+        *h = (*h ^ at[i]) * PRIME;
 }
 
 /* Include the NUL, so that "a", "bc" and "ab", "c" differ. */
@@ -144,7 +145,7 @@ static void add_loosely(stack_walk *walk, const ss_frame *f)
     const stacksplice_frame *frame = &f->frame;
     const char *module = frame->module ? ss_base_name(frame->module) : "";
     const char *function = frame->function ? frame->function : "";
-    hash element = offset_basis;
+    hash element = OFFSET_BASIS;
 
     if (!counts(f))
         return;
@@ -184,7 +185,7 @@ static SS_NOINLINE void add_element(const ss_report *r, stack_walk *walk, uintpt
 
 static void add_stack(const ss_report *r, hash *h, const ss_facts *facts, bool is_loose)
 {
-    stack_walk walk = {.hash = h, .is_loose = is_loose, .last = offset_basis};
+    stack_walk walk = {.hash = h, .is_loose = is_loose, .last = OFFSET_BASIS};
 
     /* Not what its stack got since: an error has one value, whenever somebody reads it. */
     const ss_error_view *view = &facts->view;
@@ -237,7 +238,7 @@ static void add_members(const ss_report *r, hash *h, const ss_facts *group, uint
 static hash hash_error(const ss_report *r, const ss_facts *facts, bool is_loose, uint32_t level)
 {
     uint32_t members, left_out;
-    hash h = offset_basis;
+    hash h = OFFSET_BASIS;
 
     add_number(&h, (uint32_t)facts->view.hresult);
     add_text(&h, facts->type);
