@@ -7,6 +7,7 @@
 #include "report_fixture.h"
 
 #include <stacksplice/debugger.h>
+#include <stacksplice/redact.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -247,6 +248,33 @@ static void capture_context(void)
     (void)RoCaptureErrorContext(E_INVALIDARG);
 }
 
+/* A process that fails fast may call no hook. */
+static int hook_of_the_host(const char *text, size_t length, stacksplice_text_kind kind,
+                            stacksplice_write_callback write, void *write_data, void *data)
+{
+    return write("[hook]", 6, write_data);
+}
+
+static void have_secrets(void)
+{
+    static const char message[] = "bad password: hunter2", note[] = "token=hunter2";
+    const stacksplice_redaction redaction = {
+        .size = sizeof redaction, .rules = STACKSPLICE_REDACT_DEFAULT, .hook = hook_of_the_host};
+    uintptr_t frame = fixture_script("python", "secret='hunter2'", "password=hunter2.py", 1);
+    const fixture_error contents = {.hr = E_INVALIDARG,
+                                    .type = "ValueError",
+                                    .message = message,
+                                    .message_length = sizeof message - 1,
+                                    .frames = &frame,
+                                    .frame_count = 1,
+                                    .cause = error};
+    IRestrictedErrorInfo *secret = fixture_originate(&contents);
+
+    (void)stacksplice_add_note((IUnknown *)secret, note, sizeof note - 1);
+    (void)stacksplice_set_redaction(&redaction);
+    (void)SetRestrictedErrorInfo(secret);
+}
+
 /* What is done with the full error in the slot, and the code that then ends the process. */
 static const struct {
     const char *way;
@@ -261,6 +289,7 @@ static const struct {
     {"two", fail_in_threads, 0},
     {"context", capture_context, E_INVALIDARG},
     {"child", have_reporter_fork, E_INVALIDARG},
+    {"secrets", have_secrets, E_INVALIDARG},
     {"abort-again", fail_again, E_INVALIDARG},
     {"allocator", let_allocator_fail, E_INVALIDARG},
     {"space", exhaust_memory, E_INVALIDARG},

@@ -102,6 +102,15 @@ class CrashTest(unittest.TestCase):
                 if how == "full":
                     self.assert_first_words(run)
 
+    def test_no_secrets_and_no_hook(self):
+        run = Run("secrets")
+        self.assert_ended(run)
+        for text in (run.err, json.dumps(run.report)):
+            for name in ("password", "token", "secret"):
+                self.assertIn(f"[redacted: {name}]", text)
+            self.assertNotIn("hunter2", text)
+            self.assertNotIn("[hook]", text)
+
     def test_header_and_modules(self):
         program = COMMAND[-1]
         run = Run(
