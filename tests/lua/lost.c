@@ -1,5 +1,7 @@
-/* Error objects and ties whose finalizers Lua loses: all goes with the next call, or with the
- * state. */
+/*
+ * Error objects and ties whose finalizers Lua loses: all goes with the next call, or with the
+ * state.  And what is left half made where Lua has no memory.
+ */
 #include "error_double.h"
 #include "host.h"
 
@@ -119,7 +121,7 @@ TEST(test_closed_without_another_call)
 
 /* ---- Without memory --------------------------------------------------------------------------*/
 
-static bool refuses;
+static long allowed = -1; /* allocations until the allocator fails; negative: it never does */
 
 static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 {
@@ -127,13 +129,18 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
         free(block);
         return NULL;
     }
-    return refuses && (!block || new_size > old_size) ? NULL : realloc(block, new_size);
+    if (allowed >= 0 && (!block || new_size > old_size)) {
+        if (allowed == 0)
+            return NULL;
+        allowed--;
+    }
+    return realloc(block, new_size);
 }
 
 /* Lua's stack has no room for a call of a finalizer, and cannot grow. */
 static int collect_on_a_full_stack(lua_State *L)
 {
-    refuses = true;
+    allowed = 0;
     while (lua_checkstack(L, 1))
         lua_pushnil(L);
     lua_gc(L, LUA_GCCOLLECT, 0);
@@ -142,7 +149,7 @@ static int collect_on_a_full_stack(lua_State *L)
 
 static int relent(lua_State *L)
 {
-    refuses = false;
+    allowed = -1;
     return 0;
 }
 
@@ -156,6 +163,70 @@ TEST(test_without_memory)
            "pcall(coroutine.wrap(collect)) relent() collectgarbage('restart')");
     assert_swept(L);
     assert_lost_some(L);
+    lua_close(L);
+}
+
+static int fail_next_allocations(lua_State *L)
+{
+    allowed = 20;
+    return 0;
+}
+
+static int open_and_fail(lua_State *L)
+{
+    luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+/* Allocation 0, 1, 2, ... fails until everything succeeds: what could not be completed is not left
+   behind half made. */
+TEST(test_everything_works_once_there_is_memory_again)
+{
+    bool failed = true;
+
+    for (long i = 0; failed && i < 500; i++) {
+        lua_State *L = NEW_STATE(allocate, NULL);
+
+        luaL_openlibs(L);
+        lua_gc(L, LUA_GCSTOP, 0);
+        load(L, "stacksplice.peek_error() stacksplice.pcall(error, {})");
+        lua_pushcclosure(L, open_and_fail, 1);
+        allowed = i;
+        (void)lua_pcall(L, 0, 0, 0);
+        failed = allowed == 0;
+        allowed = -1;
+        lua_settop(L, 0);
+        luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+        load(L, "shop = {price = function() error({}) end} package.loaded.shop = shop\n"
+                "local _, value, err = stacksplice.pcall(shop.price)\n"
+                "assert(rawequal(err.value, value) and err == stacksplice.error_info(value))\n"
+                "assert(tostring(err) == '(error object is a table value)')\n"
+                "for _, frame in ipairs(err.stack) do\n"
+                "if frame.name == 'shop.price' then return end end error(err:text())");
+        if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+            fail_msg("allocation %ld: %s", i, lua_tostring(L, -1));
+        lua_close(L);
+    }
+    assert_false(failed);
+    RoClearError();
+}
+
+TEST(test_out_of_memory_has_its_hresult)
+{
+    lua_State *L = NEW_STATE(allocate, NULL);
+
+    luaL_openlibs(L);
+    load(L, "fail() local t = {} for i = 1, 1000 do t[i] = {} end");
+    lua_register(L, "fail", fail_next_allocations);
+    lua_pushcfunction(L, stacksplice_lua_handler); /* the state's record is made beforehand */
+    lua_pushnil(L);
+    lua_call(L, 1, 0);
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_OUTOFMEMORY);
+    allowed = -1;
+    assert_int_equal(lua_gettop(L), 0);
+    (void)peek();
     lua_close(L);
 }
 

@@ -67,7 +67,6 @@ TESTS = [
     "host_coroutines",
     "host_handler",
     "host_lifetimes",
-    "host_memory",
     "interrupts",
     "lost",
     "captures",
