@@ -65,8 +65,8 @@ typedef struct ss_plan_recent {
 /* One thread's plans; all zero: none.  Only that thread uses them, inside a capture. */
 typedef struct ss_plans {
     struct ss_plan_memory *memory;  /* owned: a mapping; NULL before the first recording */
-    uint32_t misses[SS_PLAN_KINDS]; /* and what recordings cost, less what hits made good */
-    uint32_t passed;                /* captures after too many of them */
+    uint32_t misses[SS_PLAN_KINDS]; /* captures since the last hit */
+    uint32_t debt[SS_PLAN_KINDS];   /* for recordings */
     ss_plan_recent recent[SS_PLAN_RECENT];
     uint16_t captured[SS_PLAN_SETS]; /* stacks, in full, by the set of their entry */
     ss_stack_cache stack;
@@ -78,19 +78,17 @@ typedef struct ss_plan {
     uint32_t count;
 } ss_plan;
 
-/* What a recording costs, and a hit saves, counted in captures that look for a plan in vain. */
-enum { SS_PLAN_COST = 16, SS_PLAN_PATIENCE = 128, SS_PLAN_SELDOM = 128 };
+/* What a recording costs and a hit pays, in captures, and how much may be owed. */
+enum { SS_PLAN_COST = 128, SS_PLAN_PAID_BY_HIT = 16, SS_PLAN_MOST_DEBT = 4 * SS_PLAN_COST };
 
 /*
- * Whether to look for a plan, and to record one.  Where no plan was of use for long, only one
- * capture in many is worth that.
+ * Whether to look for a plan, and to record one.  Where stacks have not recurred for long, only one
+ * capture in a few is worth that.
  */
 static inline bool ss_plans_look(ss_plans *plans, ss_plan_kind kind)
 {
-    if (plans->misses[kind] >= SS_PLAN_PATIENCE)
-        return ++plans->passed % SS_PLAN_SELDOM == 0;
-    plans->misses[kind]++;
-    return true;
+    plans->debt[kind] -= plans->debt[kind] != 0;
+    return ++plans->misses[kind] < 64 || plans->misses[kind] % 8 == 0;
 }
 
 /* Release the memory. */

@@ -167,9 +167,10 @@ static const ss_stored_plan *plan_at(const struct ss_plan_memory *memory, const 
     return (const ss_stored_plan *)(const void *)&memory->ring[way->place % SS_PLAN_RING];
 }
 
-static inline void hit(uint32_t *misses)
+static inline void hit(uint32_t *misses, uint32_t *debt)
 {
-    *misses -= *misses < SS_PLAN_COST ? *misses : SS_PLAN_COST;
+    *misses = 0;
+    *debt -= *debt < SS_PLAN_PAID_BY_HIT ? *debt : SS_PLAN_PAID_BY_HIT;
 }
 
 bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
@@ -190,7 +191,7 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
             continue;
         found->elements = (const uintptr_t *)(guards_of(plan) + plan->guard_count);
         found->count = plan->element_count;
-        hit(&plans->misses[here->kind]);
+        hit(&plans->misses[here->kind], &plans->debt[here->kind]);
         return true;
     }
     return false;
@@ -258,10 +259,9 @@ bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
 
     if (same || !recent) /* one of two that share the place has to get its plan */
         *seen = now;
-    if (!ss_plan_is_possible || !same || !recent)
+    if (!ss_plan_is_possible || !same || !recent || plans->debt[here->kind] > SS_PLAN_MOST_DEBT)
         return false;
-    if (plans->misses[here->kind] < SS_PLAN_PATIENCE)
-        plans->misses[here->kind] += SS_PLAN_COST;
+    plans->debt[here->kind] += SS_PLAN_COST;
     return true;
 }
 

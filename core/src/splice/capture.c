@@ -195,7 +195,7 @@ static _Atomic unsigned long verified; /* (ATOMIC) */
 static inline bool looks_for_plan(ss_scratch *scratch, ss_plan_kind kind)
 {
     if (SS_UNLIKELY(ss_repeat_verifies))
-        scratch->plans.misses[kind] = 0;
+        scratch->plans.misses[kind] = scratch->plans.debt[kind] = 0;
     return ss_plans_look(&scratch->plans, kind);
 }
 
