@@ -81,6 +81,12 @@ def test_broken_notes_are_told_as_a_traceback_tells_them(border, notes, told):
         assert shown[1:] == told
 
 
+def test_another_sequence_is_one_note(border):
+    exc = ValueError("x")
+    exc.__notes__ = range(2)
+    assert stacksplice.error_info(caught(border.call, boom, exc)).notes == ["range(0, 2)"]
+
+
 def test_notes_that_cannot_be_had(border):
     info = stacksplice.error_info(caught(border.call, boom, Refuses()))
     assert info.notes == ["Ignored error getting __notes__: OSError('no notes')"]
