@@ -1029,8 +1029,7 @@ static bool scan_next(ss_scan *s, ss_secret *secret)
 
         if (find(s, c, secret)) {
             s->at = s->done = secret->end;
-            /* A value in quotes of its own: the opening one was passed over, the closing one not.
-             */
+            /* A value in quotes of its own: the opening one was passed, the closing one not. */
             if (s->is_source && !s->in_quote && ss_is_quote(ss_scan_at(s, s->at)))
                 s->at++;
             return true;

@@ -26,8 +26,6 @@ typedef struct ss_line {
     size_t length;
 } ss_line;
 
-/* ---- Text that is kept for a moment -----------------------------------------------------------*/
-
 /* A stacksplice_write_callback for one. */
 static int ss_line_keep(const char *text, size_t length, void *data)
 {
