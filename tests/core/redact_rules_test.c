@@ -177,6 +177,7 @@ static const char *const secrets[] = {
     "{'db': {'passwd': 'S3CR3T', 'port': 1}}",
     "{password = \"S3CR3T\", user = \"bob\"}",
     "Config(password='S3CR3T', client_secret=\"S3CR3T\")",
+    "requests.get(url, auth=('bob', 'S3CR3T'))",
     "{\"auths\": {\"https://index.docker.io/v1/\": {\"auth\": \"dXNlcjpTS3CR3T=\"}}}",
     "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=S3CR3T/S3CR3T==;EndpointSuffix=x",
     /* YAML, .env, ini, command lines */
