@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pty
 import threading
 
 import pytest
@@ -63,6 +64,20 @@ def test_no_text_and_no_order_of_members_misleads(lines, tmp_path):
     for option, name in (("", "fingerprint"), ("--loose", "loose_fingerprint")):
         found = {group["group"]: group["count"] for group in groups_of(*filter(None, [option]), str(path))}
         assert found == {report[name]: len(CHANGES) + 1 for report in reports}
+
+
+@pytest.mark.parametrize("term, told", [("xterm", b"1,024 reports"), ("dumb", b"")])
+def test_a_terminal_is_told_how_many_were_read(lines, tmp_path, term, told):
+    path = tmp_path / "reports.jsonl"
+    path.write_text(lines[0] * 1500)
+    master, terminal = pty.openpty()
+    with open(master, "rb", buffering=0) as reader:
+        shown = command("top", str(path), stderr=terminal, TERM=term).stdout
+        os.close(terminal)
+        text = reader.read(4096) if told else b""
+    assert told in text and (not told or text.endswith(b" \r"))
+    quiet = command("top", str(path))
+    assert quiet.stdout == shown and not quiet.stderr
 
 
 def test_a_line_that_was_cut_off_is_not_counted(lines, tmp_path):

@@ -43,10 +43,8 @@ class Group:
 
     def seen(self, time: str) -> None:
         """One of its reports was made at TIME."""
-        if self.first_time is None or time < self.first_time:
-            self.first_time = time
-        if self.last_time is None or time > self.last_time:
-            self.last_time = time
+        self.first_time = min(self.first_time or time, time)
+        self.last_time = max(self.last_time or time, time)
 
 
 class Groups:
@@ -124,18 +122,10 @@ def _time_of(text: Any) -> str | None:
     """A time in UTC, in a form whose order as text is that of time."""
     try:
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    try:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
+    except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _is_log(item: dict[str, Any]) -> bool:
-    return "ecs.version" in item or "@timestamp" in item
 
 
 def _unwrap(item: Any) -> tuple[Any, str | None]:
@@ -165,7 +155,7 @@ def reports_in(document: Any, is_loose: bool) -> Iterator[Found]:
         key = loose or members.get("fingerprint")
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
             yield Found(key, not loose, time, members)
-        elif not (report is item and _is_log(members)):
+        elif report is not item or not {"ecs.version", "@timestamp"} & members.keys():
             raise ValueError("there is no report")
 
 
@@ -241,26 +231,31 @@ def _begin(file: IO[bytes]) -> tuple[Iterable[bytes], bytes | None]:
     return itertools.chain(io.BytesIO(text + rest), file), None
 
 
+def _show_progress(text: str) -> None:
+    """TEXT, in a line of the terminal that the next text is written over."""
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        print(f"{text:24}\r", end="", file=sys.stderr, flush=True)
+
+
 class Counter:
     """Counts the reports of files."""
 
+    reports = without_loose = broken = 0
+    first_broken = ""
+
     def __init__(self, is_loose: bool) -> None:
         self.groups = Groups()
-        self.reports = 0
-        self.without_loose = 0
-        self.broken = 0
-        self.first_broken = ""
         self._is_loose = is_loose
 
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
         with source.open() as file:
             lines, document = _begin(file)
-            if document is not None:
+            if document is None:
+                self._read_lines(source, lines)
+            else:
                 source.is_document = True
                 self._add_slowly(source, document, (source.number, 1, 0, 0))
-                return
-            self._read_lines(source, lines)
 
     def _read_lines(self, source: File, lines: Iterable[bytes]) -> None:
         number, is_loose, offset = source.number, self._is_loose, 0
@@ -276,8 +271,9 @@ class Counter:
     def _count(self, source: File, key: str, is_strict: bool, place: Place, text: bytes) -> Group:
         group = self.groups.add(key, place)
         self.reports += 1
-        if is_strict and self._is_loose:
-            self.without_loose += 1
+        if not self.reports & 0x3FF:
+            _show_progress(f"{self.reports:,} reports")
+        self.without_loose += is_strict and self._is_loose
         if group.count == 1:
             group.first = source.keep(place, text)
         return group
@@ -427,6 +423,7 @@ def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]
             counter.read(file)
         except OSError as exc:
             status = fail(f"cannot read {file.name}: {exc.strerror}")
+    _show_progress("")
     return counter, status
 
 
