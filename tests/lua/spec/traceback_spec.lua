@@ -377,6 +377,9 @@ describe("traceback with frames of another language", function()
   -- It begins with these lines, but for those of native functions.
   local function shows(script, expected, level)
     local text = run(script, level):gsub("\n\t[^\n]* in native function '[^\n]*", "")
+    -- Lua 5.5 prefers the name that the code gives.
+    text = text:gsub("%[C%]: in %a+ 'logo'", "[C]: in function 'stacksplice_test_border.logo'")
+      :gsub("in field '(%a+)'", "in function 'coroutine.%1'")
     expected = "stack traceback:\n" .. expected:gsub("^ +", "\t"):gsub("\n +", "\n\t")
       :gsub("LOGO", "[C]: in function 'stacksplice_test_border.logo'")
       :gsub("TURTLE", "garden.logo:12: in logo function 'turtle'")
@@ -449,19 +452,20 @@ describe("traceback with frames of another language", function()
   it("has native functions in their places, but not those of interpreters", function()
     local text = run "return (logo(function() return (traceback()) end))"
     assert.truthy(text:find("in logo function 'turtle'.* in native function 'lend_a_hand'"
-      .. ".*%[C%]: in function 'stacksplice_test_border.logo'"), text)
+      .. ".*%[C%]: in %a+ '[%a_.]*logo'"), text)
     assert.falsy(text:find("lua_callk", 1, true), text)
   end)
 
   it("has them in a coroutine that waits for the running one, too", function()
     shows([[local main = coroutine.running()
       return (logo(function()
-      return coroutine.wrap(function()
+      local wait = coroutine.wrap(function()
       return (traceback(main))
-      end)() .. ''
+      end)
+      return wait() .. ''
       end))]], [[
-      [C]: in ?
-      m.lua:3: in function <m.lua:2>
+      [C]: in local 'wait'
+      m.lua:6: in function <m.lua:2>
       TURTLE
       LOGO
       m.lua:2: in main chunk]])
