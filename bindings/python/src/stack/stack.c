@@ -392,7 +392,8 @@ typedef struct note {
     const void *head;
     uint64_t number; /* of notes in this thread */
     uint32_t count;
-    uint8_t next; /* in its chain, or of the free ones, as a place in ALL from 1 on; 0: none */
+    uint32_t lost; /* native frames that EXC left before, whose notes had to go */
+    uint8_t next;  /* in its chain, or of the free ones, as a place in ALL from 1 on; 0: none */
     uintptr_t frames[SSPY_LEFT_FRAMES];
 } note;
 
@@ -466,14 +467,20 @@ static inline void unlink_notes(const PyObject *exc, const note *only)
     }
 }
 
+/* Free the oldest of all notes: the first that is left of its exception tells of the loss. */
 static void lose_oldest(void)
 {
-    const note *oldest = mine->all;
+    note *oldest = mine->all, *first = NULL;
 
     for (uint32_t i = 1; i < NOTES; i++)
         if (mine->all[i].number < oldest->number)
             oldest = &mine->all[i];
     unlink_notes(oldest->exc, oldest);
+    for (note *each = chain_of(oldest->exc); each; each = note_at(each->next))
+        if (each->exc == oldest->exc && (!first || each->number < first->number))
+            first = each;
+    if (first)
+        first->lost += oldest->lost + oldest->count;
 }
 
 /* The place of a free note; 0 without memory. */
@@ -505,6 +512,7 @@ void sspy_keep_left(PyObject *exc, const uintptr_t *frames, uint32_t count)
     here->head = ((PyBaseExceptionObject *)exc)->traceback;
     here->number = mine->made++;
     here->count = count;
+    here->lost = 0;
     here->next = *first;
     *first = place;
     memcpy(here->frames, frames, count * sizeof *frames);
@@ -640,6 +648,7 @@ typedef struct passed_frames {
     uint32_t ended_count, live_count;
     bool after_seam;   /* the last of ENDED is a seam */
     PyObject *leaving; /* the exception, at a border; else NULL */
+    uint32_t lost;     /* native frames inside of the next entry that are not known any more */
 } passed_frames;
 
 /* An exception that is raised again where it was caught has two entries of one frame.  The inner
@@ -716,6 +725,9 @@ static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool
     const PyTracebackObject *inner = entry->tb_next;
     const note *left;
 
+    if (passed->lost)
+        add_token(passed, stacksplice_left_out(passed->lost));
+    passed->lost = 0;
     while (inner && sspy_entry_is_made(inner))
         inner = inner->tb_next;
     if (!inner || sspy_frame_live(inner->tb_frame, owned))
@@ -723,8 +735,10 @@ static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool
     left = left_at(passed->leaving, inner);
     for (uint32_t i = left ? left->count : 0; i > 0; i--)
         add_token(passed, left->frames[i - 1]);
-    if (left)
+    if (left) {
         passed->after_seam = false;
+        passed->lost = left->lost;
+    }
     add_seam(passed, entry);
     if (!left && !passed->after_seam && !called_inner(entry, inner))
         add_token(passed, sspy_mark());
