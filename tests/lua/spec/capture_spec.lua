@@ -83,7 +83,7 @@ describe("a captured stack", function()
       -- Lua's own traceback names a message handler after the instruction that failed.
       ["none if nothing calls it"] = {"- - -", [[
         xpcall(function() local x = nil + 1 end, look) ; xpcall(function() local x = {} .. 'y' end, look)
-        setmetatable({}, {__gc = look}) ; for i = 1, 1000000 do local t = {} if seen[3] then break end end]]},
+        setmetatable({}, {__gc = look}) ; for i = 1, 100000000 do local t = {} if seen[3] then break end end]]},
       ["each at a place that calls and fails"] = {"f - f - f -", [[
         local function call(f) f(1, 2) end
         for i = 1, 3 do call(look) xpcall(call, look) end]]},

@@ -98,7 +98,10 @@ void ss_lua_source_register(void)
    userdata are ours. */
 
 /* The tables that never change have keys of their own. */
-static const char state_key, loaded_key, table_keys[SS_LUA_INTERRUPT];
+static const char state_key, table_keys[SS_LUA_INTERRUPT];
+
+/* Of package.loaded: that copy looks into it whose frame source is registered. */
+#define LOADED_KEY (&ss_lua_the_shared->states)
 
 ss_lua_state *ss_lua_state_find(lua_State *L)
 {
@@ -149,7 +152,7 @@ static void push_weak_table(lua_State *L, const char *mode)
 static void keep_tables(lua_State *L)
 {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, LOADED_KEY);
     for (int which = SS_LUA_PINS; which < SS_LUA_INTERRUPT; which++) {
         lua_getiuservalue(L, -1, which);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &table_keys[which]);
@@ -176,7 +179,7 @@ static void push_metatable(lua_State *L, const char *name, const luaL_Reg *funct
 
 void ss_lua_push_loaded(lua_State *L)
 {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &loaded_key);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, LOADED_KEY);
 }
 
 void *ss_lua_own_block(lua_State *L, int index, lua_CFunction finalizer)
