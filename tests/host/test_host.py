@@ -101,7 +101,6 @@ class HostTest(unittest.TestCase):
                 self.assertIn(frame["line"], range(1, len(lines) + 1), frame)
 
 
-
 class CommandLineTest(unittest.TestCase):
     def cannot_run(self, *options, **environment):
         process = support.run_host(*options, **environment)
