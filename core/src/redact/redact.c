@@ -629,7 +629,7 @@ static size_t header_end(const ss_scan *s, const named *n)
     uint32_t before = n->begin ? ss_scan_at(s, n->begin - 1) : 0;
     uint32_t quote = s->is_source ? s->in_quote : ss_is_quote(before) ? before : 0;
     bool is_inner = quote && n->begin > 1 && ss_scan_at(s, n->begin - 2) == '\\';
-    size_t end = n->at, next;
+    size_t end = n->at, next = end;
 
     if (quote)
         return literal_end(s, n->at, quote, is_inner, false, true);

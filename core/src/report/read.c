@@ -613,7 +613,7 @@ static bool number_at(reader *r, uint32_t at, const ss_field *f, uint64_t most, 
 static bool read_number_of(reader *r, uint32_t at, const ss_field *f, void *to)
 {
     bool is_small = f->type == SS_FIELD_COUNT || f->type == SS_FIELD_HRESULT;
-    uint64_t number;
+    uint64_t number = 0;
 
     if (!number_at(r, at, f, is_small ? UINT32_MAX : UINT64_MAX, &number))
         return false;
