@@ -21,15 +21,6 @@ static bool in_child, misused;
 static _Thread_local long left = -1; /* mappings until one fails; below 0: none fails */
 static _Thread_local bool failed;
 
-static bool fails(void)
-{
-    if (left < 0 || left-- > 0)
-        return false;
-    failed = true;
-    left = 0; /* and all that follow */
-    return true;
-}
-
 /* ---- Captures map their memory, by these functions -------------------------------------------*/
 
 /* ThreadSanitizer has its own and cannot start with these. */
@@ -39,6 +30,15 @@ enum { WATCHES_MAPPINGS = 0 };
 enum { WATCHES_MAPPINGS = 1 };
 
 #define IN_PLACE_OF_LIBC __attribute__((visibility("default")))
+
+static bool fails(void)
+{
+    if (left < 0 || left-- > 0)
+        return false;
+    failed = true;
+    left = 0; /* and all that follow */
+    return true;
+}
 
 IN_PLACE_OF_LIBC void *mmap(void *place, size_t bytes, int protection, int flags, int file,
                             off_t offset)
