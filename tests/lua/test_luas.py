@@ -203,6 +203,7 @@ def compile_with_binding(
 
 def link(target: Path, build: Build, objects: list[str | Path], *flags: str) -> Path:
     libraries = ["-L", BUILD / "lib", f"-Wl,-rpath,{BUILD / 'lib'}", "-lstacksplice", "-lcmocka", "-lpthread"]
+    flags = ("-Wl,-z,now", *flags)  # as cmake/flags.cmake: the loader takes no stack at a first call
     run(build.compiler, *build.program, *flags, *objects, *libraries, "-o", target)
     return target
 

@@ -39,6 +39,7 @@ static struct {
     pthread_t thread;                 /* that learns */
     lua_State *visited;               /* of the visit; NULL: none */
     bool hook;                        /* it is one of a hook */
+    bool frameless;                   /* native frames are not known here */
     bool starved;                     /* memory ran out: any part may be missing */
     bool overflow;                    /* a table was too small */
     bool again; /* slots came into question after visits that did not look at them */
@@ -381,6 +382,7 @@ static bool look(stacksplice_walk *walk)
         return false;
     stacksplice_walk_refuse(walk); /* else the next one like it would be repeated */
     (void)stacksplice_walk_splice(walk, 0, walk->frame_count); /* nobody wants the elements */
+    sample.frameless = !walk->frame_count;
     if (walk->frame_count < 2 || !lua_getstack(L, 0, &activation))
         return true;
     row = row_of_site(walk->frames[0].ip, sample.hook);
@@ -664,7 +666,7 @@ static void finish(ss_lua_layout *layout)
     layout->knows_state = sample.state_compared && !sample.state_contradicted;
     if (sample.overflow)
         layout->failure = "too many call sites in this copy of Lua";
-    else if (kept == 0)
+    else if (kept == 0 && !sample.frameless) /* else only the running coroutine is read, by none */
         layout->failure = "no call sites found in this copy of Lua";
     else if (sample.contradicted || !sample.compared || !sample.pc_compared)
         layout->failure = "this copy of Lua keeps its calls in another way than its version does";
