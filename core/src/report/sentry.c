@@ -305,7 +305,7 @@ static void add_members(event *v, uint16_t of, const ss_facts *facts)
 }
 
 /* Add what belongs to the error at index OF. */
-static void add_what_belongs(event *v, uint16_t of)
+static SS_NOINLINE void add_what_belongs(event *v, uint16_t of)
 {
     ss_facts facts, cause;
 

@@ -143,7 +143,7 @@ typedef struct reader {
     const ss_source *source;
     off_t offset;      /* of what follows the window */
     size_t at, end;    /* in the window */
-    char window[2048]; /* small: so may be the stack */
+    char window[1024]; /* small: so may be the stack */
 } reader;
 
 /* Whether there is a byte at AT. */
