@@ -168,6 +168,18 @@ static SS_NOINLINE void walk_whole(void)
     AFTER();
 }
 
+/* So many functions that a table of eight is too small for them everywhere. */
+#define CALLER(name, callee)           \
+    static SS_NOINLINE void name(void) \
+    {                                  \
+        callee();                      \
+        AFTER();                       \
+    }
+CALLER(from_one, walk_whole)
+CALLER(from_two, from_one)
+CALLER(from_three, from_two)
+CALLER(from_four, from_three)
+
 /* One that is too small for a walk ends it, and says why; a full one gets wider, and then begins anew. */
 TEST(test_a_full_table_gets_wider_once_and_then_begins_anew)
 {
@@ -184,7 +196,7 @@ TEST(test_a_full_table_gets_wider_once_and_then_begins_anew)
             room = walk.table->room;
             walk.table->room.known = 8;
         }
-        walk_whole();
+        from_four();
         if (i == 3) {
             assert_string_equal(walk.end_reason, too_many);
             assert_int_equal(ss_table_count(walk.table), 6);

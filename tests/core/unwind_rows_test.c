@@ -231,7 +231,7 @@ TEST(test_unwind_decodes_every_row_of_every_library)
             printf("%s is not here\n", libraries[i]);
     make_fake();
     assert_int_equal(dl_iterate_phdr(look_at_library, &total), 0);
-    assert_true(total.entries > 1000);
+    assert_true(total.entries > 500); /* with musl they are our own alone */
     assert_true(total.full > 0);
     assert_true(total.compact > total.full);
     assert_int_equal(total.failed, 0);
