@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 /* API functions that can call back into Lua or out of it. */
 static void add_known_apis(ss_lua_layout *layout)
@@ -84,8 +86,20 @@ enum { LEARNING_STACK = 1 << 20 };
 
 static ss_lua_layout the_layout;
 
+/* The name of a thread that learns.  Its captures ask the sources of other copies, too, and two of them
+   would wait for each other: no copy learns on a thread of that name. */
+static const char learner[] = "stacksplice-lua";
+
+static bool is_learner(void)
+{
+    char name[16] = "";
+
+    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, learner) == 0;
+}
+
 static void *learning_thread(void *result)
 {
+    (void)prctl(PR_SET_NAME, learner);
     learning_here = true;
     *(const ss_lua_layout **)result = learn(&the_layout) ? &the_layout : &starved;
     return NULL;
@@ -144,7 +158,7 @@ const ss_lua_layout *ss_lua_layout_get(void)
     int saved_errno = errno, cancel;
     sigset_t all, before;
 
-    if (layout || learning_here)
+    if (layout || learning_here || is_learner())
         return layout;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
