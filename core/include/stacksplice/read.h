@@ -170,14 +170,9 @@ typedef struct stacksplice_document_node {
 /*
  * An error for stacksplice_format_document that is not an error object of this process: from a saved
  * report, or a language's exception that crossed no border.
- *
- * The contents come from TEXT, which is shown line by line as it is, if there is one; else from the
- * members HRESULT to FINGERPRINT.  The members from PASSED on count in any case.
  */
 typedef struct stacksplice_document {
     size_t size; /* sizeof(stacksplice_document) */
-    stacksplice_document_text text;
-
     stacksplice_hresult hresult;
     const char *type;     /* or NULL */
     const char *language; /* of the exception, or NULL */
@@ -191,8 +186,7 @@ typedef struct stacksplice_document {
     uint32_t node_count;
     const char *fingerprint; /* as its report had it, or NULL */
 
-    stacksplice_document_text passed; /* where else it passed: lines shown as they are */
-    const void *identity;             /* equal for equal errors of one report */
+    const void *identity; /* equal for equal errors of one report */
     int is_group;
     const struct stacksplice_document *const *members;
     uint32_t member_count, members_left_out;
@@ -209,9 +203,8 @@ typedef struct stacksplice_document_problem {
 } stacksplice_document_problem;
 
 /*
- * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md.  It may have two
- * members more: "as_text" and "passed" are TEXT and PASSED.  Members of other names count as if
- * they were not there.  Values may be nested 400 deep.
+ * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md.  Members of other
+ * names count as if they were not there.  Values may be nested 400 deep.
  *
  * *DOCUMENT is to be freed by stacksplice_document_free; the texts in it live as long.  PROBLEM may
  * be NULL.

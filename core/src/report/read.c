@@ -443,8 +443,6 @@ static const ss_field error_fields[] = {
     {"transformed_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(causes_left_out)},
     {"transformed_above", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(above)},
     {"remote", SS_FIELD_REMOTE, SS_RULE_IF_SET, 0},
-    {"as_text", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.text)},
-    {"passed", SS_FIELD_STRING, SS_RULE_IF_SET, ERROR(document.passed)},
 };
 
 /* ---- Lists -----------------------------------------------------------------------------------*/

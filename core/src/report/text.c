@@ -942,41 +942,20 @@ static void put_title_and_notes(const ss_report *r, const ss_facts *facts)
     put_hresult(r, facts);
 }
 
-/* Write lines that a caller has formatted. */
-static void put_lines(const ss_report *r, stacksplice_document_text text)
-{
-    const ss_text all = {text.text ? text.text : "", NULL, text.text ? text.length : 0};
-    ss_redacted rest;
-
-    ss_redacted_begin(&rest, all, STACKSPLICE_TEXT_MESSAGE, r->failfast != NULL);
-    while (!ss_redacted_is_done(&rest)) {
-        ss_redacted_line(&rest, r->w, SS_ESCAPE_TABS);
-        put(r, "\n");
-    }
-    ss_redacted_end(&rest);
-}
-
 /* The error without causes and members. */
 static void put_alone(const ss_report *r, const ss_facts *facts)
 {
-    const stacksplice_document *document = facts->document;
     ss_locals locals;
 
-    if (document && document->text.text) {
-        put_lines(r, document->text);
-    } else {
-        if (!is_last(r))
-            put_title_and_notes(r, facts);
-        if (ss_facts_stack(facts).count) {
-            ss_report_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
-            ss_locals_end(&locals);
-        }
-        put_nodes(r, facts);
-        if (is_last(r))
-            put_title_and_notes(r, facts);
+    if (!is_last(r))
+        put_title_and_notes(r, facts);
+    if (ss_facts_stack(facts).count) {
+        ss_report_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
+        ss_locals_end(&locals);
     }
-    if (document)
-        put_lines(r, document->passed);
+    put_nodes(r, facts);
+    if (is_last(r))
+        put_title_and_notes(r, facts);
 }
 
 /* ---- An error with all that belongs to it -----------------------------------------------------*/
