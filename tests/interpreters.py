@@ -34,7 +34,7 @@ BINARIES = {
     "python3.15": (["python3.15-dev", "python3.15-venv", "libstdc++6"], ["python3-greenlet"]),
     "lua5.5": (["lua5.5", "liblua5.5-dev"], []),
 }
-SOURCES = ["lua5.4", "lua5.5"]
+SOURCES = ["lua5.1", "lua5.2", "lua5.4", "lua5.5"]
 
 
 class Unavailable(Exception):

@@ -2,11 +2,8 @@
 set(sources
   ../shared/value_text.c
   src/life/state.c
-  src/calibrate/filler.c
   src/calibrate/layout.c
   src/calibrate/learn.c
-  src/calibrate/probes.c
-  src/calibrate/snippets.c
   src/frames/sites.c
   src/frames/source.c
   src/frames/splice.c
@@ -26,3 +23,11 @@ set(sources
   src/api/setup.c
   src/api/module.c
   src/api/report.c)
+
+# How the insides of a copy of Lua are learnt: of one that is made of C functions, and of LuaJIT.
+set(calibration
+  src/calibrate/filler.c
+  src/calibrate/probes.c
+  src/calibrate/snippets.c)
+set(calibration_jit
+  src/calibrate/jit.c)

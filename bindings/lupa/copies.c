@@ -24,11 +24,15 @@
 
 static int refuse_version(const char *what, const char *library)
 {
-    PyErr_Format(PyExc_ValueError,
-                 "%s in %s is not supported: stacksplice reads the stacks of Lua 5.3, 5.4 and 5.5",
-                 what, library);
+    PyErr_Format(
+        PyExc_ValueError,
+        "%s in %s is not supported: stacksplice reads the stacks of Lua 5.1 to 5.5 and LuaJIT",
+        what, library);
     return 0;
 }
+
+/* Stands for LuaJIT among the versions. */
+enum { LUAJIT = 500 };
 
 /* Since 5.4 it takes no notice of the state.  NUMBER is the address of lua_version. */
 static int ask(void *address)
@@ -52,11 +56,11 @@ static int version_of(void *handle, const char *library)
         return 0;
     }
     if (dlsym(handle, "luaJIT_setmode"))
-        return refuse_version("LuaJIT", library);
+        return LUAJIT;
     if (!version)
-        return refuse_version("Lua 5.1", library);
+        return 501;
     if (!dlsym(handle, "lua_rotate"))
-        return refuse_version("Lua 5.2", library);
+        return 502;
     if (!dlsym(handle, "lua_newuserdatauv"))
         return 503;
     if (ask(version) == 504 || ask(version) == 505)
@@ -169,6 +173,7 @@ static bool find_file(int version, char *path, size_t size)
 {
     Dl_info here = {NULL, NULL, NULL, NULL};
     const char *slash;
+    char name[8];
     int length;
 
     if (!dladdr((const void *)(uintptr_t)find_file, &here) || !here.dli_fname ||
@@ -176,8 +181,10 @@ static bool find_file(int version, char *path, size_t size)
         PyErr_SetString(PyExc_OSError, "the folder of the package was not found");
         return false;
     }
-    length = snprintf(path, size, "%.*s/libstacksplice-lua%d%d.so.0", (int)(slash - here.dli_fname),
-                      here.dli_fname, version / 100, version % 100);
+    (void)snprintf(name, sizeof name, version == LUAJIT ? "jit" : "%d%d", version / 100,
+                   version % 100);
+    length = snprintf(path, size, "%.*s/libstacksplice-lua%s.so.0", (int)(slash - here.dli_fname),
+                      here.dli_fname, name);
     if (length < 0 || (size_t)length >= size) {
         PyErr_SetString(PyExc_OSError, "the path of the package is too long");
         return false;

@@ -60,7 +60,7 @@ BUILDS = [
         "gcc-O3-lto-all", ("-O3", "-flto=auto"), kind="static", program=("-O3", "-flto=auto"), usual=("5.5",)
     ),
 ]
-VERSIONS = ["5.4", "5.5"]
+VERSIONS = ["5.1", "5.2", "5.4", "5.5"]
 INSTALLED = "5.3"  # that of the distribution is tested, as it is
 TESTS = [
     "host",
@@ -166,7 +166,10 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
 
 SUPPORT = HERE.parent / "support"
 HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", ROOT / "bindings", SUPPORT]
-SOURCES = [*sorted((BINDING / "src").rglob("*.c")), ROOT / "bindings" / "shared" / "value_text.c"]
+SOURCES = [
+    *sorted(file for file in (BINDING / "src").rglob("*.c") if file.name != "jit.c"),
+    ROOT / "bindings" / "shared" / "value_text.c",
+]
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]
 
 
@@ -183,6 +186,8 @@ def binding_flags(build: Build, include: Path) -> list[str]:
         f'-DSCENARIOS="{HERE / "scenarios.lua"}"',
         f"-I{include}",
         *(f"-I{folder}" for folder in HEADERS),
+        "-include",
+        "life/compat.h",
     ]
 
 

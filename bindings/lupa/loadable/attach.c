@@ -67,6 +67,8 @@ static int finish_former(lua_State *L, int status, lua_KContext context)
     return lua_gettop(L);
 }
 
+SS_LUA_CONTINUATION(finish_former)
+
 /* A function in C is called inside our own activation: it counts levels as if it were called
    itself. */
 static SS_LUA_OWN int attached_traceback(lua_State *L)
@@ -83,7 +85,7 @@ static SS_LUA_OWN int attached_traceback(lua_State *L)
     }
     lua_pushvalue(L, lua_upvalueindex(FORMER));
     lua_insert(L, 1);
-    lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, finish_former);
+    lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, SS_LUA_K(finish_former));
     return lua_gettop(L);
 }
 
@@ -201,7 +203,7 @@ static int attach_protected(lua_State *L)
     } else {
         attachment = push_new(L);
         set_hooks(L, attachment, now->hooks);
-        lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+        ss_lua_push_main(L);
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
         replace_functions(L, attachment);

@@ -37,6 +37,8 @@ static lua_State *new_state(void)
 {
 #if LUA_VERSION_NUM >= 505
     return lua_newstate(allocate, NULL, 1);
+#elif LUA_VERSION_NUM == 501
+    return SS_LUA_JIT ? luaL_newstate() : lua_newstate(allocate, NULL);
 #else
     return lua_newstate(allocate, NULL);
 #endif

@@ -32,7 +32,7 @@ static IUnknown *error_of(lua_State *L, ss_lua_state *state, int index, const ss
 /* ---- Recording -------------------------------------------------------------------------------*/
 
 /* Arguments: the value, what is wanted. */
-static int record_protected(lua_State *L)
+static SS_LUA_BODY int record_protected(lua_State *L)
 {
     const wanted *now = lua_touserdata(L, 2);
     const ss_lua_attachment *attachment = now->attachment;
@@ -48,7 +48,7 @@ static int record_protected(lua_State *L)
 }
 
 /* Arguments: the value, nothing. */
-static int tend(lua_State *L)
+static SS_LUA_BODY int tend(lua_State *L)
 {
     ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     return 0;
@@ -99,7 +99,7 @@ bool ss_lua_owns(const ss_lua_attachment *attachment, void *coroutine)
 }
 
 /* Arguments: nil, what is wanted. */
-static int find_protected(lua_State *L)
+static SS_LUA_BODY int find_protected(lua_State *L)
 {
     wanted *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);

@@ -109,8 +109,13 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall_within(
     lua_State *L, int nargs, int nresults, uint32_t milliseconds, uint32_t flags, const char *name);
 
+#if LUA_VERSION_NUM >= 502
+#if LUA_VERSION_NUM == 502 /* has no names for what 5.3 passes to a continuation */
+typedef intptr_t lua_KContext;
+typedef int (*lua_KFunction)(lua_State *L, int status, lua_KContext context);
+#endif
 /*
- * stacksplice_lua_pcall for a call that may yield.  If it yields, this function does not return;
+ * stacksplice_lua_pcall for a call that may yield, from Lua 5.2 on.  If it yields, this function does not return;
  * Lua later calls K with CONTEXT and a status: LUA_YIELD after success, or the failing (negative)
  * HRESULT after an error, which is then the thread's.  K finds the stack as it was below the
  * function, then the results.
@@ -121,6 +126,7 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcall_within(
 STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs,
                                                                int nresults, lua_KContext context,
                                                                lua_KFunction k);
+#endif
 
 /*
  * lua_resume that originates failures.  S_OK: the coroutine returned, with *NRESULTS results on its

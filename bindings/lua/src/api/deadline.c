@@ -343,6 +343,8 @@ static int finish(lua_State *L, int status, lua_KContext unused)
     return lua_gettop(L) - RESULTS;
 }
 
+SS_LUA_CONTINUATION(finish)
+
 /*
  * A coroutine that fails closes its variables only when it is closed itself, and those of Lua 5.3
  * are never closed.  There the call is a protected one, and its error is raised again.  Elsewhere
@@ -368,8 +370,8 @@ static inline __attribute__((always_inline)) int run(lua_State *L)
     lua_toclose(L, DEADLINE);
 #endif
     if (!is_closed_by_errors(L))
-        return finish(L, lua_pcallk(L, count, LUA_MULTRET, HANDLER, 0, finish), 0);
-    lua_callk(L, count, LUA_MULTRET, 0, finish);
+        return finish(L, lua_pcallk(L, count, LUA_MULTRET, HANDLER, 0, SS_LUA_K(finish)), 0);
+    lua_callk(L, count, LUA_MULTRET, 0, SS_LUA_K(finish));
     return finish(L, LUA_OK, 0);
 }
 

@@ -150,7 +150,7 @@ static void push_message(lua_State *L)
 }
 
 /* Arguments: the value, whether it was raised before.  Result: the text. */
-static int report_protected(lua_State *L)
+static SS_LUA_BODY int report_protected(lua_State *L)
 {
     enum { LEVEL = 3 }; /* outside of traceback, this function and the handler */
     ss_lua_origin origin = {.status = LUA_ERRRUN};

@@ -250,7 +250,7 @@ static asked read_arguments(lua_State *L)
     asked options = {false, false};
     int first = 0;
 
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+    lua_pushglobaltable(L);
     lua_pushliteral(L, "arg");
     lua_rawget(L, -2);
     if (lua_istable(L, -1)) {
@@ -409,14 +409,14 @@ bool ss_lua_option(lua_State *L, const char *key, bool usual)
 /* Read the list OPTIONS.names, which stays on the stack. [-0, +1, e] */
 static uint32_t read_names(lua_State *L, const char *names[STACKSPLICE_REDACT_NAMES_MAX])
 {
-    lua_Unsigned count;
+    size_t count;
 
     if (lua_getfield(L, 1, "names") == LUA_TNIL)
         return 0;
     luaL_argcheck(L, lua_istable(L, -1), 1, "names must be a list of strings");
     count = lua_rawlen(L, -1);
     luaL_argcheck(L, count <= STACKSPLICE_REDACT_NAMES_MAX, 1, "too many names");
-    for (lua_Unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         luaL_argcheck(L, lua_rawgeti(L, -1, (lua_Integer)i + 1) == LUA_TSTRING, 1,
                       "names must be a list of strings");
         names[i] = lua_tostring(L, -1); /* the list keeps it */

@@ -14,16 +14,25 @@
 
 /* Where a value is while a call is in progress. */
 typedef struct ss_lua_place {
-    enum { SS_LUA_NOWHERE, SS_LUA_REGISTER, SS_LUA_SLOT } kind;
+    enum {
+        SS_LUA_NOWHERE,
+        SS_LUA_REGISTER,
+        SS_LUA_SLOT,
+        SS_LUA_HALF, /* a slot of 32 bits */
+        SS_LUA_DEBUG /* the lua_Debug of a hook */
+    } kind;
     uint32_t at; /* DWARF register number, or bytes above the frame's sp */
 } ss_lua_place;
 
 /* One call instruction of the interpreter that calls functions in C. */
 typedef struct ss_lua_site {
-    uintptr_t ip; /* the return address */
-    bool hook;    /* it calls a hook: ci is the activation that was interrupted */
-    ss_lua_place state, ci;
+    uintptr_t ip;           /* the return address */
+    bool hook;              /* it calls a hook: ci is the activation that was interrupted */
+    ss_lua_place state, ci; /* 5.1 and 5.2 have a ci only at a hook's */
 } ss_lua_site;
+
+/* Whether Lua calls functions in C without keeping their activation: it follows from the order. */
+#define SS_LUA_BY_ORDER (LUA_VERSION_NUM < 503)
 
 enum { SS_LUA_SITES = 24, SS_LUA_INTERNALS = 256, SS_LUA_APIS = 96 };
 enum { SS_LUA_CALLBACKS = 32 };
@@ -79,7 +88,7 @@ bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count);
 
 /* ---- Learning, in this folder -----------------------------------------------------------------*/
 
-/* Learn by the snippets, in private states; false when memory ran out. */
+/* Learn by the snippets, in private states; false when memory ran out.  jit.c has that of LuaJIT. */
 bool ss_lua_sample(ss_lua_layout *layout);
 
 /* The scripts; NULL at the end. */

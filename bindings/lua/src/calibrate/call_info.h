@@ -9,34 +9,85 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <lua.h>
-
+#include "life/compat.h"
 #include "shared/lua.h"
 
-/* An activation has the address of its registers in Lua 5.3; later they follow its function.  The
-   status is two halves of a word before 5.5.  AT_REGISTER is the bit of an instruction at which the
-   number of its first register begins. */
+#if SS_LUA_JIT
+#include "calibrate/jit.h"
+
+/* A tail call of LuaJIT leaves nothing, and its states have no words of a handler and of hooks. */
+enum { SS_LUA_TAIL_CALLED = 0, SS_LUA_AT_REGISTER = 0, SS_LUA_AT_HANDLER = 0, SS_LUA_AT_HOOKS = 0 };
+
+static inline uintptr_t ss_lua_registers_of(uintptr_t ci)
+{
+    (void)ci;
+    return 0;
+}
+
+static inline uint32_t ss_lua_status_of(uintptr_t ci)
+{
+    (void)ci;
+    return 0;
+}
+
+static inline uintptr_t ss_lua_slot_of(uintptr_t ci)
+{
+    return ss_lua_frame_of(ci);
+}
+#else
+/* An activation has the address of its registers until Lua 5.3; later they follow its function.  The
+   status is two halves of a word from 5.2 to 5.4.  AT_REGISTER is the bit of an instruction at which
+   the number of its first register begins. */
 enum {
-#if LUA_VERSION_NUM < 504
+#if LUA_VERSION_NUM == 501
+    SS_LUA_AT_FUNCTION = 8,
+    SS_LUA_AT_TOP = 16,
+    SS_LUA_AT_REGISTERS = 0,
+    SS_LUA_BEFORE_REGISTERS = 0,
+    SS_LUA_AT_PC = 24,
+    SS_LUA_AT_STATUS = 36, /* how many tail calls a function in Lua has lost */
+    SS_LUA_TAIL_CALLED = INT32_MAX,
+    SS_LUA_AT_REGISTER = 6,
+    SS_LUA_AT_HANDLER = 176,
+    SS_LUA_AT_HOOKS = 101,
+    SS_LUA_STATE_SIZE = 184, /* at least */
+#else
+    SS_LUA_AT_FUNCTION = SSI_LUA_CALL_FUNCTION,
+    SS_LUA_AT_TOP = SSI_LUA_CALL_TOP,
+#if LUA_VERSION_NUM == 502
+    SS_LUA_AT_REGISTERS = 48,
+    SS_LUA_BEFORE_REGISTERS = 0,
+    SS_LUA_AT_PC = 56,
+    SS_LUA_AT_STATUS = 32,
+    SS_LUA_STATUS_BITS = 0xffffff,
+    SS_LUA_TAIL_CALLED = 1 << 22,
+    SS_LUA_AT_REGISTER = 6,
+    SS_LUA_AT_HANDLER = 120,
+    SS_LUA_AT_HOOKS = 73,
+    SS_LUA_STATE_SIZE = 128,
+#elif LUA_VERSION_NUM == 503
     SS_LUA_AT_REGISTERS = 32,
     SS_LUA_BEFORE_REGISTERS = 0,
     SS_LUA_AT_PC = 40,
     SS_LUA_AT_STATUS = 64,
+    SS_LUA_STATUS_BITS = -1,
     SS_LUA_TAIL_CALLED = 1 << 21,
     SS_LUA_AT_REGISTER = 6,
     SS_LUA_AT_HANDLER = 176,
     SS_LUA_AT_HOOKS = 204,
-    SS_LUA_STATE_SIZE = 208, /* at least */
+    SS_LUA_STATE_SIZE = 208,
 #else
     SS_LUA_AT_REGISTERS = SSI_LUA_CALL_FUNCTION,
     SS_LUA_BEFORE_REGISTERS = SSI_LUA_VALUE,
     SS_LUA_AT_PC = 32,
     SS_LUA_AT_STATUS = 60,
+    SS_LUA_STATUS_BITS = -1,
     SS_LUA_TAIL_CALLED = LUA_VERSION_NUM < 505 ? 1 << 21 : 1 << 22,
     SS_LUA_AT_REGISTER = 7,
     SS_LUA_AT_HANDLER = 168,
     SS_LUA_AT_HOOKS = LUA_VERSION_NUM < 505 ? 11 : 10,
     SS_LUA_STATE_SIZE = 176,
+#endif
 #endif
 };
 
@@ -46,40 +97,46 @@ static inline uintptr_t ss_lua_word(uintptr_t address)
     return *(const uintptr_t *)address;
 }
 
-/* The activation in which L runs, or was suspended; 0: none. */
-static inline uintptr_t ss_lua_innermost(lua_State *L)
-{
-    lua_Debug activation;
+/*
+ * What lua_Debug calls an activation.  Since 5.2 it is the activation's address.  In 5.1 all of a
+ * coroutine are in one array, which Lua moves when it runs, and this is the index; 0 stands for one
+ * that a tail call has dropped, for which lua_getstack has a level.
+ */
+#if LUA_VERSION_NUM == 501
+enum {
+    SS_LUA_CALL_SIZE = 40,
+    SS_LUA_AT_CALLS = 80,
+    SS_LUA_IS_C = 10,
+    SS_LUA_CLOSURE_FUNCTION = 32
+};
 
-    return lua_getstack(L, 0, &activation) ? (uintptr_t)activation.i_ci : 0;
+static inline uintptr_t ss_lua_ci_address(lua_State *L, ss_lua_ci ci)
+{
+    return ci ? ss_lua_word((uintptr_t)L + SS_LUA_AT_CALLS) + (uintptr_t)ci * SS_LUA_CALL_SIZE : 0;
 }
 
-/* The activation that CI was called by, or the coroutine's base level; 0 for that. */
-static inline uintptr_t ss_lua_previous(uintptr_t ci)
+static inline ss_lua_ci ss_lua_ci_of(lua_State *L, uintptr_t address)
 {
-    return ss_lua_word(ci + SSI_LUA_CALL_PREVIOUS);
+    return (ss_lua_ci)((address - ss_lua_word((uintptr_t)L + SS_LUA_AT_CALLS)) / SS_LUA_CALL_SIZE);
+}
+#else
+static inline uintptr_t ss_lua_ci_address(lua_State *L, ss_lua_ci ci)
+{
+    (void)L;
+    return (uintptr_t)ci;
 }
 
-/* The next activation outward; 0 at the end.  The base level is no activation. */
-static inline uintptr_t ss_lua_outer(uintptr_t ci)
+static inline ss_lua_ci ss_lua_ci_of(lua_State *L, uintptr_t address)
 {
-    uintptr_t outer = ss_lua_previous(ci);
-
-    return outer && ss_lua_previous(outer) ? outer : 0;
+    (void)L;
+    return (ss_lua_ci)address;
 }
+#endif
 
 /* The slot of its function. */
 static inline uintptr_t ss_lua_slot_of(uintptr_t ci)
 {
-    return ss_lua_word(ci + SSI_LUA_CALL_FUNCTION);
-}
-
-/* The slot of the base level outward of CI, from which the message handler is counted. */
-static inline uintptr_t ss_lua_base_slot(uintptr_t ci)
-{
-    while (ss_lua_previous(ci))
-        ci = ss_lua_previous(ci);
-    return ss_lua_slot_of(ci);
+    return ss_lua_word(ci + SS_LUA_AT_FUNCTION);
 }
 
 /* What lua_topointer says of that; the tag. */
@@ -93,10 +150,30 @@ static inline uint8_t ss_lua_tag_of(uintptr_t ci)
     return *(const uint8_t *)(ss_lua_slot_of(ci) + SSI_LUA_VALUE_TAG);
 }
 
+#if LUA_VERSION_NUM == 501
+static inline bool ss_lua_is_in_lua(uintptr_t ci)
+{
+    return ss_lua_tag_of(ci) == LUA_TFUNCTION &&
+           !*(const uint8_t *)(ss_lua_function_of(ci) + SS_LUA_IS_C);
+}
+
+/* The base level has no function: nil stands in its slot. */
+static inline uintptr_t ss_lua_previous(uintptr_t ci)
+{
+    return ss_lua_tag_of(ci) == LUA_TNIL ? 0 : ci - SS_LUA_CALL_SIZE;
+}
+#else
 static inline bool ss_lua_is_in_lua(uintptr_t ci)
 {
     return ss_lua_tag_of(ci) == SSI_LUA_TAG_LUA;
 }
+
+/* The activation that CI was called by, or the coroutine's base level; 0 for that. */
+static inline uintptr_t ss_lua_previous(uintptr_t ci)
+{
+    return ss_lua_word(ci + SSI_LUA_CALL_PREVIOUS);
+}
+#endif
 
 /* Of a function in Lua: a pointer into the code of its prototype, where it goes on. */
 static inline uintptr_t ss_lua_pc_of(uintptr_t ci)
@@ -110,17 +187,31 @@ static inline uintptr_t ss_lua_registers_of(uintptr_t ci)
     return ss_lua_word(ci + SS_LUA_AT_REGISTERS) + SS_LUA_BEFORE_REGISTERS;
 }
 
-/* Wanted results and every flag that lua_getinfo reads. */
+/* Wanted results and every flag that lua_getinfo reads.  Each bit but the tail call's may differ where
+   that one is not read. */
 static inline uint32_t ss_lua_status_of(uintptr_t ci)
 {
-    return *(const uint32_t *)(ci + SS_LUA_AT_STATUS);
+    uint32_t status = *(const uint32_t *)(ci + SS_LUA_AT_STATUS);
+
+#if LUA_VERSION_NUM == 501
+    return ss_lua_is_in_lua(ci) ? status : 0;
+#else
+    return status & (uint32_t)SS_LUA_STATUS_BITS;
+#endif
 }
 
-/* Whether the function was entered by a tail call, for which Lua dropped the activation of the
-   caller. */
-static inline bool ss_lua_is_tail_call(uintptr_t ci)
+/* Whether the value at SLOT is a C function without upvalues. */
+static inline bool ss_lua_is_plain_c(uintptr_t slot)
 {
-    return ss_lua_status_of(ci) & SS_LUA_TAIL_CALLED;
+    uint8_t tag = *(const uint8_t *)(slot + SSI_LUA_VALUE_TAG);
+
+#if LUA_VERSION_NUM == 501
+    uintptr_t kind = tag == LUA_TFUNCTION ? ss_lua_word(slot) + SS_LUA_IS_C : 0;
+
+    return kind && *(const uint8_t *)kind && !*(const uint8_t *)(kind + 1);
+#else
+    return tag == SSI_LUA_TAG_LIGHT;
+#endif
 }
 
 /* The lua_CFunction of a C activation; 0 of one in Lua. */
@@ -128,6 +219,11 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
 {
     uintptr_t function = ss_lua_function_of(ci);
 
+#if LUA_VERSION_NUM == 501
+    return ss_lua_tag_of(ci) != LUA_TFUNCTION || ss_lua_is_in_lua(ci)
+               ? 0
+               : ss_lua_word(function + SS_LUA_CLOSURE_FUNCTION);
+#else
     switch (ss_lua_tag_of(ci)) {
     case SSI_LUA_TAG_LIGHT:
         return function;
@@ -136,6 +232,54 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
     default:
         return 0;
     }
+#endif
+}
+
+#endif
+
+/* For lua_getinfo and lua_getlocal of the activation at an address. */
+static inline lua_Debug ss_lua_debug_of(lua_State *L, uintptr_t ci)
+{
+    return (lua_Debug){.namewhat = "", .i_ci = ss_lua_ci_of(L, ci)};
+}
+
+/* The activation in which L runs, or was suspended; 0: none. */
+static inline uintptr_t ss_lua_innermost(lua_State *L)
+{
+    lua_Debug activation;
+
+    return lua_getstack(L, 0, &activation) ? ss_lua_ci_address(L, activation.i_ci) : 0;
+}
+
+/* The slot of the base level outward of CI, from which the message handler is counted. */
+static inline uintptr_t ss_lua_base_slot(uintptr_t ci)
+{
+    while (ss_lua_previous(ci))
+        ci = ss_lua_previous(ci);
+    return ss_lua_slot_of(ci);
+}
+
+/* The next activation outward; 0 at the end.  The base level is no activation. */
+static inline uintptr_t ss_lua_outer(uintptr_t ci)
+{
+    uintptr_t outer = ss_lua_previous(ci);
+
+    return outer && ss_lua_previous(outer) ? outer : 0;
+}
+
+/* Whether the function was entered by a tail call, for which Lua dropped the activation of the
+   caller. */
+static inline bool ss_lua_is_tail_call(uintptr_t ci)
+{
+    return (ss_lua_status_of(ci) & (uint32_t)SS_LUA_TAIL_CALLED) != 0;
+}
+
+/* The same of what lua_getstack has given. */
+static inline bool ss_lua_is_tail_called(lua_State *L, const lua_Debug *activation)
+{
+    uintptr_t ci = ss_lua_ci_address(L, activation->i_ci);
+
+    return ci && ss_lua_is_tail_call(ci);
 }
 
 /* How far above the base of L's stack the message handler is that Lua calls for the next error; 0:

@@ -1,6 +1,10 @@
 /* Questions about a layout. */
 #include "calibrate/calibrate.h"
 
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 /* The core keeps the answers for each address, so the tables are searched from their start. */
 
 const ss_lua_site *ss_lua_site_find(const ss_lua_layout *layout, uintptr_t ip)
@@ -45,4 +49,17 @@ bool ss_lua_is_callback(const ss_lua_layout *layout, uintptr_t ip)
 {
     return contains(layout->callbacks, layout->callback_count, ip) ||
            layout->callback_count == SS_LUA_CALLBACKS; /* full: some are unknown */
+}
+
+bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count)
+{
+    struct iovec to = {words, count * sizeof *words}, from = {(void *)address, to.iov_len};
+    int saved_errno = errno;
+    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    bool may_not = got < 0 && errno != EFAULT;
+
+    errno = saved_errno;
+    for (size_t i = 0; may_not && i < count; i++)
+        words[i] = ss_lua_word(address + i * sizeof *words);
+    return may_not || got == (ssize_t)to.iov_len;
 }

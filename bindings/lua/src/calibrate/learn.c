@@ -11,22 +11,17 @@
 static void add_known_apis(ss_lua_layout *layout)
 {
     const uintptr_t known[] = {
-        (uintptr_t)lua_arith,
-        (uintptr_t)lua_callk,
+        (uintptr_t)SS_LUA_CALL,
         (uintptr_t)lua_close,
-        (uintptr_t)lua_compare,
         (uintptr_t)lua_concat,
         (uintptr_t)lua_createtable,
         (uintptr_t)lua_error,
         (uintptr_t)lua_gc,
         (uintptr_t)lua_getfield,
-        (uintptr_t)lua_getglobal,
-        (uintptr_t)lua_geti,
         (uintptr_t)lua_gettable,
-        (uintptr_t)lua_len,
         (uintptr_t)lua_load,
         (uintptr_t)lua_newthread,
-        (uintptr_t)lua_pcallk,
+        (uintptr_t)SS_LUA_PCALL,
         (uintptr_t)lua_pushcclosure,
         (uintptr_t)lua_pushfstring,
         (uintptr_t)lua_pushlstring,
@@ -34,13 +29,25 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_pushvfstring,
         (uintptr_t)lua_resume,
         (uintptr_t)lua_setfield,
-        (uintptr_t)lua_setglobal,
-        (uintptr_t)lua_seti,
         (uintptr_t)lua_settable,
         (uintptr_t)lua_settop,
         (uintptr_t)lua_tolstring,
-        (uintptr_t)lua_yieldk,
+        (uintptr_t)SS_LUA_YIELD,
         (uintptr_t)lua_checkstack,
+#if LUA_VERSION_NUM == 501
+        (uintptr_t)lua_equal,
+        (uintptr_t)lua_lessthan,
+#else
+        (uintptr_t)lua_arith,
+        (uintptr_t)lua_compare,
+        (uintptr_t)lua_getglobal,
+        (uintptr_t)lua_len,
+        (uintptr_t)lua_setglobal,
+#endif
+#if LUA_VERSION_NUM >= 503
+        (uintptr_t)lua_geti,
+        (uintptr_t)lua_seti,
+#endif
 #if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50403
         (uintptr_t)lua_closeslot,
 #endif

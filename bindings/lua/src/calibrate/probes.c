@@ -8,11 +8,8 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 static const uint8_t callee_saved[] = {3, 6, 12, 13, 14, 15};
@@ -38,7 +35,8 @@ static struct {
     bool upvalues;                    /* the kind that is called now */
     pthread_t thread;                 /* that learns */
     lua_State *visited;               /* of the visit; NULL: none */
-    bool hook;                        /* it is one of a hook */
+    const lua_Debug *hook;            /* it is one of a hook: what that was called with */
+    uint32_t hook_at[SS_LUA_SITES];   /* where that was, above the frame's sp */
     bool frameless;                   /* native frames are not known here */
     bool starved;                     /* memory ran out: any part may be missing */
     bool overflow;                    /* a table was too small */
@@ -126,13 +124,41 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 
 enum { MOST_APART = 4096 /* the slots of two activations that follow each other */ };
 
-/* Whether the words of CI may be read, and its slot too: that of INNER, if not 0, is further in. */
-static bool is_readable(uintptr_t ci, uintptr_t inner)
+/* The address of the activation in L, if its words may be read; else 0. */
+static uintptr_t readable(lua_State *L, const lua_Debug *activation)
+{
+#if LUA_VERSION_NUM == 501
+    uintptr_t block = ss_lua_word((uintptr_t)L + SS_LUA_AT_CALLS);
+#else
+    uintptr_t block = (uintptr_t)activation->i_ci;
+#endif
+    uintptr_t ci = ss_lua_ci_address(L, activation->i_ci);
+
+    return size_of(block) > ci - block + SS_LUA_AT_STATUS ? ci : 0;
+}
+
+/* Whether the slot of CI may be read: that of INNER, if not 0, is further in. */
+static bool has_slot(uintptr_t ci, uintptr_t inner)
 {
     uintptr_t apart = inner ? ss_lua_slot_of(inner) - ss_lua_slot_of(ci) : SSI_LUA_VALUE;
 
-    return size_of(ci) > SS_LUA_AT_STATUS && apart && apart <= MOST_APART &&
-           apart % SSI_LUA_VALUE == 0;
+    return apart && apart <= MOST_APART && apart % SSI_LUA_VALUE == 0;
+}
+
+/* Whether Lua says that the function at LEVEL, which ACTIVATION describes, was entered by a tail call.
+   In 5.1 the level outside of it then stands for what was dropped. */
+static bool is_said_tail_call(lua_State *L, int level, const lua_Debug *activation)
+{
+#if LUA_VERSION_NUM == 501
+    lua_Debug outer;
+
+    (void)activation;
+    return lua_getstack(L, level + 1, &outer) && !outer.i_ci;
+#else
+    (void)L;
+    (void)level;
+    return activation->istailcall != 0;
+#endif
 }
 
 /* Whether the function of CI, at the top, is where it should be. */
@@ -155,11 +181,14 @@ static bool is_right(lua_State *L, int level, uintptr_t *inner)
         *inner = 0;
         return !ss_lua_outer(before);
     }
-    ci = *inner = (uintptr_t)activation.i_ci;
-    if (!is_readable(ci, before) || (before && ss_lua_outer(before) != ci))
+    if (!activation.i_ci) /* in 5.1 */
+        return before && ss_lua_is_tail_call(before);
+    ci = *inner = readable(L, &activation);
+    if (!ci || !has_slot(ci, before) || (before && ss_lua_outer(before) != ci))
         return false;
-    lua_getinfo(L, "ft", &activation);
-    right = has_function(L, ci) && ss_lua_is_tail_call(ci) == (activation.istailcall != 0);
+    lua_getinfo(L, SS_LUA_ALL_INFO "f", &activation);
+    right =
+        has_function(L, ci) && ss_lua_is_tail_call(ci) == is_said_tail_call(L, level, &activation);
     lua_pop(L, 1);
     return right;
 }
@@ -168,17 +197,19 @@ static bool is_right(lua_State *L, int level, uintptr_t *inner)
 PROBE int compare_activations(lua_State *L)
 {
     uintptr_t size = (uintptr_t)(lua_gettop(L) + 1 + LUA_MINSTACK) * SSI_LUA_VALUE, ci = 0;
-    lua_Debug innermost;
 
+    if (size_of((uintptr_t)L) < SS_LUA_STATE_SIZE && LUA_VERSION_NUM == 501) {
+        sample.contradicted = true;
+        return 0;
+    }
     for (int level = 0; !level || ci; level++)
         if (!is_right(L, level, &ci)) {
             sample.contradicted = true;
             return 0;
         }
-    if (lua_getstack(L, 0, &innermost)) {
-        ci = (uintptr_t)innermost.i_ci;
-        sample.contradicted |= ss_lua_word(ci + SSI_LUA_CALL_TOP) != ss_lua_slot_of(ci) + size;
-    }
+    ci = ss_lua_innermost(L);
+    if (ci)
+        sample.contradicted |= ss_lua_word(ci + SS_LUA_AT_TOP) != ss_lua_slot_of(ci) + size;
     sample.compared = true;
     return 0;
 }
@@ -192,7 +223,7 @@ PROBE int compare_pc(lua_State *L)
 
     if (!lua_getstack(L, 1, &caller))
         return 0;
-    sample.pc = ss_lua_pc_of((uintptr_t)caller.i_ci);
+    sample.pc = ss_lua_pc_of(ss_lua_ci_address(L, caller.i_ci));
     sample.pc_step = sample.pc - before;
     if (lua_tointeger(L, 1) < 3)
         return 0;
@@ -229,8 +260,8 @@ PROBE int compare_handler(lua_State *L)
         !lua_getstack(L, 1, &caller))
         return 0;
     if (index)
-        distance = ss_lua_slot_of((uintptr_t)caller.i_ci) + index * SSI_LUA_VALUE -
-                   ss_lua_base_slot((uintptr_t)caller.i_ci);
+        distance = ss_lua_slot_of(ss_lua_ci_address(L, caller.i_ci)) + index * SSI_LUA_VALUE -
+                   ss_lua_base_slot(ss_lua_ci_address(L, caller.i_ci));
     sample.state_contradicted |= *ss_lua_handler_of(L) != distance;
     sample.state_compared |= index != 0;
     return 0;
@@ -262,19 +293,6 @@ PROBE int compare_hooks_on(lua_State *L)
 }
 
 /* ---- One visit of a site ----------------------------------------------------------------------*/
-
-bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count)
-{
-    struct iovec to = {words, count * sizeof *words}, from = {(void *)address, to.iov_len};
-    int saved_errno = errno;
-    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-    bool may_not = got < 0 && errno != EFAULT;
-
-    errno = saved_errno;
-    for (size_t i = 0; may_not && i < count; i++)
-        words[i] = ss_lua_word(address + i * sizeof *words);
-    return may_not || got == (ssize_t)to.iov_len;
-}
 
 static void keep_registers(candidates *kept, const stacksplice_walk *walk, uintptr_t value,
                            bool first)
@@ -385,18 +403,19 @@ static bool look(stacksplice_walk *walk)
     sample.frameless = !walk->frame_count;
     if (walk->frame_count < 2 || !lua_getstack(L, 0, &activation))
         return true;
-    row = row_of_site(walk->frames[0].ip, sample.hook);
+    row = row_of_site(walk->frames[0].ip, sample.hook != NULL);
     if (row == SS_LUA_SITES) {
         sample.overflow = true;
         return true;
     }
+    sample.hook_at[row] = (uint32_t)((uintptr_t)sample.hook - walk->frames[0].sp);
     keep_candidates(walk, row, (uintptr_t)L, (uintptr_t)activation.i_ci);
     learn_internals(sample.layout, walk);
     return true;
 }
 
 /* Called by the functions that Lua calls with L, with their frame. */
-static void visit(lua_State *L, bool hook, const void *above)
+static void visit(lua_State *L, const lua_Debug *hook, const void *above)
 {
     uint32_t captured;
 
@@ -411,7 +430,7 @@ static void visit(lua_State *L, bool hook, const void *above)
 
 PROBE int probe(lua_State *L)
 {
-    visit(L, false, SS_LUA_HERE());
+    visit(L, NULL, SS_LUA_HERE());
     KEEP_FRAME();
     return 0;
 }
@@ -419,25 +438,26 @@ PROBE int probe(lua_State *L)
 /* For metamethods that must return a number, a string or a boolean. */
 PROBE int probe_true(lua_State *L)
 {
-    visit(L, false, SS_LUA_HERE());
+    visit(L, NULL, SS_LUA_HERE());
     lua_pushinteger(L, 1);
     return 1;
 }
 
+#if LUA_VERSION_NUM >= 503
 PROBE int probe_continuation(lua_State *L, int status, lua_KContext context)
 {
     (void)status;
     (void)context;
-    visit(L, false, SS_LUA_HERE());
+    visit(L, NULL, SS_LUA_HERE());
     KEEP_FRAME();
     return 0;
 }
+#endif
 
 PROBE void probe_hook(lua_State *L, lua_Debug *activation)
 {
-    (void)activation;
     compare_hooks(L, false);
-    visit(L, true, SS_LUA_HERE());
+    visit(L, activation, SS_LUA_HERE());
     KEEP_FRAME();
 }
 
@@ -462,18 +482,30 @@ PROBE int clear_hook(lua_State *L)
  * one API function, so that only Lua puts L in a register that outlives a call.  Those with a
  * continuation may yield; the continuation examines its caller too.
  */
-#define BODIES(X)                                       \
-    X(call, lua_call(L, 0, 0))                          \
-    X(callk, lua_callk(L, 0, 0, 0, probe_continuation)) \
-    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))             \
-    X(fail, lua_error(L))                               \
-    X(get, lua_gettable(L, 1))                          \
-    X(set, lua_settable(L, 1))                          \
-    X(add, lua_arith(L, LUA_OPADD))                     \
-    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT))    \
-    X(concat, lua_concat(L, 2))                         \
-    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))             \
-    X(yieldk, lua_yieldk(L, 0, 0, probe_continuation))
+#if LUA_VERSION_NUM >= 503
+#define CONTINUATION probe_continuation
+#else
+#define CONTINUATION probe
+#endif
+#if LUA_VERSION_NUM >= 502
+#define ADD(L) lua_arith(L, LUA_OPADD)
+#define YIELD(L) lua_yieldk(L, 0, 0, CONTINUATION)
+#else
+#define ADD(L) (void)(L)
+#define YIELD(L) return lua_yield(L, 0)
+#endif
+#define BODIES(X)                                    \
+    X(call, lua_call(L, 0, 0))                       \
+    X(callk, lua_callk(L, 0, 0, 0, CONTINUATION))    \
+    X(pcall_c, (void)lua_pcall(L, 0, 0, 0))          \
+    X(fail, lua_error(L))                            \
+    X(get, lua_gettable(L, 1))                       \
+    X(set, lua_settable(L, 1))                       \
+    X(add, ADD(L))                                   \
+    X(compare, (void)lua_compare(L, 1, 2, LUA_OPLT)) \
+    X(concat, lua_concat(L, 2))                      \
+    X(collect, lua_gc(L, LUA_GCCOLLECT, 0))          \
+    X(yieldk, YIELD(L))
 
 #define BODY(name, call)                \
     PROBE int body_##name(lua_State *L) \
@@ -486,7 +518,7 @@ BODIES(BODY)
 
 PROBE int pcall_yieldable(lua_State *L)
 {
-    int status = lua_pcallk(L, 0, 0, 0, 0, probe_continuation);
+    int status = lua_pcallk(L, 0, 0, 0, 0, CONTINUATION);
 
     KEEP_FRAME();
     return status == LUA_OK ? 0 : lua_error(L);
@@ -554,7 +586,9 @@ static void open_libraries(lua_State *L)
     /* Not static: the addresses may be found at run time. */
     const luaL_Reg libraries[] = {
         {LUA_GNAME, luaopen_base},
+#if LUA_VERSION_NUM >= 502
         {LUA_COLIBNAME, luaopen_coroutine},
+#endif
         {LUA_TABLIBNAME, luaopen_table},
         {LUA_STRLIBNAME, luaopen_string},
         {NULL, NULL},
@@ -657,9 +691,12 @@ static void finish(ss_lua_layout *layout)
         ss_lua_site site = layout->sites[i];
 
         site.state = place_of(&sample.state[i]);
-        site.ci = place_of(&sample.ci[i]);
+        if (!SS_LUA_BY_ORDER)
+            site.ci = place_of(&sample.ci[i]);
+        else if (site.hook)
+            site.ci = (ss_lua_place){SS_LUA_DEBUG, sample.hook_at[i]};
         if (sample.visits[0][i] + sample.visits[1][i] >= 2 && site.state.kind != SS_LUA_NOWHERE &&
-            site.ci.kind != SS_LUA_NOWHERE)
+            (SS_LUA_BY_ORDER || site.ci.kind != SS_LUA_NOWHERE))
             layout->sites[kept++] = site;
     }
     layout->site_count = kept;

@@ -91,6 +91,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int narg
     return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
 }
 
+#if LUA_VERSION_NUM >= 502
 /*
  * A yielding call keeps below its handler what it needs when it comes back: the continuation and
  * its context.
@@ -117,6 +118,8 @@ static SS_LUA_NOINLINE int continue_call(lua_State *L, int status, lua_KContext 
     return k(L, FAILED(hr) ? (int)hr : LUA_YIELD, context);
 }
 
+SS_LUA_CONTINUATION(continue_call)
+
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs, int nresults,
                                                            lua_KContext context, lua_KFunction k)
 {
@@ -132,9 +135,10 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nar
     lua_pushlightuserdata(L, (void *)context);
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_rotate(L, base, FUNCTION);
-    status = lua_pcallk(L, nargs, nresults, base + YIELDING_HANDLER, base, continue_call);
+    status = lua_pcallk(L, nargs, nresults, base + YIELDING_HANDLER, base, SS_LUA_K(continue_call));
     return finish_yieldable(L, base, status, SS_LUA_HERE());
 }
+#endif
 
 /* ---- Coroutines of hosts ----------------------------------------------------------------------*/
 
@@ -160,7 +164,7 @@ static lua_State *main_thread(lua_State *L)
 {
     lua_State *main;
 
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    ss_lua_push_main(L);
     main = lua_tothread(L, -1);
     lua_pop(L, 1);
     return main;
@@ -321,6 +325,8 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
     return finish_failed(L, state, status, SS_LUA_HERE());
 }
 
+SS_LUA_CONTINUATION(finish)
+
 /* The handler, true and the function with its arguments are on the stack.  Inlined, so that a stack
    shows the frame of the function that scripts know. */
 static inline __attribute__((always_inline)) int call(lua_State *L)
@@ -330,9 +336,10 @@ static inline __attribute__((always_inline)) int call(lua_State *L)
 
     if (state)
         ss_lua_state_drain(L, state);
-    return finish(
-        L, lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling, finish),
-        handling);
+    return finish(L,
+                  lua_pcallk(L, lua_gettop(L) - RESULTS - 1, LUA_MULTRET, HANDLER, handling,
+                             SS_LUA_K(finish)),
+                  handling);
 }
 
 /* A function in C begins with LUA_MINSTACK free slots. */
@@ -424,7 +431,7 @@ static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_
 /* ---- Remembering -----------------------------------------------------------------------------*/
 
 /* Arguments: the value that the coroutine failed with, the failure. */
-static int remember_protected(lua_State *L)
+static SS_LUA_BODY int remember_protected(lua_State *L)
 {
     failure *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
@@ -454,7 +461,7 @@ static void call_protected(lua_State *L, lua_CFunction body, failure *now)
 
 /* Arguments: the value about to be raised, the failure.  The state's last value is the same error
    before its place was added. */
-static int rename_protected(lua_State *L)
+static SS_LUA_BODY int rename_protected(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_open(L);
 
@@ -580,7 +587,7 @@ static int raise_again(lua_State *L, int status, failure *now)
         call_protected(L, rename_protected, now);
     state = ss_lua_state_find(L);
     if (state) {
-        state->raising = (ss_lua_raising){NULL, NULL, NULL};
+        state->raising = (ss_lua_raising){NULL};
         if (now->same && ss_lua_ties_find(L, state, -1) == &state->last)
             ss_lua_remember_raiser(L, state);
     }

@@ -25,12 +25,12 @@ void ss_lua_push_interrupt(lua_State *L)
 
 /* ---- Closing ---------------------------------------------------------------------------------*/
 
-static bool has_activation(lua_State *L, const void *ci)
+static bool has_activation(lua_State *L, ss_lua_ci ci)
 {
     lua_Debug activation;
 
     for (int level = 0; lua_getstack(L, level, &activation); level++)
-        if ((const void *)activation.i_ci == ci)
+        if (activation.i_ci == ci)
             return true;
     return false;
 }
@@ -85,13 +85,18 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
    it is a C function without upvalues, as those of hosts and debug.traceback are. */
 static void remove_handler(lua_State *L, uintptr_t *distance)
 {
+#if SS_LUA_JIT
+    (void)L; /* its layout has no place of the handler */
+    (void)distance;
+#else
     uintptr_t ci = ss_lua_innermost(L), slot;
 
     if (!*distance || !ci)
         return;
     slot = ss_lua_base_slot(ci) + *distance;
-    if (*(const uint8_t *)(slot + SSI_LUA_VALUE_TAG) != SSI_LUA_TAG_LIGHT)
+    if (!ss_lua_is_plain_c(slot))
         *distance = 0;
+#endif
 }
 
 int ss_lua_raise_interrupt(lua_State *L)
@@ -129,8 +134,8 @@ static bool is_called_by_script(lua_State *L)
 static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
 {
     /* Lua reuses activations: what closed before in this one has ended. */
-    if (state->closing.L == L && state->closing.ci == (const void *)activation->i_ci)
-        state->closing = (ss_lua_closing){NULL, NULL};
+    if (state->closing.L == L && state->closing.ci == activation->i_ci)
+        state->closing = (ss_lua_closing){NULL};
     if (is_closing(L, state))
         return;
     if (closes_for_error(L, activation))
@@ -212,7 +217,7 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
         state->interrupt_hook = raise_again;
         atomic_fetch_add(&ss_lua_the_shared->interrupted_states, 1);
     }
-    state->closing = (ss_lua_closing){NULL, NULL};
+    state->closing = (ss_lua_closing){NULL};
     state->interrupt_base = L;
     ss_lua_log_coroutines(state, above, &log);
     /* Entries of earlier interrupts make room: their coroutines do not run. */
@@ -251,7 +256,7 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
         return;
     ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
     state->interrupted = state->insists = false;
-    state->closing = (ss_lua_closing){NULL, NULL};
+    state->closing = (ss_lua_closing){NULL};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {
         ss_lua_displaced former = state->displaced[i];

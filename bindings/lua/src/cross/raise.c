@@ -8,7 +8,7 @@
 /* ---- Protected work: Lua may run out of memory ------------------------------------------------*/
 
 /* Arguments: the error value, the job. */
-static int originate_protected(lua_State *L)
+static SS_LUA_BODY int originate_protected(lua_State *L)
 {
     ss_lua_job *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
@@ -141,7 +141,7 @@ void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state)
     state->resumed = (ss_lua_resumed){.L = L,
                                       .ci = caller.i_ci,
                                       .function = function_of(L, &caller),
-                                      .pc = ss_lua_saved_pc(caller.i_ci),
+                                      .pc = ss_lua_saved_pc(L, caller.i_ci),
                                       .results = count_registers(L, &caller) + 1};
 }
 
@@ -184,7 +184,7 @@ static bool has_text(lua_State *L, int index, int original, lua_State *thread, i
 
 static bool is_resumer(lua_State *thread, const ss_lua_resumed *resumed, lua_Debug *activation)
 {
-    return resumed->L == thread && resumed->ci == (const void *)activation->i_ci &&
+    return resumed->L == thread && resumed->ci == activation->i_ci &&
            resumed->function == function_of(thread, activation);
 }
 
@@ -226,7 +226,7 @@ static bool holds_results(lua_State *L, int original, lua_State *thread,
 /* Whether the activation calls by the instruction behind that which called resume. */
 static bool is_next_call(const ss_lua_resumed *resumed, const lua_Debug *activation)
 {
-    const char *pc = ss_lua_saved_pc(activation->i_ci);
+    const char *pc = ss_lua_saved_pc(resumed->L, activation->i_ci);
 
     return pc && resumed->pc && pc == (const char *)resumed->pc + INSTRUCTION;
 }
@@ -281,7 +281,7 @@ bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *stat
     bool same;
 
     if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
-        (const void *)activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
+        activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
         return false;
     lua_getinfo(L, "f", &activation);
     same = lua_topointer(L, -1) == state->raising.function;
@@ -293,7 +293,7 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
 {
     bool raising = ss_lua_is_raising(L, L, state, level);
 
-    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->raising = (ss_lua_raising){NULL};
     return raising;
 }
 
@@ -363,7 +363,7 @@ static bool comes_from_wrap(lua_State *L, lua_State **dead)
 }
 
 /* Arguments: the value, the note. */
-static int note_raise(lua_State *L)
+static SS_LUA_BODY int note_raise(lua_State *L)
 {
     const raise_note *now = lua_touserdata(L, 2);
     ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
@@ -452,7 +452,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_originate_status(lua_State *
 }
 
 /* Arguments: the error value, the job. */
-static int exception_protected(lua_State *L)
+static SS_LUA_BODY int exception_protected(lua_State *L)
 {
     ss_lua_job *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
@@ -510,7 +510,7 @@ void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
     lua_Debug activation;
 
     state->last_raised = true;
-    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->raising = (ss_lua_raising){NULL};
     if (!lua_getstack(L, 0, &activation))
         return;
     lua_getinfo(L, "f", &activation);

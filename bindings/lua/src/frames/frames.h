@@ -2,13 +2,14 @@
 #ifndef SS_LUA_FRAMES_H
 #define SS_LUA_FRAMES_H
 
+#include "calibrate/call_info.h"
 #include "life/life.h"
 
 /* One activation in a capture, for callers that need more than its token. */
 typedef struct ss_lua_seen {
     uintptr_t element; /* the token, or the raw address of a C activation's own frame */
     lua_State *L;
-    struct CallInfo *ci;
+    ss_lua_ci ci;
 } ss_lua_seen;
 
 /* The activations of a capture, from the inside outward.  If there are more than CAPACITY it has
@@ -33,7 +34,7 @@ static inline void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t e
                                          lua_State *L, uintptr_t ci)
 {
     if (log->capacity)
-        *ss_lua_seen_at(log, log->count) = (ss_lua_seen){element, L, (struct CallInfo *)ci};
+        *ss_lua_seen_at(log, log->count) = (ss_lua_seen){element, L, ss_lua_ci_of(L, ci)};
     log->count++;
 }
 
@@ -55,8 +56,8 @@ bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L);
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log);
 
-/* Where the Lua function with that CallInfo goes on; NULL where this copy of Lua hides it. */
-const void *ss_lua_saved_pc(const void *ci);
+/* Where the activation CI of L goes on, a function in Lua; NULL where this copy of Lua hides it. */
+const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci);
 
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);

@@ -14,11 +14,12 @@ uint32_t ss_lua_run_length(uintptr_t ci, uintptr_t stop)
     return length;
 }
 
-const void *ss_lua_saved_pc(const void *ci)
+const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
 {
     const ss_lua_layout *layout = ss_lua_layout_peek();
 
-    return layout && !layout->failure ? (const void *)ss_lua_pc_of((uintptr_t)ci) : NULL;
+    return ci && layout && !layout->failure ? (const void *)ss_lua_pc_of(ss_lua_ci_address(L, ci))
+                                            : NULL;
 }
 
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
@@ -42,8 +43,7 @@ uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
             for (; i < max / 2 + left_out; i++)
                 ci = ss_lua_outer(ci);
         }
-        frames[count] =
-            ss_lua_activation_token(dead, (struct CallInfo *)ci, STACKSPLICE_TRUST_TRACEBACK);
+        frames[count] = ss_lua_activation_token(dead, ci, STACKSPLICE_TRUST_TRACEBACK);
         if (log)
             ss_lua_log_activation(log, frames[count], dead, ci);
         count++;
@@ -96,6 +96,15 @@ bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame)
 uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
                          uintptr_t hooked)
 {
+#if SS_LUA_JIT
+    (void)c; /* functions in C between may have no frames: they are the interpreter's own */
+    (void)frame;
+    (void)hooked;
+    for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
+        if (ss_lua_is_entered(ci))
+            return ss_lua_outer(ci);
+    return stop;
+#else
     for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
         if (ci != hooked && !ss_lua_is_in_lua(ci))
             return ss_lua_resumes_between(c, frame, next_site(c, frame)) &&
@@ -103,6 +112,7 @@ uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t c
                        ? stop
                        : ci;
     return stop;
+#endif
 }
 
 /*
@@ -160,17 +170,26 @@ static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_plac
                        uintptr_t *value)
 {
     uintptr_t address;
+    size_t size = place.kind == SS_LUA_DEBUG ? sizeof(lua_Debug) : sizeof *value;
 
     if (place.kind == SS_LUA_REGISTER)
         return stacksplice_walk_register(walk, frame, place.at, value) != 0;
+    *value = 0;
+    if (place.kind == SS_LUA_NOWHERE)
+        return true;
     address = walk->frames[frame].sp + place.at;
-    if (address < walk->stack_low || address > walk->stack_high - sizeof *value)
+    if (address < walk->stack_low || address > walk->stack_high - size)
         return false;
-    *value = ss_lua_word(address);
+    if (place.kind == SS_LUA_SLOT)
+        *value = ss_lua_word(address);
+    else if (place.kind == SS_LUA_HALF)
+        *value = *(const uint32_t *)address;
+    else
+        *value = (uintptr_t)((const lua_Debug *)address)->i_ci;
     return true;
 }
 
-/* The lua_State and the CallInfo at a site. */
+/* The lua_State and the CallInfo at a site; that is 0 if it follows from the order. */
 static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua_site *site,
                       uintptr_t found[2])
 {
@@ -181,7 +200,7 @@ static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua
              : !read_place(walk, frame, site->state, &found[0]) ||
                    !read_place(walk, frame, site->ci, &found[1]))
         return false;
-    return found[0] && found[1];
+    return found[0] && (found[1] || site->ci.kind == SS_LUA_NOWHERE);
 }
 
 ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
@@ -223,8 +242,64 @@ static bool is_activation(lua_State *L, uintptr_t ci)
     return at != 0;
 }
 
-/* Link the site to the next one further in of the same coroutine, if there is one. */
-static void link_site(ss_lua_collection *c, uint16_t index)
+#if SS_LUA_BY_ORDER
+/*
+ * The activations that a site may stand for are those of functions in C, from the inside outward.  In
+ * LuaJIT they are the innermost one and each that has called Lua: others in C are the interpreter's
+ * own, and have no frames.
+ */
+static uintptr_t next_candidate(uintptr_t ci)
+{
+#if SS_LUA_JIT
+    while (ci && !ss_lua_is_entered(ci))
+        ci = ss_lua_outer(ci);
+    return ci ? ss_lua_outer(ci) : 0;
+#else
+    do
+        ci = ss_lua_outer(ci);
+    while (ci && ss_lua_is_in_lua(ci));
+    return ci;
+#endif
+}
+
+/*
+ * The activation of the function that was called at a site, from the candidate FROM outward: the first
+ * whose function is that of the frame inside.  Those that come before it are in use on another stack,
+ * as where a coroutine waits on a fiber.  A function that has ended in a jump has no frame with its
+ * own address; then it is the first one in C, and only inferred.
+ */
+static uintptr_t find_called(const ss_lua_collection *c, ss_lua_call_site *site, uintptr_t from)
+{
+    uintptr_t ci = from;
+
+    if (!site->frame) { /* a function of ours, whose frame is left out */
+        while (ci && ss_lua_is_own_body(ss_lua_c_function_of(ci)))
+            ci = ss_lua_outer(ci);
+        return ci;
+    }
+    for (uint32_t i = 0; ci && i < SS_LUA_RUN_LIMIT; i++, ci = next_candidate(ci))
+        if (ss_lua_c_function_of(ci) == c->walk->frames[site->frame - 1].function)
+            return ci;
+    site->inferred = true;
+    site->hook = SS_LUA_JIT && from && ss_lua_is_in_lua(from);
+    return from;
+}
+
+/* The innermost activation that the site may stand for, outside of INNER, the next one of its
+   coroutine, if there is one. */
+static uintptr_t first_candidate(const ss_lua_call_site *site, const ss_lua_call_site *inner)
+{
+    uintptr_t ci = inner ? inner->ci : ss_lua_innermost(site->L);
+
+    if (SS_LUA_JIT ? !inner : (!inner || inner->hook) && !ss_lua_is_in_lua(ci))
+        return ci;
+    return ci ? next_candidate(ci) : 0;
+}
+#endif
+
+/* Link the site to the next one further in of the same coroutine, if there is one.  False if the
+   coroutine does not have its activation. */
+static bool link_site(ss_lua_collection *c, uint16_t index)
 {
     ss_lua_call_site *site = &c->sites[index], *first = c->sites;
 
@@ -232,14 +307,21 @@ static void link_site(ss_lua_collection *c, uint16_t index)
         first++;
     site->first = first == site;
     site->latest = (uint16_t)(first - c->sites);
+    site->interpreter = site->first ? ss_lua_interpreter_of(c, site->L) : first->interpreter;
+#if SS_LUA_BY_ORDER
+    if (!site->ci)
+        site->ci = find_called(
+            c, site, first_candidate(site, site->first ? NULL : &c->sites[first->latest]));
+    if (!site->ci && !site->first)
+        return false;
+#endif
     if (site->first) {
-        site->interpreter = ss_lua_interpreter_of(c, site->L);
         site->closed = !is_activation(site->L, site->ci);
-        return;
+        return true;
     }
-    site->interpreter = first->interpreter;
     c->sites[first->latest].stop = site->ci;
     first->latest = index;
+    return true;
 }
 
 /* Whether a frame continues what the last site hides; then it is hidden too. */
@@ -275,12 +357,23 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
         return false;
     }
     keep_callee(c, frame);
-    c->sites[c->site_count] = (ss_lua_call_site){.frame = frame,
-                                                 .hidden = 1,
-                                                 .hook = site->hook,
-                                                 .L = (lua_State *)found[0],
-                                                 .ci = found[1]};
-    link_site(c, (uint16_t)c->site_count++);
+    c->sites[c->site_count] =
+        (ss_lua_call_site){.frame = frame,
+                           .hidden = 1,
+                           .hook = site->hook,
+                           .L = (lua_State *)found[0],
+                           .ci = ss_lua_ci_address((lua_State *)found[0], (ss_lua_ci)found[1])};
+#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+    if (site->hook) { /* has Lua store where the function goes on that was interrupted */
+        lua_Debug interrupted = {.i_ci = (ss_lua_ci)found[1]};
+
+        (void)lua_getinfo((lua_State *)found[0], "l", &interrupted);
+    }
+#endif
+    if (link_site(c, (uint16_t)c->site_count))
+        c->site_count++;
+    else
+        missed_note(c, frame);
     return true;
 }
 

@@ -26,7 +26,7 @@ uint8_t ss_lua_classify(uintptr_t ip, uintptr_t function, void *data)
     (void)data;
     if (!layout || layout->failure)
         return 0;
-    site = ss_lua_site_find(layout, ip);
+    site = ss_lua_site_find(layout, SS_LUA_JIT ? function : ip);
     if (site)
         return (uint8_t)(site - layout->sites + 1);
     if (ss_lua_is_api(layout, function))
@@ -60,7 +60,7 @@ static bool has_marks(void)
 /* Lua is on the stack but cannot be read: put a gap where it was entered. */
 static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
 {
-    const uintptr_t entries[] = {(uintptr_t)lua_pcallk, (uintptr_t)lua_callk,
+    const uintptr_t entries[] = {(uintptr_t)SS_LUA_PCALL, (uintptr_t)SS_LUA_CALL,
                                  (uintptr_t)lua_resume};
 
     for (uint32_t i = 0; i < walk->frame_count; i++)

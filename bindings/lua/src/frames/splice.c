@@ -228,15 +228,30 @@ static bool calls_unknown(const ss_lua_collection *c, const loop *in)
     return false;
 }
 
+#if !SS_LUA_JIT
 /* Whether L runs a function of Lua: neither suspended, nor ended, nor in a function in C. */
 static bool runs_lua(lua_State *L)
 {
-    uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_innermost(L) : 0, slot, tag, function;
+    uintptr_t ci = lua_status(L) == LUA_OK ? ss_lua_innermost(L) : 0, slot, tag, function, word;
 
-    return ci && ss_lua_read_words(ci + SSI_LUA_CALL_FUNCTION, &slot, 1) &&
-           ss_lua_read_words(slot + sizeof slot, &tag, 1) && (uint8_t)tag == SSI_LUA_TAG_LUA &&
-           ss_lua_read_words(slot, &function, 1) && ss_lua_read_words(function, &function, 1);
+    if (!ci || !ss_lua_read_words(ci + SS_LUA_AT_FUNCTION, &slot, 1) ||
+        !ss_lua_read_words(slot + sizeof slot, &tag, 1) || !ss_lua_read_words(slot, &function, 1))
+        return false;
+#if LUA_VERSION_NUM == 501
+    return (uint8_t)tag == LUA_TFUNCTION && ss_lua_read_words(function + sizeof word, &word, 1) &&
+           !(word >> 16 & 0xff);
+#else
+    return (uint8_t)tag == SSI_LUA_TAG_LUA && ss_lua_read_words(function, &word, 1);
+#endif
 }
+#else
+/* The innermost frame of LuaJIT is in registers of its interpreter. */
+static bool runs_lua(lua_State *L)
+{
+    (void)L;
+    return false;
+}
+#endif
 
 /* The coroutine that the function of SITE has resumed or is closing: coroutine.wrap has it as an
    upvalue, others as an argument.  None but one that runs now is in Lua code. */

@@ -47,21 +47,25 @@ static void make_weak_refs(lua_State *L, int places)
 
 bool ss_lua_has_room(lua_State *L, int slots)
 {
-    lua_Debug innermost;
-    uintptr_t ci, room;
+#if SS_LUA_JIT
+    uintptr_t end = ss_lua_stack_end_of((uintptr_t)L), top = ss_lua_top_of((uintptr_t)L);
 
-    if (!lua_getstack(L, 0, &innermost))
+    return end > top && (end - top) / SS_LUA_SLOT_SIZE > (uintptr_t)slots;
+#else
+    uintptr_t ci = ss_lua_innermost(L), room;
+
+    if (!ci)
         return false;
-    ci = (uintptr_t)innermost.i_ci;
-    room = (ss_lua_word(ci + SSI_LUA_CALL_TOP) - ss_lua_slot_of(ci)) / SSI_LUA_VALUE;
+    room = (ss_lua_word(ci + SS_LUA_AT_TOP) - ss_lua_slot_of(ci)) / SSI_LUA_VALUE;
     return room >= (uintptr_t)lua_gettop(L) + 1 + (uintptr_t)slots;
+#endif
 }
 
 /* Put the function of CI, an activation of L, into PLACE.  Returns false without a table or without
    known room in L, which is suspended in C. [-0, +0, -] */
 static bool put_weak_ref(lua_State *L, uintptr_t ci, int place)
 {
-    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    lua_Debug activation = ss_lua_debug_of(L, ci);
 
     if (!ss_lua_has_room(L, SLOTS_FOR_A_WEAK_REF) || !push_weak_refs(L))
         return false;
@@ -209,7 +213,7 @@ static bool is_lasting(const char *namewhat)
 bool ss_lua_c_function_name(const ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
                             char name[SS_LUA_NAME_SIZE])
 {
-    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    lua_Debug activation = ss_lua_debug_of(L, ci);
     const char *called;
 
     if (loaded_name(interpreter, ci, name))
@@ -288,7 +292,7 @@ static bool needs_loaded_name(const lua_Debug *activation)
 uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
                              stacksplice_trust trust)
 {
-    lua_Debug activation = {.i_ci = (struct CallInfo *)ci};
+    lua_Debug activation = ss_lua_debug_of(L, ci);
     char loaded[SS_LUA_NAME_SIZE];
     bool is_loaded, lasting;
 
@@ -298,9 +302,9 @@ uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uint
                     &lasting);
 }
 
-uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust)
+uintptr_t ss_lua_activation_token(lua_State *L, uintptr_t ci, stacksplice_trust trust)
 {
-    lua_Debug activation = {.i_ci = ci};
+    lua_Debug activation = ss_lua_debug_of(L, ci);
     bool lasting;
 
     lua_getinfo(L, "Sln", &activation);
@@ -364,8 +368,8 @@ static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_l
 uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
                            const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    lua_Debug activation = {.i_ci = (struct CallInfo *)at->ci};
-    lua_Debug callee = {.i_ci = (struct CallInfo *)at->callee, .namewhat = ""};
+    lua_Debug activation = ss_lua_debug_of(L, at->ci);
+    lua_Debug callee = ss_lua_debug_of(L, at->callee);
     ss_lua_keyed_token key = {.pc = at->pc,
                               .caller_pc = caller->pc,
                               .status = at->status,

@@ -180,7 +180,7 @@ uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uint
                              stacksplice_trust trust);
 
 /* The token of the activation CI of L, even if L belongs to a state that we have not opened. */
-uintptr_t ss_lua_activation_token(lua_State *L, struct CallInfo *ci, stacksplice_trust trust);
+uintptr_t ss_lua_activation_token(lua_State *L, uintptr_t ci, stacksplice_trust trust);
 
 /* Write the name by which scripts find the function of a C activation, or return false. */
 bool ss_lua_c_function_name(const ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,

@@ -5,6 +5,13 @@
  */
 #include "frames/collection.h"
 
+#if LUA_VERSION_NUM == 501
+/* Its activations have no addresses that stay. */
+void ss_lua_report_words(const ss_lua_collection *c)
+{
+    stacksplice_walk_refuse(c->walk);
+}
+#else
 static void report(const ss_lua_collection *c, uintptr_t address)
 {
     address -= address % sizeof(uintptr_t);
@@ -142,7 +149,7 @@ static bool report_activation(const ss_lua_collection *c, uintptr_t ci)
 {
     bool in_lua = ss_lua_is_in_lua(ci);
 
-    report(c, ci + SSI_LUA_CALL_FUNCTION);
+    report(c, ci + SS_LUA_AT_FUNCTION);
     report(c, ci + SSI_LUA_CALL_PREVIOUS);
     if (in_lua) {
         report(c, ci + SS_LUA_AT_PC);
@@ -193,7 +200,7 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
 
     report(c, ci + SSI_LUA_CALL_PREVIOUS);
     if (!site->hook) {
-        report(c, ci + SSI_LUA_CALL_FUNCTION);
+        report(c, ci + SS_LUA_AT_FUNCTION);
         ci = ss_lua_previous(ci);
     }
     for (first = ci; c->walk->recorded && ci && ci != site->stop; count++) {
@@ -219,7 +226,7 @@ static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *si
 {
     if (site->frame > 0 || site->hook)
         return;
-    report(c, site->ci + SSI_LUA_CALL_FUNCTION);
+    report(c, site->ci + SS_LUA_AT_FUNCTION);
     check_run(c, site->ci, 1);
     report(c, ss_lua_slot_of(site->ci));
     if (ss_lua_tag_of(site->ci) == SSI_LUA_TAG_CLOSURE)
@@ -255,3 +262,4 @@ void ss_lua_report_words(const ss_lua_collection *c)
         report_run(c, &c->sites[i]);
     }
 }
+#endif

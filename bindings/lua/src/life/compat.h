@@ -9,6 +9,40 @@
 
 #include <lua.h>
 #include <lauxlib.h>
+#include <stacksplice/lua.h>
+
+#if LUA_VERSION_NUM < 503
+#include "life/older.h"
+#endif
+
+#ifndef SS_LUA_JIT
+#define SS_LUA_JIT 0
+#endif
+
+/* What lua_Debug calls an activation; calibrate/call_info.h says more. */
+#if LUA_VERSION_NUM == 501
+typedef int ss_lua_ci;
+#else
+typedef struct CallInfo *ss_lua_ci;
+#endif
+
+/*
+ * The continuation K of lua_callk and lua_pcallk is written as for 5.3, and given as SS_LUA_K(K); in
+ * 5.2 a continuation asks for what 5.3 passes, and its context is an int.
+ */
+#if LUA_VERSION_NUM == 502
+#define SS_LUA_CONTINUATION(k)                             \
+    static int k##_continued(lua_State *L)                 \
+    {                                                      \
+        int context = 0, status = lua_getctx(L, &context); \
+                                                           \
+        return k(L, status, context);                      \
+    }
+#define SS_LUA_K(k) k##_continued
+#else
+#define SS_LUA_CONTINUATION(k)
+#define SS_LUA_K(k) k
+#endif
 
 #if LUA_VERSION_NUM < 504
 
@@ -58,7 +92,13 @@ static inline int ss_lua_compat_setiuservalue(lua_State *L, int index, int n)
 
 static inline int ss_lua_compat_resume(lua_State *L, lua_State *from, int nargs, int *nresults)
 {
+#if LUA_VERSION_NUM == 501
+    int status = lua_resume(L, nargs);
+
+    (void)from;
+#else
     int status = lua_resume(L, from, nargs);
+#endif
 
     *nresults = status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) : 0;
     return status;
@@ -82,6 +122,24 @@ static inline int ss_lua_compat_typeerror(lua_State *L, int argument, const char
 /* In 5.3 a coroutine that failed cannot be used again; its variables need no closing. */
 #define lua_resetthread(L) ((void)(L), LUA_OK)
 
+#endif
+
+/* What lua_getinfo can say of an activation's place and name. */
+#if LUA_VERSION_NUM >= 502
+#define SS_LUA_ALL_INFO "Slnt"
+#else
+#define SS_LUA_ALL_INFO "Sln"
+#endif
+
+/* The functions by which C calls Lua; the others are macros of them. */
+#if LUA_VERSION_NUM >= 502
+#define SS_LUA_CALL lua_callk
+#define SS_LUA_PCALL lua_pcallk
+#define SS_LUA_YIELD lua_yieldk
+#else
+#define SS_LUA_CALL lua_call
+#define SS_LUA_PCALL lua_pcall
+#define SS_LUA_YIELD lua_yield
 #endif
 
 /* Whether a binding without Lua's headers is being built, which finds Lua's functions by name. */
@@ -110,10 +168,32 @@ static inline void ss_lua_count_kib(lua_State *L, int kib)
 #endif
 }
 
-/* Before 5.4 the version was a number in memory. */
+/* Push the main thread; in 5.1, which does not know it, a thread of ours that never runs. [-0, +1, m] */
+static inline void ss_lua_push_main(lua_State *L)
+{
+#if LUA_VERSION_NUM == 501
+    const void *key = (const void *)(uintptr_t)lua_newthread; /* the same in all files */
+
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) == LUA_TTHREAD)
+        return;
+    lua_pop(L, 1);
+    if (!lua_pushthread(L)) {
+        lua_pop(L, 1);
+        (void)lua_newthread(L);
+    }
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+#else
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+#endif
+}
+
+/* Before 5.4 the version was a number in memory, and 5.1 has none. */
 static inline int ss_lua_version(void)
 {
-#if LUA_VERSION_NUM < 504
+#if LUA_VERSION_NUM == 501
+    return 501;
+#elif LUA_VERSION_NUM < 504
     return (int)*lua_version(NULL);
 #else
     return (int)lua_version(NULL);

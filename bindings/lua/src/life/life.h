@@ -29,6 +29,9 @@
  */
 #define SS_LUA_OWN __attribute__((noinline, section("ss_lua_own")))
 
+/* The bodies of protected calls of ours, which run inside of those. */
+#define SS_LUA_BODY __attribute__((noinline, section("ss_lua_body")))
+
 /* ---- What all copies share -------------------------------------------------------------------*/
 
 /*
@@ -39,9 +42,9 @@
 
 typedef struct ss_lua_state ss_lua_state;
 
-/* The code of a copy's own functions, from START up to END. */
+/* The code of a copy's own functions, from START up to END, and of its protected bodies. */
 typedef struct ss_lua_code {
-    const char *start, *end;
+    const char *start, *end, *body_start, *body_end;
 } ss_lua_code;
 
 enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
@@ -64,6 +67,7 @@ extern __attribute__((visibility("hidden"))) ss_lua_shared *ss_lua_the_shared;
 
 /* Whether FUNCTION is an own function, of any copy. */
 bool ss_lua_is_own_function(uintptr_t function);
+bool ss_lua_is_own_body(uintptr_t function);
 
 /* The place in the table of known coroutines that L has. */
 static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
@@ -97,13 +101,15 @@ typedef struct ss_lua_hold ss_lua_hold;
 /* The function that raised the state's last error, for a handler that runs inside that call. */
 typedef struct ss_lua_raising {
     lua_State *L;
-    const void *ci, *function;
+    ss_lua_ci ci;
+    const void *function;
 } ss_lua_raising;
 
 /* The activation to which coroutine.resume returned the state's last error. */
 typedef struct ss_lua_resumed {
     lua_State *L; /* NULL: none */
-    const void *ci, *function, *pc;
+    ss_lua_ci ci;
+    const void *function, *pc;
     int results; /* the register of the first result, as lua_getlocal counts */
 } ss_lua_resumed;
 
@@ -117,7 +123,7 @@ typedef struct ss_lua_displaced {
 /* The method __close that an interrupt runs on its way. */
 typedef struct ss_lua_closing {
     lua_State *L;
-    const void *ci; /* NULL: none */
+    ss_lua_ci ci; /* 0: none */
 } ss_lua_closing;
 
 /* As many coroutines as Lua lets resume each other. */

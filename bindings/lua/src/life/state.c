@@ -40,19 +40,34 @@ static void forget_known(void)
 extern const char __start_ss_lua_own[] __attribute__((weak, visibility("hidden")));
 extern const char __stop_ss_lua_own[] __attribute__((weak, visibility("hidden")));
 
-static const ss_lua_code own_code = {__start_ss_lua_own, __stop_ss_lua_own};
+extern const char __start_ss_lua_body[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_ss_lua_body[] __attribute__((weak, visibility("hidden")));
 
-bool ss_lua_is_own_function(uintptr_t function)
+static const ss_lua_code own_code = {__start_ss_lua_own, __stop_ss_lua_own, __start_ss_lua_body,
+                                     __stop_ss_lua_body};
+
+static bool is_ours(uintptr_t function, bool body)
 {
     for (uint32_t i = 0; i < SS_LUA_COPIES; i++) {
         const ss_lua_code *code = atomic_load(&ss_lua_the_shared->own[i]);
 
         if (!code)
             return false;
-        if (function >= (uintptr_t)code->start && function < (uintptr_t)code->end)
+        if (function >= (uintptr_t)(body ? code->body_start : code->start) &&
+            function < (uintptr_t)(body ? code->body_end : code->end))
             return true;
     }
     return false;
+}
+
+bool ss_lua_is_own_function(uintptr_t function)
+{
+    return is_ours(function, false);
+}
+
+bool ss_lua_is_own_body(uintptr_t function)
+{
+    return is_ours(function, true);
 }
 
 static void add_own_code(ss_lua_shared *shared)
@@ -253,7 +268,7 @@ void ss_lua_forget_last(ss_lua_state *state)
     IUnknown *held = gone.exception ? stacksplice_exception_unknown(gone.exception) : NULL;
 
     state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->raising = (ss_lua_raising){NULL};
     state->resumed.L = NULL;
     if (held)
         held->lpVtbl->Release(held);
@@ -566,12 +581,12 @@ static ss_lua_state *acquire_record(void)
 
 static void reset_record(lua_State *L, ss_lua_state *state)
 {
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    ss_lua_push_main(L);
     state->main = lua_tothread(L, -1);
     lua_pop(L, 1);
     stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
     state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){NULL, NULL, NULL};
+    state->raising = (ss_lua_raising){NULL};
     state->handling = 0;
     state->shows_locals = false;
     state->interrupted = false;
@@ -579,7 +594,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
-    state->closing = (ss_lua_closing){NULL, NULL};
+    state->closing = (ss_lua_closing){NULL};
     state->displaced_count = 0;
     /* Its first word counts on: what was found in an earlier state never looks valid again. */
     memset(state->cache + 1, 0, ss_lua_the_source->cache_size - sizeof *state->cache);

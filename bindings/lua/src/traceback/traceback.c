@@ -16,8 +16,14 @@
 
 /* Lines in the form of luaL_traceback, for stacks with other languages' frames. */
 
-/* Since Lua 5.5 the name from the calling code comes before that of package.loaded. */
-#define CODE_NAMES_FIRST (LUA_VERSION_NUM >= 505)
+/* Where a function's name comes from: 5.1 has only that of the calling code; 5.2 asks package.loaded
+   for functions in C without one; 5.3 and 5.4 ask it first, and 5.5 where the code has none. */
+enum { PLAIN, LOADED_OF_C, LOADED_FIRST, CODE_FIRST };
+#define SS_LUA_NAMES                         \
+    (LUA_VERSION_NUM == 501   ? PLAIN        \
+     : LUA_VERSION_NUM == 502 ? LOADED_OF_C  \
+     : LUA_VERSION_NUM < 505  ? LOADED_FIRST \
+                              : CODE_FIRST)
 
 static void ss_lua_text_add(ss_lua_gathered *text, const char *more)
 {
@@ -62,6 +68,15 @@ static void add_quoted(ss_lua_gathered *text, const char *what, const char *name
     ss_lua_text_add(text, "'");
 }
 
+static void add_definition(ss_lua_gathered *text, const lua_Debug *activation)
+{
+    ss_lua_text_add(text, "function <");
+    ss_lua_text_add(text, activation->short_src);
+    ss_lua_text_add(text, ":");
+    ss_lua_text_number(text, activation->linedefined);
+    ss_lua_text_add(text, ">");
+}
+
 /* The name that package.loaded has, if there is one. */
 static bool add_loaded(lua_State *L, ss_lua_gathered *text, lua_Debug *activation)
 {
@@ -78,43 +93,88 @@ static bool add_loaded(lua_State *L, ss_lua_gathered *text, lua_Debug *activatio
 
 static void add_name(lua_State *L, ss_lua_gathered *text, lua_Debug *activation)
 {
-    if (CODE_NAMES_FIRST && *activation->namewhat) {
+    bool is_c = *activation->what == 'C';
+
+    if (SS_LUA_NAMES == CODE_FIRST && *activation->namewhat)
         add_quoted(text, activation->namewhat, activation->name);
-    } else if (add_loaded(L, text, activation)) {
+    else if (SS_LUA_NAMES >= LOADED_FIRST && add_loaded(L, text, activation))
         return;
-    } else if (*activation->namewhat) {
-        add_quoted(text, activation->namewhat, activation->name);
-    } else if (*activation->what == 'm') {
+    else if (*activation->namewhat)
+        add_quoted(text, SS_LUA_NAMES < LOADED_FIRST ? "function" : activation->namewhat,
+                   activation->name);
+    else if (*activation->what == 'm')
         ss_lua_text_add(text, "main chunk");
-    } else if (*activation->what == 'C') {
+    else if (SS_LUA_NAMES == LOADED_OF_C && is_c && add_loaded(L, text, activation))
+        return;
+    else if (is_c)
         ss_lua_text_add(text, "?");
-    } else {
-        ss_lua_text_add(text, "function <");
-        ss_lua_text_add(text, activation->short_src);
-        ss_lua_text_add(text, ":");
-        ss_lua_text_number(text, activation->linedefined);
-        ss_lua_text_add(text, ">");
-    }
+    else
+        add_definition(text, activation);
 }
 
-/* Add the line of an activation. [-0, +0, -], 6 slots in L */
+/* Add the line of an activation of THREAD. [-0, +0, -], 6 slots in L */
+static void add_activation(lua_State *L, ss_lua_gathered *text, lua_State *thread,
+                           lua_Debug *activation)
+{
+    bool nameless =
+        !*activation->namewhat && (*activation->what == 'C' || *activation->what == 't');
+
+    ss_lua_text_add(text, "\n\t");
+    ss_lua_text_add(text, activation->short_src);
+    ss_lua_text_add(text, ":");
+    if (activation->currentline > 0) {
+        ss_lua_text_number(text, activation->currentline);
+        ss_lua_text_add(text, ":");
+    }
+    if (SS_LUA_NAMES == PLAIN && nameless) {
+        ss_lua_text_add(text, " ?"); /* a function in C, or what a tail call has dropped */
+        return;
+    }
+    ss_lua_text_add(text, " in ");
+    add_name(L, text, activation);
+    if (SS_LUA_NAMES > PLAIN && ss_lua_is_tail_called(thread, activation))
+        ss_lua_text_add(text, "\n\t(...tail calls...)");
+}
+
 static void ss_lua_text_activation(lua_State *L, ss_lua_gathered *text, const ss_lua_seen *seen)
 {
     lua_Debug activation = {.i_ci = seen->ci};
 
-    lua_getinfo(seen->L, "Slnt", &activation);
-    ss_lua_text_add(text, "\n\t");
-    ss_lua_text_add(text, activation.short_src);
-    ss_lua_text_add(text, ":");
-    if (activation.currentline > 0) {
-        ss_lua_text_number(text, activation.currentline);
-        ss_lua_text_add(text, ":");
-    }
-    ss_lua_text_add(text, " in ");
-    add_name(L, text, &activation);
-    if (activation.istailcall)
-        ss_lua_text_add(text, "\n\t(...tail calls...)");
+    lua_getinfo(seen->L, SS_LUA_ALL_INFO, &activation);
+    add_activation(L, text, seen->L, &activation);
 }
+
+/* ---- Lua alone -------------------------------------------------------------------------------*/
+
+#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+/* The text of debug.traceback, which 5.1 has in that function only, and scripts may replace it. */
+static void push_alone(lua_State *L, lua_State *thread, const char *message, int level)
+{
+    enum { INNER = 12, OUTER = 10 };
+    ss_lua_gathered text = {0};
+    bool skipped = false;
+    lua_Debug at;
+
+    ss_lua_text_begin(&text, message);
+    for (; lua_getstack(thread, level, &at); level++) {
+        if (level + 1 > INNER && !skipped) {
+            skipped = true;
+            if (lua_getstack(thread, level + 1 + OUTER, &at)) {
+                ss_lua_text_skipped(&text, 0);
+                while (lua_getstack(thread, level + 1 + OUTER, &at))
+                    level++;
+                continue;
+            }
+            (void)lua_getstack(thread, level, &at);
+        }
+        lua_getinfo(thread, "Snl", &at);
+        add_activation(L, &text, thread, &at);
+    }
+    ss_lua_push_gathered(L, &text);
+}
+#else
+#define push_alone luaL_traceback
+#endif
 
 /* ---- Traceback -------------------------------------------------------------------------------*/
 
@@ -278,7 +338,7 @@ static uint32_t first_line(lua_State *thread, const line *lines, uint32_t count,
     if (!lua_getstack(thread, level, &activation))
         return count;
     for (uint32_t i = 0; i < count; i++)
-        if (lines[i].seen && lines[i].seen->ci == activation.i_ci)
+        if (lines[i].seen && lines[i].seen->L == thread && lines[i].seen->ci == activation.i_ci)
             return i;
     return count;
 }
@@ -376,7 +436,7 @@ SS_LUA_OWN int ss_lua_traceback(lua_State *L)
     level = (int)luaL_optinteger(L, arg + 2, thread == L ? 1 : 0);
     if (!stacksplice_has_other_sources("lua") ||
         !push_with_others(L, thread, message, level, SS_LUA_HERE()))
-        luaL_traceback(L, thread, message, level);
+        push_alone(L, thread, message, level);
     ss_lua_redact_top(L);
     return 1;
 }

@@ -6,7 +6,11 @@
 
 #define LUAL_NUMSIZES (sizeof(lua_Integer) * 16 + sizeof(lua_Number))
 
+#if LUA_VERSION_NUM >= 503
 #define luaL_checkversion(L) luaL_checkversion_(L, LUA_VERSION_NUM, LUAL_NUMSIZES)
+#elif LUA_VERSION_NUM == 502
+#define luaL_checkversion(L) luaL_checkversion_(L, LUA_VERSION_NUM)
+#endif
 #define luaL_typename(L, index) lua_typename(L, lua_type(L, index))
 #define luaL_getmetatable(L, name) lua_getfield(L, LUA_REGISTRYINDEX, name)
 #define luaL_optstring(L, n, fallback) luaL_optlstring(L, n, fallback, NULL)

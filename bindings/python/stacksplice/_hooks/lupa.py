@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_KNOWN = ((5, 3), (5, 4), (5, 5))
+_KNOWN = ((5, 1), (5, 2), (5, 3), (5, 4), (5, 5))
 
 
 def _is_module(name: str) -> bool:
@@ -60,7 +60,7 @@ def _address_of(coroutine: object) -> int:
 
 def _is_known(module: Any) -> bool:
     """Whether the Lua of MODULE is known; in others nothing is touched."""
-    return module.LUA_VERSION in _KNOWN and "jit" not in module.__name__
+    return module.LUA_VERSION in _KNOWN
 
 
 def _check_version(module: Any) -> None:

@@ -1,0 +1,197 @@
+/*
+ * What we read of an activation of LuaJIT, in place of call_info.h's words.  Its frames lie on Lua's
+ * stack: a slot, or two in builds with references of 64 bits, holds the function and how far it is to
+ * the frame outside.  An activation is the address of that slot, and above it, in the highest 16 bits,
+ * the distance to the slot inside of it, without which LuaJIT cannot tell the line.
+ */
+#ifndef SS_LUA_JIT_H
+#define SS_LUA_JIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "life/compat.h"
+
+/* Whether references have 32 bits; learnt with the layout. */
+extern __attribute__((visibility("hidden"))) bool ss_lua_narrow;
+
+enum { SS_LUA_SLOT_SIZE = 8, SS_LUA_DISTANCE_BIT = 48 };
+
+/* The kinds of links to the frame outside, in the lowest bits of a frame's second word. */
+enum {
+    SS_LUA_LINK_BITS = 7,
+    SS_LUA_LINK_KIND = 3,
+    SS_LUA_LINK_LUA = 0,  /* else the other bits are the distance */
+    SS_LUA_LINK_C = 1,    /* C has called this function */
+    SS_LUA_LINK_NEXT = 2, /* a continuation follows, as after a metamethod, or C's callback */
+    SS_LUA_LINK_VARARG =
+        3 /* the frame outside is the same activation's, before its arguments moved */
+};
+
+/* What the first byte of a collected object's kind says. */
+enum { SS_LUA_IS_THREAD = 6, SS_LUA_IS_FUNCTION = 8 };
+
+static inline uintptr_t ss_lua_word(uintptr_t address)
+{
+    return *(const uintptr_t *)address;
+}
+
+static inline uint32_t ss_lua_half(uintptr_t address)
+{
+    return *(const uint32_t *)address;
+}
+
+/* The words of a lua_State. */
+static inline uintptr_t ss_lua_stack_of(uintptr_t L)
+{
+    return ss_lua_narrow ? ss_lua_half(L + 36) : ss_lua_word(L + 56);
+}
+
+static inline uintptr_t ss_lua_top_of(uintptr_t L)
+{
+    return ss_lua_word(L + (ss_lua_narrow ? 24 : 40));
+}
+
+static inline uintptr_t ss_lua_stack_end_of(uintptr_t L)
+{
+    return ss_lua_narrow ? ss_lua_half(L + 32) : ss_lua_word(L + 48);
+}
+
+/* ---- Frames ----------------------------------------------------------------------------------*/
+
+static inline uintptr_t ss_lua_frame_of(uintptr_t ci)
+{
+    return ci & ((UINT64_C(1) << SS_LUA_DISTANCE_BIT) - 1);
+}
+
+/* The function of the frame, or the thread where that has none. */
+static inline uintptr_t ss_lua_frame_object(uintptr_t frame)
+{
+    return ss_lua_narrow ? ss_lua_half(frame)
+                         : ss_lua_word(frame - SS_LUA_SLOT_SIZE) & ((UINT64_C(1) << 47) - 1);
+}
+
+static inline uint8_t ss_lua_kind_of(uintptr_t object)
+{
+    return *(const uint8_t *)(object + (ss_lua_narrow ? 5 : 9));
+}
+
+static inline uintptr_t ss_lua_link_of(uintptr_t frame)
+{
+    return ss_lua_narrow ? ss_lua_half(frame + 4) : ss_lua_word(frame);
+}
+
+/* The frame outside; of a function that Lua has called, by its call instruction. */
+static inline uintptr_t ss_lua_frame_outside(uintptr_t frame)
+{
+    uintptr_t link = ss_lua_link_of(frame);
+
+    if ((link & SS_LUA_LINK_KIND) != SS_LUA_LINK_LUA)
+        return frame - (link & ~(uintptr_t)SS_LUA_LINK_BITS);
+    return frame -
+           SS_LUA_SLOT_SIZE * ((ss_lua_half(link - 4) >> 8 & 0xff) + (ss_lua_narrow ? 1 : 2));
+}
+
+static inline bool ss_lua_is_moved(uintptr_t frame)
+{
+    return (ss_lua_link_of(frame) & SS_LUA_LINK_BITS) == SS_LUA_LINK_VARARG;
+}
+
+/* Whether the frame has no function: its stack's first one, or one that Lua puts under an error. */
+static inline bool ss_lua_is_empty(uintptr_t frame)
+{
+    return ss_lua_kind_of(ss_lua_frame_object(frame)) == SS_LUA_IS_THREAD;
+}
+
+static inline bool ss_lua_is_base(uintptr_t frame)
+{
+    return ss_lua_is_empty(frame) && frame <= ss_lua_stack_of(ss_lua_frame_object(frame)) +
+                                                  (ss_lua_narrow ? 0 : SS_LUA_SLOT_SIZE);
+}
+
+/* ---- Activations, as in call_info.h ----------------------------------------------------------*/
+
+static inline uintptr_t ss_lua_ci_address(lua_State *L, ss_lua_ci ci)
+{
+    uintptr_t distance = (uint32_t)ci >> 16;
+
+    if (!ci)
+        return 0;
+    return distance << SS_LUA_DISTANCE_BIT |
+           (ss_lua_stack_of((uintptr_t)L) + ((uint32_t)ci & 0xffff) * SS_LUA_SLOT_SIZE);
+}
+
+static inline ss_lua_ci ss_lua_ci_of(lua_State *L, uintptr_t ci)
+{
+    uintptr_t slot = (ss_lua_frame_of(ci) - ss_lua_stack_of((uintptr_t)L)) / SS_LUA_SLOT_SIZE;
+
+    return (ss_lua_ci)(uint32_t)(ci >> SS_LUA_DISTANCE_BIT << 16 | slot);
+}
+
+static inline uintptr_t ss_lua_function_of(uintptr_t ci)
+{
+    return ss_lua_frame_object(ss_lua_frame_of(ci));
+}
+
+/* 0: in Lua, 1: in C, more: a library's own. */
+static inline uint8_t ss_lua_sort_of(uintptr_t function)
+{
+    return *(const uint8_t *)(function + (ss_lua_narrow ? 6 : 10));
+}
+
+static inline bool ss_lua_is_in_lua(uintptr_t ci)
+{
+    uintptr_t function = ss_lua_function_of(ci);
+
+    return ss_lua_kind_of(function) == SS_LUA_IS_FUNCTION && !ss_lua_sort_of(function);
+}
+
+static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
+{
+    uintptr_t function = ss_lua_function_of(ci);
+
+    return ss_lua_kind_of(function) == SS_LUA_IS_FUNCTION && ss_lua_sort_of(function)
+               ? ss_lua_word(function + (ss_lua_narrow ? 24 : 40))
+               : 0;
+}
+
+static inline uintptr_t ss_lua_previous(uintptr_t ci)
+{
+    uintptr_t frame = ss_lua_frame_of(ci), inner;
+    bool moved;
+
+    if (ss_lua_is_base(frame))
+        return 0;
+    do {
+        inner = frame;
+        moved = ss_lua_is_moved(frame);
+        frame = ss_lua_frame_outside(frame);
+    } while (moved || (ss_lua_is_empty(frame) && !ss_lua_is_base(frame)));
+    return (inner - frame) / SS_LUA_SLOT_SIZE << SS_LUA_DISTANCE_BIT | frame;
+}
+
+/* Where the function goes on, if the frame inside of it tells; else 0. */
+static inline uintptr_t ss_lua_pc_of(uintptr_t ci)
+{
+    uintptr_t distance = ci >> SS_LUA_DISTANCE_BIT,
+              link = ss_lua_link_of(ss_lua_frame_of(ci) + distance * SS_LUA_SLOT_SIZE);
+
+    return distance && (link & SS_LUA_LINK_KIND) == SS_LUA_LINK_LUA ? link : 0;
+}
+
+/* Whether C has called the function of CI: the activation outside is that of a function in C. */
+static inline bool ss_lua_is_entered(uintptr_t ci)
+{
+    uintptr_t frame = ss_lua_frame_of(ci), link;
+
+    if (ss_lua_is_moved(frame))
+        frame = ss_lua_frame_outside(frame);
+    link = ss_lua_link_of(frame);
+    if ((link & SS_LUA_LINK_KIND) == SS_LUA_LINK_C)
+        return true;
+    return (link & SS_LUA_LINK_BITS) == SS_LUA_LINK_NEXT &&
+           (ss_lua_narrow ? ss_lua_half(frame - SS_LUA_SLOT_SIZE)
+                          : ss_lua_word(frame - 3 * SS_LUA_SLOT_SIZE)) == 1;
+}
+
+#endif
