@@ -1,6 +1,6 @@
 /*
- * What is known of Lua's insides: where 5.3.6, 5.4 (from 5.4.3) and 5.5 keep things, on machines of
- * 64 bits.  The inspection of other processes reads them by it, and the binding activations of its own
+ * What is known of Lua's insides: where 5.1, 5.2, 5.3.6, 5.4 (from 5.4.3) and 5.5 keep things, on
+ * machines of 64 bits.  The inspection of other processes reads them by it, and the binding activations of its own
  * copy of Lua, after it has compared them.  A new version is one row in lua.c; a test says what to add
  * in calibrate/call_info.h of the binding.
  */
@@ -13,21 +13,33 @@
 /* What differs. */
 typedef struct ssi_lua_layout {
     unsigned minor;
-    uint8_t state_stack_last, state_stack;
+    uint8_t state_call, state_stack_last, state_stack;
+    uint8_t state_base_call; /* a call, or 5.1: where the array of calls is */
+    uint8_t state_pc;        /* 5.1: of the function that runs; 0: in its call, as of the others */
+    uint8_t call_function, call_top;
+    uint8_t call_size; /* 5.1: calls lie one behind the other; 0: each knows the previous one */
     uint8_t call_pc;
-    uint8_t call_base; /* where the variables begin; 0: behind the function */
+    uint8_t call_base; /* where the variables begin; NOTHING: behind the function */
     uint8_t call_status, status_size;
     uint8_t status_c, status_fresh, status_hook, status_tail, status_finalizer; /* bits */
     bool status_c_is_lua;     /* that bit says the opposite */
+    bool status_fresh_is_not; /* so does that one */
+    bool status_is_tail;      /* 5.1: a count of tail calls, and the function has whether it is C */
     bool finalizer_is_called; /* that bit is the interrupted function's own */
     bool old_tags;            /* integers and floats have each other's; a boolean is in its value */
+    bool only_floats;         /* numbers have one kind */
+    uint8_t array_size, array, nodes; /* of a table */
     uint8_t node, node_key, node_key_tag;
     bool array_of_tags;     /* the values of an array stand before it, its tags in it */
     bool long_text_pointer; /* the bytes of a long string are elsewhere */
+    bool long_texts;        /* each string has its length where long ones have it */
+    uint8_t closure_proto;  /* of a Lua function */
     uint8_t proto_line, proto_constants, proto_code, proto_upvalues, proto_lines, proto_variables;
-    uint8_t proto_source;
+    uint8_t proto_code_count, proto_line_count, proto_variable_count;
+    uint8_t proto_source, upvalue_size;
     bool whole_lines;    /* each instruction has its line */
     bool pc_in_register; /* of the function that runs */
+    bool loop_has_state; /* the interpreter's loop keeps its state and no call */
 } ssi_lua_layout;
 
 /* NULL for another version. */
@@ -37,10 +49,9 @@ const ssi_lua_layout *ssi_lua_layout_of(int minor);
 enum {
     SSI_LUA_TYPE = 8, /* of an object that is collected */
     SSI_LUA_THREAD = 8,
-    SSI_LUA_STATE_CALL = 32,
-    SSI_LUA_STATE_BASE_CALL = 96,
+    SSI_LUA_NOTHING = 255,
 
-    SSI_LUA_CALL_FUNCTION = 0,
+    SSI_LUA_CALL_FUNCTION = 0, /* from 5.2 on */
     SSI_LUA_CALL_TOP = 8,
     SSI_LUA_CALL_PREVIOUS = 16,
 
@@ -59,11 +70,9 @@ enum {
     SSI_LUA_TAG_LIGHT = 22,    /* a C function */
     SSI_LUA_TAG_CLOSURE = 102, /* one with upvalues */
 
-    SSI_LUA_CLOSURE_PROTO = 24,    /* of a Lua function */
-    SSI_LUA_CLOSURE_FUNCTION = 24, /* of a C function with upvalues */
-    SSI_LUA_PROTO_CODE_COUNT = 24,
-    SSI_LUA_PROTO_LINE_COUNT = 28,
-    SSI_LUA_PROTO_VARIABLE_COUNT = 36,
+    SSI_LUA_OLD_FUNCTION = 6,       /* 5.1: any function, */
+    SSI_LUA_CLOSURE_IS_C = 10,      /* which says what it is */
+    SSI_LUA_CLOSURE_FUNCTION = 24,  /* of a C function with upvalues, from 5.2 on */
     SSI_LUA_PROTO_KNOWN_COUNT = 40, /* of lines that are stored whole */
     SSI_LUA_PROTO_KNOWN = 96,
 

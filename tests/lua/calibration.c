@@ -12,8 +12,19 @@ TEST(test_what_is_known_of_this_version_is_right)
     assert_true(layout->knows_state);
     assert_non_null(known);
     assert_int_equal(SS_LUA_AT_PC, known->call_pc);
+    assert_int_equal(SS_LUA_AT_FUNCTION, known->call_function);
+    assert_int_equal(SS_LUA_AT_TOP, known->call_top);
+#if LUA_VERSION_NUM == 501
+    assert_int_equal(SS_LUA_AT_STATUS, known->call_status);
+    assert_true(known->status_is_tail);
+    assert_int_equal(SS_LUA_CALL_SIZE, known->call_size);
+    assert_int_equal(SS_LUA_AT_CALLS, known->state_base_call);
+    assert_int_equal(SS_LUA_IS_C, SSI_LUA_CLOSURE_IS_C);
+#else
     assert_int_equal(SS_LUA_TAIL_CALLED, 1 << (known->status_tail + 8 * (known->call_status % 4)));
     assert_int_equal(SS_LUA_AT_STATUS, known->call_status / 4 * 4);
-    assert_int_equal(SS_LUA_AT_REGISTERS,
-                     known->call_base ? known->call_base : SSI_LUA_CALL_FUNCTION);
+#endif
+    assert_int_equal(SS_LUA_AT_REGISTERS, known->call_base == SSI_LUA_NOTHING
+                                              ? SSI_LUA_CALL_FUNCTION
+                                              : known->call_base);
 }

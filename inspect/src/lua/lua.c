@@ -48,7 +48,7 @@ static int64_t bytes_of(const ssi_lua_layout *layout, uint64_t address, char *ou
         !ssi_read(address + SSI_LUA_TEXT_SHORT_LENGTH, &length, 1))
         return -1;
     whole = length;
-    if (type != SSI_LUA_TAG_SHORT) {
+    if (layout->long_texts || type != SSI_LUA_TAG_SHORT) {
         whole = ssi_word(address + SSI_LUA_TEXT_LONG_LENGTH);
         data = layout->long_text_pointer ? ssi_word(data) : data;
     }
@@ -79,14 +79,32 @@ static bool lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t
     return true;
 }
 
+/* In 5.1 the function says what it is, and has the tag that this had in later versions. */
+static bool read_old_status(lua_call *c, uint32_t tail_calls)
+{
+    uint8_t is_c;
+
+    c->is_c = true; /* the first call has no function */
+    if (c->tag != SSI_LUA_OLD_FUNCTION)
+        return true;
+    if (!ssi_read(ssi_word(c->function) + SSI_LUA_CLOSURE_IS_C, &is_c, 1))
+        return false;
+    c->is_c = is_c;
+    c->tag = is_c ? SSI_LUA_TAG_CLOSURE : SSI_LUA_TAG_LUA;
+    c->is_tail = !is_c && tail_calls;
+    return true;
+}
+
 static bool read_status(const ssi_lua_layout *layout, lua_call *c)
 {
     uint32_t status = 0;
 
     if (!ssi_read(c->address + layout->call_status, &status, layout->status_size))
         return false;
+    if (layout->status_is_tail)
+        return read_old_status(c, status);
     c->is_c = (status >> layout->status_c & 1) != layout->status_c_is_lua;
-    c->is_fresh = status >> layout->status_fresh & 1;
+    c->is_fresh = (status >> layout->status_fresh & 1) != layout->status_fresh_is_not;
     c->is_tail = status >> layout->status_tail & 1;
     c->runs_hook = status >> layout->status_hook & 1;
     c->runs_finalizer = status >> layout->status_finalizer & 1;
@@ -96,7 +114,17 @@ static bool read_status(const ssi_lua_layout *layout, lua_call *c)
 static bool read_base(const ssi_lua_layout *layout, lua_call *c)
 {
     c->base = c->function + SSI_LUA_VALUE;
-    return !layout->call_base || ssi_read(c->address + layout->call_base, &c->base, sizeof c->base);
+    return layout->call_base == SSI_LUA_NOTHING ||
+           ssi_read(c->address + layout->call_base, &c->base, sizeof c->base);
+}
+
+/* The first call of 5.1's array has no function. */
+static bool read_previous(const ssi_lua_layout *layout, lua_call *c)
+{
+    if (!layout->call_size)
+        return ssi_read(c->address + SSI_LUA_CALL_PREVIOUS, &c->previous, sizeof c->previous);
+    c->previous = c->tag & SSI_LUA_TYPE_BITS ? c->address - layout->call_size : 0;
+    return true;
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------*/
@@ -105,11 +133,10 @@ static bool read_base(const ssi_lua_layout *layout, lua_call *c)
 static bool lua_read_call(const ssi_lua_layout *layout, uint64_t address, lua_call *call)
 {
     *call = (lua_call){.address = address};
-    return ssi_read_word(address + SSI_LUA_CALL_FUNCTION, &call->function) &&
-           ssi_read(address + SSI_LUA_CALL_PREVIOUS, &call->previous, sizeof call->previous) &&
+    return ssi_read_word(address + layout->call_function, &call->function) &&
            ssi_read(address + layout->call_pc, &call->pc, sizeof call->pc) &&
-           read_base(layout, call) && read_status(layout, call) &&
-           ssi_read(call->function + SSI_LUA_VALUE_TAG, &call->tag, 1);
+           ssi_read(call->function + SSI_LUA_VALUE_TAG, &call->tag, 1) &&
+           read_previous(layout, call) && read_base(layout, call) && read_status(layout, call);
 }
 
 /* ---- Tables -----------------------------------------------------------------------------------*/
@@ -118,9 +145,6 @@ enum {
     MAX_PLACES = 1 << 16, /* that are searched for pairs */
     FLAGS = 10,
     NODE_BITS = 11,
-    ARRAY_SIZE = 12,
-    ARRAY = 16,
-    NODES = 24,
     SIZE_IS_HINT = 0x80, /* 5.4: the array has room up to the next power of two */
     TAGS = 4             /* 5.5: behind the values, which grow downward */
 };
@@ -150,9 +174,9 @@ static bool table_begin(lua_table *table, const ssi_lua_layout *layout, uint64_t
 
     *table = (lua_table){.layout = layout};
     if (!ssi_read(address + FLAGS, &flags, 1) || !ssi_read(address + NODE_BITS, &bits, 1) ||
-        bits > 31 || !ssi_read(address + ARRAY_SIZE, &size, sizeof size) ||
-        !ssi_read(address + ARRAY, &table->array, sizeof table->array) ||
-        !ssi_read_word(address + NODES, &table->nodes))
+        bits > 31 || !ssi_read(address + layout->array_size, &size, sizeof size) ||
+        !ssi_read(address + layout->array, &table->array, sizeof table->array) ||
+        !ssi_read_word(address + layout->nodes, &table->nodes))
         return false;
     table->array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
     table->node_count = (uint64_t)1 << bits;
@@ -293,7 +317,12 @@ static bool put_plain(const value_reader *r, lua_value value)
         return true;
     case SSI_LUA_TAG_FLOAT:
         memcpy(&real, &value.bits, sizeof real);
-        ss_value_lua_float(r->to, real);
+        if (r->layout->only_floats) {
+            snprintf(number, sizeof number, "%.14g", real);
+            ss_value_put(r->to, number);
+        } else {
+            ss_value_lua_float(r->to, real);
+        }
         return true;
     case SSI_LUA_TAG_FALSE:
     case SSI_LUA_TAG_TRUE:
@@ -356,7 +385,7 @@ typedef struct lua_variables {
 static lua_variables lua_variables_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
 {
     lua_variables found = {.rows = ssi_word(proto + layout->proto_variables),
-                           .count = lua_number(proto + SSI_LUA_PROTO_VARIABLE_COUNT),
+                           .count = lua_number(proto + layout->proto_variable_count),
                            .pc = pc};
 
     if (found.count > MAX_VARIABLES)
@@ -404,7 +433,7 @@ static void remember_variable(variable *found, int *count, const char *name, int
 /* Those in scope in CALL; returns how many. */
 static int find_variables(const ssi_lua_layout *layout, const lua_call *call, variable *found)
 {
-    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto);
     uint64_t code = ssi_word(proto + layout->proto_code), name;
     int count = 0;
     lua_variables all;
@@ -467,7 +496,8 @@ typedef struct instruction_set {
     range setters[8];         /* those that change the register A */
     method_range methods[14]; /* the rest is empty */
     uint8_t move, load_constant, load_constant_next, load_nil, get_upvalue, get_in_upvalue;
-    uint8_t get, get_field, get_vararg, self, jmp, call, tail_call, iterate;
+    uint8_t get, get_field, get_vararg, get_global, self, jmp, call, tail_call, iterate;
+    bool nil_to;  /* 5.1: B is the last register that becomes nil, not how many follow */
     range failed; /* the operation before it did not happen; C is the event */
 } instruction_set;
 
@@ -498,6 +528,77 @@ static bool is_in(unsigned operation, range r)
 {
     return operation >= r.first && operation <= r.last;
 }
+
+/* An iterator of 5.1 has the name of the variable that holds it. */
+static const instruction_set instructions_1 = {
+    .a = 6,
+    .b = 23,
+    .c = 14,
+    .wide = 14,
+    .jump = 14,
+    .b_mask = 511,
+    .c_mask = 511,
+    .jump_zero = (1 << 17) - 1,
+    .key_constant = 256,
+    .setters = {{0, 6}, {10, 21}, {27, 27}, {31, 32}, {36, 37}, {NONE, 0}, {NONE, 0}, {NONE, 0}},
+    .methods = {{{NONE, 0}, 0, false}},
+    .load_constant = NONE,
+    .load_constant_next = NONE,
+    .load_nil = 3,
+    .get_upvalue = 4,
+    .get_in_upvalue = NONE,
+    .get = 6,
+    .get_field = NONE,
+    .get_vararg = NONE,
+    .get_global = 5,
+    .self = 11,
+    .jmp = 22,
+    .call = 28,
+    .tail_call = 29,
+    .iterate = 33,
+    .nil_to = true,
+    .failed = {NONE, 0}};
+
+static const instruction_set instructions_2 = {
+    .a = 6,
+    .b = 23,
+    .c = 14,
+    .wide = 14,
+    .jump = 14,
+    .b_mask = 511,
+    .c_mask = 511,
+    .jump_zero = (1 << 17) - 1,
+    .key_constant = 256,
+    .setters = {{0, 7}, {11, 22}, {28, 28}, {32, 33}, {35, 35}, {37, 38}, {NONE, 0}, {NONE, 0}},
+    .methods = {{{6, 7}, 0, false},
+                {{12, 12}, 0, false},
+                {{8, 8}, 1, false},
+                {{10, 10}, 1, false},
+                {{13, 15}, 6, true},
+                {{16, 16}, 11, false},
+                {{17, 18}, 9, true},
+                {{19, 19}, 18, false},
+                {{21, 21}, 4, false},
+                {{22, 22}, 22, false},
+                {{24, 24}, 5, false},
+                {{25, 26}, 20, true},
+                {{NONE, 0}, 0, false}},
+    .move = 0,
+    .load_constant = 1,
+    .load_constant_next = 2,
+    .load_nil = 4,
+    .get_upvalue = 5,
+    .get_in_upvalue = 6,
+    .get = 7,
+    .get_field = NONE,
+    .get_vararg = NONE,
+    .get_global = NONE,
+    .self = 12,
+    .jmp = 23,
+    .call = 29,
+    .tail_call = 30,
+    .iterate = 34,
+    .failed = {NONE, 0}};
 
 static const instruction_set instructions_3 = {
     .a = 6,
@@ -530,6 +631,7 @@ static const instruction_set instructions_3 = {
     .get = 7,
     .get_field = NONE,
     .get_vararg = NONE,
+    .get_global = NONE,
     .self = 12,
     .jmp = 30,
     .call = 36,
@@ -571,6 +673,7 @@ static const instruction_set instructions_4 = {
     .get = 12,
     .get_field = 14,
     .get_vararg = 81,
+    .get_global = NONE,
     .self = 20,
     .jmp = 56,
     .call = 68,
@@ -592,8 +695,7 @@ static const char *const events[EVENTS] = {
 enum {
     MAX_CODE = 1 << 15, /* instructions that are searched */
     MAX_MOVES = 256,
-    CODE_BLOCK = 64, /* instructions read at once */
-    UPVALUE_SIZE = 16
+    CODE_BLOCK = 64 /* instructions read at once */
 };
 
 typedef struct lua_code {
@@ -627,7 +729,7 @@ static bool sets(const lua_code *c, uint32_t i, unsigned reg)
     unsigned a = a_of(c->set, i), is = operation_of(c->set, i);
 
     if (is == c->set->load_nil)
-        return a <= reg && reg <= a + b_of(c->set, i);
+        return a <= reg && reg <= b_of(c->set, i) + (c->set->nil_to ? 0 : a);
     if (is == c->set->iterate)
         return reg >= a + 2;
     if (is == c->set->call || is == c->set->tail_call)
@@ -679,7 +781,7 @@ static const char *upvalue(const lua_code *c, unsigned number)
 {
     uint64_t rows = ssi_word(c->proto + c->layout->proto_upvalues);
 
-    return lua_text(c->layout, ssi_word(rows + (uint64_t)number * UPVALUE_SIZE));
+    return lua_text(c->layout, ssi_word(rows + (uint64_t)number * c->layout->upvalue_size));
 }
 
 static const char *variable_name(const lua_code *c, int32_t pc, unsigned reg)
@@ -754,6 +856,8 @@ static const char *function_name(lua_code *c, int32_t pc, unsigned reg)
         return name;
     i = instruction_at(c, pc);
     is = operation_of(c->set, i);
+    if (is == set->get_global)
+        return constant(c, i >> set->wide);
     if (is == set->get_in_upvalue || is == set->get_field)
         return key_name(c, pc, i, true);
     if (is == set->get)
@@ -790,7 +894,7 @@ static const char *name_in_code(lua_code *c, int32_t pc)
     if (is == c->set->call || is == c->set->tail_call)
         return function_name(c, pc, a_of(c->set, i));
     if (is == c->set->iterate)
-        return "for iterator";
+        return c->layout->minor == 1 ? function_name(c, pc, a_of(c->set, i)) : "for iterator";
     if (is_in(is, c->set->failed))
         return c_of(c->set, i) < EVENTS ? metamethod(events[c_of(c->set, i)] + c->set->event_prefix)
                                         : NULL;
@@ -800,11 +904,11 @@ static const char *name_in_code(lua_code *c, int32_t pc)
 /* The name in the code of CALLER, a Lua function. */
 static const char *name_at(const ssi_lua_layout *layout, const lua_call *caller)
 {
-    lua_code c = {.layout = layout,
-                  .set = layout->minor == 3 ? &instructions_3 : &instructions_4,
-                  .block_at = -1};
+    static const instruction_set *const sets[] = {&instructions_1, &instructions_2, &instructions_3,
+                                                  &instructions_4, &instructions_4};
+    lua_code c = {.layout = layout, .set = sets[layout->minor - 1], .block_at = -1};
 
-    c.proto = ssi_word(ssi_word(caller->function) + SSI_LUA_CLOSURE_PROTO);
+    c.proto = ssi_word(ssi_word(caller->function) + layout->closure_proto);
     c.first = ssi_word(c.proto + layout->proto_code);
     if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
         return NULL;
@@ -847,18 +951,24 @@ static const char *lua_call_name(const ssi_lua_layout *layout, lua_names *names,
 /* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not.
  */
 
-static const char mark[] = "$LuaVersion: Lua 5.";
+static const char *const marks[] = {"$LuaVersion: Lua 5.", "$Lua: Lua 5."}; /* the latter of 5.1 */
+
+/* What follows MARK in SIZE bytes of a binary; NULL if it is not there. */
+static const char *behind(const char *mark, const char *bytes, size_t size)
+{
+    const char *found = memmem(bytes, size, mark, strlen(mark));
+
+    return found && found + strlen(mark) < bytes + size ? found + strlen(mark) : NULL;
+}
 
 /* The minor version of the Lua in SIZE bytes of a binary; -1 if it has none. */
 static int version_in(const char *bytes, size_t size)
 {
-    const char *found = bytes;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *version = behind(marks[i], bytes, size);
 
-    while (size >= sizeof mark && (found = memchr(bytes, *mark, size - sizeof mark + 1)) != NULL) {
-        if (!memcmp(found, mark, sizeof mark - 1))
-            return found[sizeof mark - 1] - '0';
-        size -= (size_t)(found + 1 - bytes);
-        bytes = found + 1;
+        if (version)
+            return *version - '0';
     }
     return -1;
 }
@@ -941,7 +1051,7 @@ static int32_t known_line(const ssi_lua_layout *layout, uint64_t proto, int32_t 
 static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
 {
     uint64_t lines = ssi_word(proto + layout->proto_lines);
-    int32_t count = lua_number(proto + SSI_LUA_PROTO_LINE_COUNT), at, line;
+    int32_t count = lua_number(proto + layout->proto_line_count), at, line;
 
     if (!lines || pc < 0 || pc >= count || count > MAX_LINES)
         return 0;
@@ -961,7 +1071,7 @@ static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
 {
     uint64_t function = ssi_word(call->function), pc = call->pc;
-    uint64_t proto = ssi_word(function + SSI_LUA_CLOSURE_PROTO);
+    uint64_t proto = ssi_word(function + layout->closure_proto);
     uint64_t code = ssi_word(proto + layout->proto_code);
     int32_t defined = lua_number(proto + layout->proto_line);
     const char *source = shown_source(lua_text(layout, ssi_word(proto + layout->proto_source)));
@@ -1006,9 +1116,9 @@ static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
                     const ssi_thread *thread, lua_call *call)
 {
     const ssi_machine *machine = target->machine;
-    uint64_t proto = ssi_word(ssi_word(call->function) + SSI_LUA_CLOSURE_PROTO);
+    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto);
     uint64_t code = ssi_word(proto + layout->proto_code), last = 0;
-    uint64_t size = (uint32_t)lua_number(proto + SSI_LUA_PROTO_CODE_COUNT) * (uint64_t)INSTRUCTION;
+    uint64_t size = (uint32_t)lua_number(proto + layout->proto_code_count) * (uint64_t)INSTRUCTION;
 
     for (size_t i = 0; i < machine->saved_count; i++) {
         uint64_t value = thread->registers[machine->saved[i]];
@@ -1060,9 +1170,11 @@ typedef struct reader {
 /* Whether the calls from ADDRESS outward are those of STATE. */
 static bool is_chain(reader *r, uint64_t state, uint64_t address)
 {
-    uint64_t low = 0, high = 0, last = UINT64_MAX;
+    uint64_t low = 0, high = 0, last = UINT64_MAX, base = state + r->layout->state_base_call;
     lua_call c;
 
+    if (r->layout->call_size)
+        base = ssi_word(base);
     if (!ssi_read_word(state + r->layout->state_stack, &low) ||
         !ssi_read_word(state + r->layout->state_stack_last, &high) || low >= high)
         return false;
@@ -1070,7 +1182,7 @@ static bool is_chain(reader *r, uint64_t state, uint64_t address)
         if (!lua_read_call(r->layout, address, &c) || c.function < low ||
             c.function >= high + EXTRA || c.function >= last)
             return false;
-        if (address == state + SSI_LUA_STATE_BASE_CALL)
+        if (address == base)
             return !c.previous;
         if (c.is_c ? c.tag != SSI_LUA_TAG_LIGHT && c.tag != SSI_LUA_TAG_CLOSURE
                    : c.tag != SSI_LUA_TAG_LUA)
@@ -1106,6 +1218,23 @@ static const char *locals_of(reader *r, const lua_call *c)
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
+/* Whether the interpreter's loop began with the call.  5.1 does not store that: the loop goes on to
+   what its own instruction calls, and nothing else. */
+static bool is_fresh(const ssi_lua_layout *layout, const lua_call *c)
+{
+    uint32_t instruction;
+    lua_call caller;
+    unsigned is;
+
+    if (!layout->status_is_tail)
+        return c->is_fresh;
+    if (!lua_read_call(layout, c->previous, &caller) || caller.tag != SSI_LUA_TAG_LUA ||
+        !ssi_read(caller.pc - INSTRUCTION, &instruction, sizeof instruction))
+        return true;
+    is = operation_of(&instructions_1, instruction);
+    return is != instructions_1.call && is != instructions_1.tail_call;
+}
+
 static void add_state(reader *r, uint64_t address, uint64_t innermost)
 {
     ssi_lua_state state = {.address = address, .first = r->luas->run_count};
@@ -1120,16 +1249,18 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
                 return;
             continue;
         }
+        if (at == innermost && r->layout->state_pc)
+            c.pc = ssi_word(address + r->layout->state_pc);
         if (at == innermost && r->layout->pc_in_register) {
             find_pc(r->target, r->layout, r->thread, &c);
             run.is_running = true;
         }
         frame = frame_of(r->layout, &c, lua_call_name(r->layout, &r->names, &c));
         frame.locals = locals_of(r, &c);
-        if (!run.call_info)
-            run.call_info = at;
+        if (!run.held)
+            run.held = r->layout->loop_has_state ? address : at;
         if (!ssi_frames_add(&r->scripts->frames, &frame) ||
-            (c.is_fresh && !end_run(r, &state, &run)))
+            (is_fresh(r->layout, &c) && !end_run(r, &state, &run)))
             return;
     }
     if (end_run(r, &state, &run) && state.count)
@@ -1161,12 +1292,12 @@ static void try_word(reader *r, uint64_t word)
     uint8_t type;
 
     if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word) ||
-        !ssi_read(word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD ||
-        !ssi_read_word(word + SSI_LUA_STATE_CALL, &innermost))
+        !ssi_read(word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD)
         return;
     for (size_t i = 0; i < r->luas->copy_count; i++) {
         r->layout = r->luas->copies[i].layout;
-        if (!is_chain(r, word, innermost))
+        if (!ssi_read_word(word + r->layout->state_call, &innermost) ||
+            !is_chain(r, word, innermost))
             continue;
         if (r->luas->state_count < SSI_MAX_LUA_STATES)
             add_state(r, word, innermost);
@@ -1233,6 +1364,7 @@ typedef struct placing {
     ssi_luas *luas;
     const ssi_native_stack *stack;
     uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
+    uint64_t common; /* where all of them hold a state, if that is what they hold; 0: anywhere */
     size_t running;  /* the script frame where Lua itself runs */
 } placing;
 
@@ -1286,7 +1418,9 @@ static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
         uint64_t held = 0;
 
         if (state->placed < state->count)
-            held = places_of(p, at, p->luas->runs[state->first + state->placed].call_info);
+            held = places_of(p, at, p->luas->runs[state->first + state->placed].held);
+        if (p->common)
+            held &= p->common;
         if (!held)
             continue;
         if (found)
@@ -1311,6 +1445,27 @@ static uint64_t find_loop(const placing *p)
         }
     }
     return loop;
+}
+
+/* Where all frames of LOOP hold a state; 0 if there is no such place, or they hold their calls. */
+static uint64_t find_common(const placing *p, uint64_t loop)
+{
+    uint64_t common = ~((uint64_t)1 << FAR), size;
+
+    for (size_t at = 0; at < p->stack->count; at++) {
+        uint64_t places = 0;
+
+        if (function_of(p, &p->stack->frames[at], &size) != loop)
+            continue;
+        for (size_t i = 0; i < p->luas->state_count; i++) {
+            const ssi_lua_state *state = &p->luas->states[i];
+
+            if (p->luas->runs[state->first].held == state->address)
+                places |= places_of(p, at, state->address);
+        }
+        common &= places;
+    }
+    return common;
 }
 
 /* The state whose placed runs lie furthest out. */
@@ -1401,12 +1556,13 @@ static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
                    int thread, ssi_scripts *scripts)
 {
-    placing p = {target, luas, stack, UINT64_MAX, SIZE_MAX};
+    placing p = {target, luas, stack, UINT64_MAX, 0, SIZE_MAX};
     uint64_t loop = find_loop(&p), size;
     size_t last[SSI_MAX_LUA_STATES] = {0}, first = scripts->run_count;
 
     if (!loop)
         return;
+    p.common = find_common(&p, loop);
     for (size_t i = 0; i < stack->count; i++)
         if (function_of(&p, &stack->frames[i], &size) == loop &&
             !place_frame(&p, i, thread, scripts, last))

@@ -1,5 +1,5 @@
 /*
- * The Lua functions that run in a target, Lua 5.3 to 5.5, with or without stacksplice in it.
+ * The Lua functions that run in a target, Lua 5.1 to 5.5, with or without stacksplice in it.
  *
  * A lua_State is found where the stacks of threads have its address, and is believed only if its
  * whole chain of calls is as it must be.
@@ -24,7 +24,7 @@ typedef struct ssi_lua {
 
 /* One run of the interpreter's loop: Lua functions that called one another. */
 typedef struct ssi_lua_run {
-    uint64_t call_info;  /* of the innermost */
+    uint64_t held;       /* by the loop's frame: the innermost call, or the state */
     size_t first, count; /* of the frames */
     bool is_running;     /* Lua itself runs, in the first one */
 } ssi_lua_run;
