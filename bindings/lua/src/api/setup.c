@@ -5,6 +5,7 @@
 #include "value/value.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stacksplice/crash.h>
@@ -228,21 +229,43 @@ typedef struct asked {
     bool module, interactive;
 } asked;
 
-/* Read those from FIRST up to LAST of the table at the top, up to the word that ends them. */
-static void read_options(lua_State *L, int first, int last, asked *options)
+/* Read those from FIRST up to LAST of the table at the top, up to the word that ends them; false if
+   there is one. */
+static bool read_options(lua_State *L, int first, int last, asked *options)
 {
     for (int i = first; i <= last; i++) {
         const char *word = word_at(L, i), *rest;
 
         if (!word || word[0] != '-' || !word[1] || word[1] == '-')
-            return;
+            return false;
         options->interactive |= word[1] == 'i';
         if (word[1] != 'e' && word[1] != 'l')
             continue;
         rest = word[2] ? word + 2 : word_at(L, ++i);
         options->module |= word[1] == 'l' && rest && is_module(rest);
     }
+    return true;
 }
+
+/* Lua 5.1 and 5.2 make the table arg after the options have been carried out. */
+#if LUA_VERSION_NUM < 503
+/* Push what arg would be without a script. [-0, +1, m], 2 slots */
+static void push_command_line(lua_State *L)
+{
+    char words[4096];
+    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC), count = 0;
+    ssize_t length = file < 0 ? 0 : read(file, words, sizeof words - 1);
+
+    if (file >= 0)
+        (void)close(file);
+    words[length > 0 ? length : 0] = '\0';
+    lua_newtable(L);
+    for (ssize_t at = 0; at < length; at += (ssize_t)strlen(words + at) + 1) {
+        lua_pushstring(L, words + at);
+        lua_rawseti(L, -2, count++);
+    }
+}
+#endif
 
 /* The words before the script have negative numbers; without a script all words are options. */
 static asked read_arguments(lua_State *L)
@@ -253,11 +276,17 @@ static asked read_arguments(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushliteral(L, "arg");
     lua_rawget(L, -2);
+#if LUA_VERSION_NUM < 503
+    if (lua_isnil(L, -1)) {
+        push_command_line(L);
+        lua_replace(L, -2);
+    }
+#endif
     if (lua_istable(L, -1)) {
         while (word_at(L, first - 1))
             first--;
-        options.interactive = first == 0 && isatty(STDIN_FILENO);
-        read_options(L, first + 1, first ? -1 : (int)lua_rawlen(L, -1), &options);
+        if (read_options(L, first + 1, first ? -1 : (int)lua_rawlen(L, -1), &options) && first == 0)
+            options.interactive |= isatty(STDIN_FILENO) != 0;
     }
     lua_pop(L, 2);
     return options;

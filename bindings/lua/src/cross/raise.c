@@ -333,7 +333,13 @@ static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
 
     if (!lua_getstack(thread, level, &activation))
         return NULL;
+#if LUA_VERSION_NUM == 501
+    /* An activation is one of its own thread only.  If that failed, the message has left a slot. */
+    lua_getinfo(thread, "f", &activation);
+    lua_xmove(thread, L, 1);
+#else
     lua_getinfo(L, "f", &activation);
+#endif
     if (lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && !lua_getupvalue(L, -2, 2))
         wrapped = lua_tothread(L, -1);
     lua_settop(L, top);
