@@ -10,14 +10,14 @@ description = {
    detailed = [[
 Errors that cross between Lua, C and Python keep the script's own error value, one combined stack
 with the frames of all languages in true order, and the chain of languages that received them.
-`lua -lstacksplice script.lua` shows the report of each uncaught error. For Lua 5.3, 5.4 and 5.5.]],
+`lua -lstacksplice script.lua` shows the report of each uncaught error. For Lua 5.1 to 5.5 and LuaJIT.]],
    license = "MIT",
    maintainer = "The stacksplice authors",
    labels = {"error", "debug", "traceback", "embedding"}
 }
 supported_platforms = {"linux"}
 dependencies = {
-   "lua >= 5.3, < 5.6"
+   "lua >= 5.1, < 5.6"
 }
 -- CMake builds the core library and the module; both go into one folder, where each finds the other.
 build = {

@@ -196,7 +196,11 @@ static const luaL_Reg calls[] = {
 
 __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
 {
+    const char *wrong = ss_lua_wrong_kind();
+
     luaL_checkversion(L);
+    if (wrong)
+        return luaL_error(L, "%s", wrong);
     ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
     ss_lua_push_capture(L);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -75,14 +76,26 @@ static const ss_lua_layout starved = {.failure = "out of memory while locating L
 static const ss_lua_layout threadless = {.failure =
                                              "could not start a thread to locate Lua's call sites"};
 
+/* Learning happens once in each copy of the binding. */
+static const char *another_version(void)
+{
+    static char text[96];
+    int version = ss_lua_version();
+
+    (void)snprintf(text, sizeof text,
+                   "stacksplice is built with the lua.h of Lua %d.%d, and this is Lua %d.%d",
+                   LUA_VERSION_NUM / 100, LUA_VERSION_NUM % 100, version / 100, version % 100);
+    return text;
+}
+
 /* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
-    *layout = (ss_lua_layout){0};
-    if (ss_lua_version() != LUA_VERSION_NUM) {
-        layout->failure = "this copy of Lua does not match the lua.h of the build";
+    *layout = (ss_lua_layout){.failure = ss_lua_wrong_kind()};
+    if (ss_lua_version() != LUA_VERSION_NUM)
+        layout->failure = another_version();
+    if (layout->failure)
         return true;
-    }
     add_known_apis(layout);
     return ss_lua_sample(layout);
 }

@@ -200,4 +200,29 @@ static inline int ss_lua_version(void)
 #endif
 }
 
+/*
+ * Lua 5.1 and LuaJIT have one API and one folder for modules, and keep their calls in other ways.
+ * NULL, or what is wrong and helps if this Lua is the other one of the two.
+ */
+#if LUA_VERSION_NUM == 501 && !SS_LUA_BY_NAME
+extern __attribute__((weak)) int luaJIT_setmode(lua_State *L, int index, int mode);
+
+static inline const char *ss_lua_wrong_kind(void)
+{
+    if (SS_LUA_JIT)
+        return luaJIT_setmode
+                   ? NULL
+                   : "stacksplice is built with the lua.h of LuaJIT, and this is Lua 5.1: "
+                     "build it with that of Lua 5.1";
+    return luaJIT_setmode ? "stacksplice is built with the lua.h of Lua 5.1, and this is LuaJIT: "
+                            "build it with that of LuaJIT"
+                          : NULL;
+}
+#else
+static inline const char *ss_lua_wrong_kind(void)
+{
+    return NULL;
+}
+#endif
+
 #endif
