@@ -1,6 +1,7 @@
 #include "lua/lua.h"
 
 #include "base/base.h"
+#include "lua/jit.h"
 #include "shared/value_text.h"
 #include "target/binary.h"
 
@@ -990,20 +991,43 @@ static int mapped_version(const ssi_binary *binary)
     return minor;
 }
 
+/* Whether the binary has LuaJIT of a known version; *UNKNOWN: of another. */
+static bool has_jit(const ssi_binary *binary, const char **unknown)
+{
+    bool is_jit = false, is_known = false;
+    Elf64_Phdr program;
+
+    for (unsigned i = 0; ssi_binary_program(binary, i, &program); i++) {
+        const char *part = program.p_type == PT_LOAD
+                               ? ssi_binary_part(binary, program.p_offset, program.p_filesz)
+                               : NULL;
+
+        is_jit |= part && behind("luaJIT_BC_%s", part, (size_t)program.p_filesz);
+        is_known |= part && behind("LuaJIT 2.", part, (size_t)program.p_filesz);
+    }
+    if (is_jit && !is_known)
+        *unknown = "this version of LuaJIT";
+    return is_jit && is_known;
+}
+
 bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
                  ssi_scripts *scripts)
 {
     int minor = mapped_version(binary);
     const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
+    const char *unknown = NULL;
+    bool is_known = layout || (minor < 0 && has_jit(binary, &unknown));
 
-    if (layout && luas->copy_count < SSI_MAX_LUAS) {
+    if (is_known && luas->copy_count < SSI_MAX_LUAS) {
         luas->copies[luas->copy_count++] = (ssi_lua){layout, mapping->start, end, *binary};
         return true;
     }
     if (!layout && minor >= 0 && minor <= 9)
+        unknown = ssi_text_format("Lua 5.%d", minor);
+    if (unknown)
         ssi_scripts_note(scripts,
-                         ssi_text_format("cannot read Lua frames of %.200s: Lua 5.%d is not known",
-                                         mapping->path, minor));
+                         ssi_text_format("cannot read Lua frames of %.200s: %s is not known",
+                                         mapping->path, unknown));
     return false;
 }
 
@@ -1066,6 +1090,23 @@ static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc
         line += difference;
     }
     return line > 0 ? (uint32_t)line : 0;
+}
+
+static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call)
+{
+    uint32_t defined = ssi_jit_first_line(jit, call->proto);
+    const char *source = shown_source(ssi_jit_source(jit, call->proto));
+
+    return (ssi_frame){
+        .known = {.kind = STACKSPLICE_FRAME_SCRIPT,
+                  .trust = STACKSPLICE_TRUST_INFERRED,
+                  .language = "lua",
+                  .address = call->pc,
+                  .file = source,
+                  .line = ssi_jit_line(jit, call->proto, call->pc),
+                  .function = defined ? ssi_text_format("function <%s:%u>", source ? source : "?",
+                                                        (unsigned)defined)
+                                      : "main chunk"}};
 }
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
@@ -1198,7 +1239,7 @@ static bool is_chain(reader *r, uint64_t state, uint64_t address)
 static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
 {
     run->count = r->scripts->frames.count - run->first;
-    if (run->count) {
+    if (run->count || run->is_jit) {
         if (!ssi_append(&r->luas->runs, &r->luas->run_count, &r->luas->run_room, run, sizeof *run))
             return false;
         state->count++;
@@ -1268,6 +1309,47 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
                          sizeof state);
 }
 
+/* LuaJIT itself runs: what it had stored of its place is old, the registers have it. */
+static bool begin_at_registers(const reader *r, const ssi_lua *copy, ssi_jit *jit, uint64_t *pc)
+{
+    enum { RDX = 1, RBX = 3 };
+    const uint64_t *registers = r->thread->registers;
+
+    *pc = registers[RBX];
+    return r->target->machine->number == EM_X86_64 &&
+           registers[r->target->machine->pc] >= copy->start &&
+           registers[r->target->machine->pc] < copy->end &&
+           ssi_jit_begin_at(jit, registers[RDX], *pc);
+}
+
+/* Each time that C enters LuaJIT it has one frame more, also if only functions in C run in it. */
+static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
+{
+    ssi_lua_state state = {.address = jit->state, .first = r->luas->run_count};
+    ssi_lua_run run = {.first = r->scripts->frames.count};
+    ssi_jit_call c;
+    uint64_t pc;
+
+    run.is_running = begin_at_registers(r, copy, jit, &pc);
+    for (bool is_inner = true; ssi_jit_next(jit, &c); is_inner = false) {
+        ssi_frame frame;
+
+        run.is_jit = true;
+        run.held = jit->state;
+        if (run.is_running && is_inner)
+            c.pc = pc;
+        if (r->scripts->frames.count == run.first && !run.called)
+            run.called = c.function;
+        frame = jit_frame_of(jit, &c);
+        if ((c.proto && !ssi_frames_add(&r->scripts->frames, &frame)) ||
+            (c.is_entered && !end_run(r, &state, &run)))
+            return;
+    }
+    if (end_run(r, &state, &run) && state.count)
+        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, &state,
+                         sizeof state);
+}
+
 /* ---- Where states are found -------------------------------------------------------------------*/
 
 /* Whether ADDRESS is to be tried.  Most words recur soon: they are not read again.  One that was
@@ -1285,26 +1367,54 @@ static bool is_new(reader *r, uint64_t address)
     return true;
 }
 
+static bool is_state(reader *r, uint64_t word, uint64_t *innermost)
+{
+    uint8_t type;
+
+    return ssi_read(word + SSI_LUA_TYPE, &type, 1) && type == SSI_LUA_THREAD &&
+           ssi_read_word(word + r->layout->state_call, innermost) && is_chain(r, word, *innermost);
+}
+
+/* Add the state at WORD, if it is one of COPY. */
+static bool add_state_of(reader *r, const ssi_lua *copy, uint64_t word)
+{
+    uint64_t innermost;
+    ssi_jit jit;
+    bool is_jit = !copy->layout && (ssi_jit_begin(&jit, word, false) ||
+                                    (!(word >> 32) && ssi_jit_begin(&jit, word, true)));
+
+    r->layout = copy->layout;
+    if (!is_jit && (!copy->layout || !is_state(r, word, &innermost)))
+        return false;
+    if (r->luas->state_count == SSI_MAX_LUA_STATES)
+        r->has_more = true;
+    else if (is_jit)
+        add_jit_state(r, copy, &jit);
+    else
+        add_state(r, word, innermost);
+    return true;
+}
+
 static void try_word(reader *r, uint64_t word)
 {
     const ssi_mapping *mapping = word % 8 ? NULL : ssi_target_mapping(r->target, word);
-    uint64_t innermost;
-    uint8_t type;
 
-    if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word) ||
-        !ssi_read(word + SSI_LUA_TYPE, &type, 1) || type != SSI_LUA_THREAD)
+    if (!mapping || !mapping->writable || mapping->executable || !is_new(r, word))
         return;
-    for (size_t i = 0; i < r->luas->copy_count; i++) {
-        r->layout = r->luas->copies[i].layout;
-        if (!ssi_read_word(word + r->layout->state_call, &innermost) ||
-            !is_chain(r, word, innermost))
-            continue;
-        if (r->luas->state_count < SSI_MAX_LUA_STATES)
-            add_state(r, word, innermost);
-        else
-            r->has_more = true;
-        return;
-    }
+    for (size_t i = 0; i < r->luas->copy_count; i++)
+        if (add_state_of(r, &r->luas->copies[i], word))
+            return;
+}
+
+/* LuaJIT may keep a reference in half a word. */
+static void try_halves(reader *r, uint64_t word)
+{
+    for (size_t i = 0; i < r->luas->copy_count; i++)
+        if (!r->luas->copies[i].layout && word >> 32) {
+            try_word(r, word & UINT32_MAX);
+            try_word(r, word >> 32);
+            return;
+        }
 }
 
 static void scan(reader *r, const ssi_thread *thread)
@@ -1318,8 +1428,10 @@ static void scan(reader *r, const ssi_thread *thread)
         try_word(r, thread->registers[i]);
     end = thread->stack_end > sp + most ? sp + most : thread->stack_end;
     for (uint64_t at = sp & ~(uint64_t)7; at < end && !ssi_budget_is_spent(); at += sizeof word)
-        if (ssi_read_word(at, &word))
+        if (ssi_read_word(at, &word)) {
             try_word(r, word);
+            try_halves(r, word);
+        }
 }
 
 void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts)
@@ -1366,6 +1478,7 @@ typedef struct placing {
     uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
     uint64_t common; /* where all of them hold a state, if that is what they hold; 0: anywhere */
     size_t running;  /* the script frame where Lua itself runs */
+    size_t old;      /* the first one of a run that may have gone on since */
 } placing;
 
 /* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
@@ -1385,6 +1498,12 @@ enum {
     MAX_FRAME = 1 << 20 /* bytes of a frame that are searched: the loop's has some hundred */
 };
 
+/* Also in a half, as only a reference of 32 bits can be. */
+static bool is_held_in(uint64_t word, uint64_t value)
+{
+    return word == value || (!(value >> 32) && ((uint32_t)word == value || word >> 32 == value));
+}
+
 /* Where native frame AT holds VALUE: registers, then words by their distance from its end. */
 static uint64_t places_of(const placing *p, size_t at, uint64_t value)
 {
@@ -1401,7 +1520,7 @@ static uint64_t places_of(const placing *p, size_t at, uint64_t value)
          place += sizeof word) {
         uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
 
-        if (ssi_read_word(place, &word) && word == value)
+        if (ssi_read_word(place, &word) && is_held_in(word, value))
             found |= (uint64_t)1 << (bit < FAR ? bit : FAR);
     }
     return found;
@@ -1508,6 +1627,20 @@ static bool place_others(const placing *p, int thread, ssi_scripts *scripts, con
     return true;
 }
 
+/* Whether what LuaJIT has stored of its place is new: the function in C that it calls runs inside of
+   native frame AT, or another run does. */
+static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
+{
+    enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
+    uint64_t size, inside = at ? p->stack->frames[at - 1].address : 0;
+    uint64_t own = function_of(p, &p->stack->frames[at], &size);
+
+    if (!at)
+        return false;
+    return inside - run->called < MAX_FUNCTION ||
+           function_of(p, &p->stack->frames[at - 1], &size) == own;
+}
+
 static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
 {
     uint64_t places = 0;
@@ -1519,6 +1652,8 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
     if (run) {
         if (run->is_running)
             p->running = run->first;
+        else if (run->is_jit && !calls(p, at, run))
+            p->old = run->first;
         placed.first = run->first;
         placed.count = run->count;
         last[state - p->luas->states] = scripts->run_count;
@@ -1529,7 +1664,7 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
         if (!ssi_frames_add_gap(&scripts->frames, "Lua functions that ran here were not found"))
             return false;
     }
-    return ssi_scripts_add_run(scripts, &placed);
+    return !placed.count || ssi_scripts_add_run(scripts, &placed);
 }
 
 /* Whether each run of the states on this stack has its frame, beyond doubt. */
@@ -1541,27 +1676,53 @@ static bool are_matched(const placing *p)
     return p->places & ~((uint64_t)1 << FAR) && !p->stack->truncated && !p->stack->left_out;
 }
 
-/* The script frames of the runs from FIRST on, but for that whose line was guessed. */
+/* The script frames of the runs from FIRST on, but for that whose line was guessed, and a run that may
+   have gone on. */
 static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
 {
     for (; first < scripts->run_count; first++)
         for (size_t i = 0; i < scripts->runs[first].count; i++) {
             size_t at = scripts->runs[first].first + i;
+            bool is_old = scripts->runs[first].first == p->old;
 
             scripts->frames.items[at].known.trust =
-                at == p->running ? STACKSPLICE_TRUST_INFERRED : STACKSPLICE_TRUST_EXACT;
+                at == p->running || is_old ? STACKSPLICE_TRUST_INFERRED : STACKSPLICE_TRUST_EXACT;
         }
+}
+
+/* Add a gap if the stack ends where code was made while the process ran, and LuaJIT is there to make it. */
+static bool add_machine_code(const placing *p, int thread, ssi_scripts *scripts)
+{
+    const ssi_native_stack *stack = p->stack;
+    ssi_run run = {
+        .thread = thread, .marker = UINT64_MAX, .first = scripts->frames.count, .count = 1};
+    const ssi_mapping *mapping =
+        stack->truncated && stack->count
+            ? ssi_target_mapping(p->target, stack->frames[stack->count - 1].address)
+            : NULL;
+    bool has_jit = false;
+
+    for (size_t i = 0; i < p->luas->copy_count; i++)
+        has_jit |= !p->luas->copies[i].layout;
+    return !has_jit || !mapping || mapping->path || !mapping->executable ||
+           (ssi_frames_add_gap(
+                &scripts->frames,
+                "Lua functions unknown: LuaJIT's machine code runs here, which keeps "
+                "none of them in memory; jit.off() has them shown") &&
+            ssi_scripts_add_run(scripts, &run));
 }
 
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
                    int thread, ssi_scripts *scripts)
 {
-    placing p = {target, luas, stack, UINT64_MAX, 0, SIZE_MAX};
+    placing p = {target, luas, stack, UINT64_MAX, 0, SIZE_MAX, SIZE_MAX};
     uint64_t loop = find_loop(&p), size;
     size_t last[SSI_MAX_LUA_STATES] = {0}, first = scripts->run_count;
 
-    if (!loop)
+    if (!loop) {
+        (void)add_machine_code(&p, thread, scripts);
         return;
+    }
     p.common = find_common(&p, loop);
     for (size_t i = 0; i < stack->count; i++)
         if (function_of(&p, &stack->frames[i], &size) == loop &&

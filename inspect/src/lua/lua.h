@@ -1,5 +1,5 @@
 /*
- * The Lua functions that run in a target, Lua 5.1 to 5.5, with or without stacksplice in it.
+ * The Lua functions that run in a target, Lua 5.1 to 5.5 and LuaJIT, with or without stacksplice in it.
  *
  * A lua_State is found where the stacks of threads have its address, and is believed only if its
  * whole chain of calls is as it must be.
@@ -17,8 +17,8 @@ enum { SSI_MAX_LUAS = 8, SSI_MAX_LUA_STATES = 256 };
 
 /* A copy of Lua in a target: found before a process is stopped. */
 typedef struct ssi_lua {
-    const ssi_lua_layout *layout;
-    uint64_t start, end; /* of its binary */
+    const ssi_lua_layout *layout; /* NULL: of LuaJIT */
+    uint64_t start, end;          /* of its binary */
     ssi_binary binary;
 } ssi_lua;
 
@@ -27,6 +27,8 @@ typedef struct ssi_lua_run {
     uint64_t held;       /* by the loop's frame: the innermost call, or the state */
     size_t first, count; /* of the frames */
     bool is_running;     /* Lua itself runs, in the first one */
+    uint64_t called;     /* LuaJIT: the function in C that the run calls; 0: none */
+    bool is_jit;
 } ssi_lua_run;
 
 typedef struct ssi_lua_state {
