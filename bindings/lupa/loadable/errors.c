@@ -119,12 +119,19 @@ static SS_LUA_BODY int find_protected(lua_State *L)
    value that it failed with. */
 static bool was_dead(lua_State *co, const char *text, size_t length)
 {
+#if LUA_VERSION_NUM == 501 /* where that replaces the value */
+    static const char refused[] = "cannot resume non-suspended coroutine";
+
+    (void)co;
+    return length == sizeof refused - 1 && !memcmp(text, refused, length);
+#else
     static const char refused[] = "cannot resume dead coroutine";
     size_t own_length = 0;
     const char *own = lua_type(co, -1) == LUA_TSTRING ? lua_tolstring(co, -1, &own_length) : NULL;
 
     return length == sizeof refused - 1 && !memcmp(text, refused, length) &&
            (own_length != length || memcmp(own, text, length) != 0);
+#endif
 }
 
 IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, const char *text,

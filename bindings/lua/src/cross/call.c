@@ -472,6 +472,27 @@ static SS_LUA_BODY int rename_protected(lua_State *L)
 
 /* ---- Resuming --------------------------------------------------------------------------------*/
 
+/* What the library says of CO, which L cannot resume; NULL if it may, or if lua_resume says it. */
+static const char *refusal(lua_State *L, lua_State *co)
+{
+#if LUA_VERSION_NUM == 501
+    lua_Debug activation;
+
+    if (lua_status(co) == LUA_YIELD)
+        return NULL;
+    if (co == L)
+        return "cannot resume running coroutine";
+    if (lua_status(co) == LUA_OK && lua_getstack(co, 0, &activation))
+        return SS_LUA_JIT ? "cannot resume running coroutine" : "cannot resume normal coroutine";
+    if (lua_status(co) != LUA_OK)
+        return "cannot resume dead coroutine";
+#endif
+    (void)L;
+    if (LUA_VERSION_NUM < 504 && lua_status(co) == LUA_OK && lua_gettop(co) == 0)
+        return "cannot resume dead coroutine";
+    return NULL;
+}
+
 /*
  * Resume CO with the NARGS values at the top.  Returns the number of results, which are pushed, or
  * -1 with the error value.  Messages and checks are those of the Lua library.
@@ -479,18 +500,17 @@ static SS_LUA_BODY int rename_protected(lua_State *L)
 static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
 {
     bool could_run = !has_failed(co);
+    const char *refused = refusal(L, co);
     int status, nresults;
 
     if (!lua_checkstack(co, nargs)) {
         lua_pushliteral(L, "too many arguments to resume");
         return -1;
     }
-#if LUA_VERSION_NUM < 504
-    if (lua_status(co) == LUA_OK && lua_gettop(co) == 0) {
-        lua_pushliteral(L, "cannot resume dead coroutine");
+    if (refused) {
+        lua_pushstring(L, refused);
         return -1;
     }
-#endif
     lua_xmove(L, co, nargs);
     status = lua_resume(co, L, nargs, &nresults);
     if (status != LUA_OK && status != LUA_YIELD) {
@@ -526,7 +546,7 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 #if LUA_VERSION_NUM >= 504
     luaL_argexpected(L, co, 1, "thread");
 #else
-    luaL_argcheck(L, co, 1, "thread expected");
+    luaL_argcheck(L, co, 1, LUA_VERSION_NUM < 503 ? "coroutine expected" : "thread expected");
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
     if (results < 0 && now.same)

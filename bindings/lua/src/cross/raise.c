@@ -275,6 +275,17 @@ typedef struct raise_note {
     ss_lua_state *state; /* NULL if it was not open yet */
 } raise_note;
 
+/* Push the function of an activation of THREAD.  Until 5.1 only its own state knows an activation.
+   [-0, +1, -], a slot in THREAD, too, which an error there has left */
+static void push_function(lua_State *L, lua_State *thread, lua_Debug *activation)
+{
+    lua_State *asked = LUA_VERSION_NUM == 501 ? thread : L;
+
+    lua_getinfo(asked, "f", activation);
+    if (asked != L)
+        lua_xmove(asked, L, 1);
+}
+
 bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level)
 {
     lua_Debug activation;
@@ -283,7 +294,7 @@ bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *stat
     if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
         activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
         return false;
-    lua_getinfo(L, "f", &activation);
+    push_function(L, thread, &activation);
     same = lua_topointer(L, -1) == state->raising.function;
     lua_pop(L, 1);
     return same;
@@ -333,13 +344,7 @@ static lua_State *wrapped_at(lua_State *L, lua_State *thread, int level)
 
     if (!lua_getstack(thread, level, &activation))
         return NULL;
-#if LUA_VERSION_NUM == 501
-    /* An activation is one of its own thread only.  If that failed, the message has left a slot. */
-    lua_getinfo(thread, "f", &activation);
-    lua_xmove(thread, L, 1);
-#else
-    lua_getinfo(L, "f", &activation);
-#endif
+    push_function(L, thread, &activation);
     if (lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) && !lua_getupvalue(L, -2, 2))
         wrapped = lua_tothread(L, -1);
     lua_settop(L, top);
