@@ -11,17 +11,20 @@ import sys
 import threading
 
 RULES = """
-local function levels(co, first)
+local function levels(first)
   local found = ""
   for level = first, 100 do
-    local info = debug.getinfo(co, level, "Sl")
+    local info = debug.getinfo(level, "Sl")
     if not info then return found end
     found = found .. (info.what == "C" and "C" or info.currentline) .. " "
   end
 end
+local behind, resumer -- the lines outside of a coroutine: in every Lua only its resumer can see them
+function note()
+  behind, resumer = levels(3), coroutine.running()
+end
 function look()
-  local co = coroutine.running()
-  return levels(co, 3) .. (co ~= resumer and resumer and levels(resumer, 1) or "")
+  return levels(3) .. (coroutine.running() ~= resumer and behind or "")
 end
 function price(currency)
   local total = convert(currency)
@@ -39,12 +42,11 @@ function outer()
   return result
 end
 function in_coroutine()
-  resumer = coroutine.running()
   local resume = coroutine.wrap(function()
     local result = rate("XXX")
     return result
   end)
-  local result = resume()
+  local result = resume(note())
   return result
 end
 function generate()

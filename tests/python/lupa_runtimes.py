@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import importlib
+import importlib.util
 import types
 
 import pytest
@@ -43,23 +43,14 @@ function lines()
     return table.concat(found, " ")
 end
 """
-VERSIONS = ["lua53", "lua54", "lua55"]
-
-
-def each_lua() -> list[str]:
-    found = []
-    for name in VERSIONS:
-        try:
-            importlib.import_module(f"lupa.{name}")
-        except ImportError:
-            continue
-        found.append(name)
-    return found
+# The last is the one that every Python runs.
+_ALL = ("lua51", "lua52", "luajit20", "luajit21", "lua53", "lua54", "lua55")
+VERSIONS = [name for name in _ALL if importlib.util.find_spec(f"lupa.{name}")]
 
 
 # What one Lua is to a further Python, the others are.
 PARAMETERS = [
-    pytest.param(name, marks=[] if name == each_lua()[-1] else pytest.mark.any_python) for name in each_lua()
+    pytest.param(name, marks=[] if name == VERSIONS[-1] else pytest.mark.any_python) for name in VERSIONS
 ]
 
 

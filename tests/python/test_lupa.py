@@ -11,7 +11,7 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import PACKAGE, ran
-from lupa_runtimes import each_lua, entries, runtime_of
+from lupa_runtimes import VERSIONS, entries, runtime_of
 from lupa_truth import CASES, check_report
 from raising import caught
 
@@ -20,7 +20,7 @@ lua = lupa_runtimes.lua
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", each_lua())
+@pytest.mark.parametrize("name", VERSIONS)
 @pytest.mark.parametrize("is_run", [True, False], ids=["run", "install()"])
 def test_the_whole_stack_is_shown(name: str, case: str, is_run: bool, tmp_path) -> None:
     """By the command run, or by install() before anything of lupa is imported."""
@@ -124,7 +124,7 @@ except KeyError as exc:
 """
 
 
-@pytest.mark.parametrize("name", each_lua())
+@pytest.mark.parametrize("name", VERSIONS)
 def test_functions_of_lua_have_their_names(name: str) -> None:
     """Already in a program's first error; the stack at the raise alone has none for this function."""
     ran(sys.executable, "-c", NAMES, name)

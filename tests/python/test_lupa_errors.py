@@ -8,7 +8,7 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import ran
-from lupa_runtimes import each_lua, entries
+from lupa_runtimes import VERSIONS, entries
 from racing import race
 from raising import caught
 
@@ -118,7 +118,7 @@ def test_one_that_python_makes_has_none(lua, made_before: str, text: str) -> Non
     assert caught(runtime.execute, "fail()") is mine
     assert functions_of(mine) == [], "Python's error, which has passed a chunk of another name"
     runtime.globals().make = lua.LuaError
-    made_by_lua = runtime.execute("handled() handled_table() return make(...)", text)
+    made_by_lua = runtime.execute("handled() handled_table() local made = make(...) return made", text)
     assert functions_of(made_by_lua) is None
 
 
@@ -153,13 +153,17 @@ def test_errors_without_text_have_their_own_stack(lua) -> None:
     assert functions_of(caught(runtime.compile, "x(")) is None
 
 
+# The second is that of 5.1 and LuaJIT.
+NOTHING_TO_RESUME = ("cannot resume dead coroutine", "cannot resume non-suspended coroutine")
+
+
 def test_a_dead_coroutine_does_not_fail_again(lua) -> None:
     coroutine = started(runtime_of(lua))
     assert functions_of(caught(next, coroutine)) == OWN["generate"]
     again = caught(next, coroutine)
-    assert str(again) == "cannot resume dead coroutine" and functions_of(again) is None
+    assert str(again) in NOTHING_TO_RESUME and functions_of(again) is None
     sent = caught(coroutine.send, 1)
-    assert str(sent) == "cannot resume dead coroutine" and functions_of(sent) is None
+    assert str(sent) in NOTHING_TO_RESUME and functions_of(sent) is None
 
 
 def test_tenants_in_threads(lua) -> None:
@@ -200,6 +204,9 @@ def test_a_python_error_in_a_coroutine_is_the_cause(lua, how: str) -> None:
     exc = caught(next, coroutine) if how == "next" else caught(coroutine.send, None)
     assert type(exc) is lua.LuaError and str(exc) == ""
     cause = exc.__cause__
+    if "jit" in lua.__name__:
+        assert cause is None  # LuaJIT clears the place from which lupa has taken it
+        return
     assert type(cause) is ValueError
     stack = stacksplice.error_info(cause).stack
     shown = [frame for frame in stack if frame.kind == "script" and not frame.file.endswith((".pyx", "C]"))]
@@ -311,4 +318,4 @@ print("all survived")
 
 
 def test_no_script_ends_the_process_through_our_functions() -> None:
-    assert ran(sys.executable, "-c", ATTACKS, *each_lua()).stdout.endswith("all survived\n")
+    assert ran(sys.executable, "-c", ATTACKS, *VERSIONS).stdout.endswith("all survived\n")

@@ -25,8 +25,26 @@ def told(*arguments: str) -> list[str]:
 ENDED_BY = {"key": "KeyError", "interrupt": "KeyboardInterrupt"}
 
 
+# What the tracebacks of LuaJIT call a function of its library, and one in C.
+BUILT_IN = re.compile(r"\[builtin#\d+\]: at|\[C\]: at")
+# lupa.lua51 alone returns an earlier exception here.
+MISTAKEN = re.compile(r"return (?:pcall\(key\)|tostring\(select\(2, pcall\(key\)\)\)) -> ")
+# LuaJIT runs the handler of its own stack overflow or not, depending on the room that is left.
+OVERFLOW = "local function f() return f() + 1 end f()"
+# Lua 5.2 finds a function under either name, as its hashes are seeded by addresses.
+SEEDED = "_G.error"
+
+
+def comparable(name: str, lines: list[str]) -> list[str]:
+    kept = [BUILT_IN.sub("[C]: at", line).replace(SEEDED, "error") for line in lines]
+    if "jit" in name:
+        kept = [line for line in kept if not line.startswith(OVERFLOW)]
+    return [line for line in kept if name != "lua51" or not MISTAKEN.match(line)]
+
+
 def with_cause(line: str) -> str:
-    found = re.match(r"(?:next|send), then (key|interrupt)\(\) -> \('lupa.lua\d+', 'LuaError', '', ", line)
+    pattern = r"(?:next|send), then (key|interrupt)\(\) -> \('lupa.lua\d+', 'LuaError', '', "
+    found = re.match(pattern, line)
     if not found:
         return line
     return line.replace("('NoneType', 'NoneType', False)", f"({ENDED_BY[found[1]]!r}, 'NoneType', True)")
@@ -35,5 +53,5 @@ def with_cause(line: str) -> str:
 @pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 def test_everything_stays(name: str) -> None:
     without = told(name)
-    assert len(without) > 700 and "afterwards -> 5" in without
-    assert told(name, "install") == [with_cause(line) for line in without]
+    assert len(without) > 700 and ("afterwards -> 5" in without or name == "luajit20")
+    assert comparable(name, told(name, "install")) == comparable(name, [*map(with_cause, without)])

@@ -42,7 +42,7 @@ def run(tmp_path, request: pytest.FixtureRequest):
     return run
 
 
-of_one_lua = pytest.mark.parametrize("name", lupa_runtimes.each_lua()[:1])  # tools know no version
+of_one_lua = pytest.mark.parametrize("name", lupa_runtimes.VERSIONS[:1])  # tools know no version
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="NoColor")
@@ -86,5 +86,5 @@ assert not told(plugin.shop)
 
 def test_runtimes_are_attached_while_pytest_runs(run) -> None:
     """Also after another pytest ran inside of it; not any more when it has ended."""
-    shown = run(lupa_runtimes.each_lua()[0], 0, "-c", ATTACHED)
+    shown = run(lupa_runtimes.VERSIONS[0], 0, "-c", ATTACHED)
     assert "AssertionError" not in shown and "pytest.mark.skip" in shown
