@@ -112,8 +112,8 @@ static const stacksplice_glue lua = {
     .functions = lua_functions,
     .entries = lua_entries,
     .libraries = lua_libraries,
-    .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.3 to 5.5: require "
-              "\"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
+    .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.1 to 5.5 and LuaJIT: "
+              "require \"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
     .values = lua_values,
     .color = "\033[36m"};
 

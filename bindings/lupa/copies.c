@@ -197,7 +197,9 @@ static const ss_lua_loadable *load(const char *path)
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const ss_lua_loadable *found = object ? dlsym(object, SS_LUA_LOADABLE_SYMBOL) : NULL;
 
-    if (!found)
+    if (!found && access(path, F_OK) != 0)
+        PyErr_Format(PyExc_OSError, "%s is missing", path);
+    else if (!found)
         PyErr_Format(PyExc_OSError, "the Lua binding could not be loaded: %s", dlerror());
     else if (found->size == sizeof *found)
         return found;
@@ -233,25 +235,46 @@ static int copy_file(const char *path)
     return copy;
 }
 
-/* The frames of a copy are glue, as those of the file are.  Lives as long as the process. */
-static bool add_glue(const char *path)
+/*
+ * What the core is told of the file PATH: without UNREAD, a copy of ours, that its frames are glue;
+ * else why nothing reads the Lua in it.  Lives as long as the process.
+ */
+static bool add_glue(const char *path, const char *unread)
 {
     struct names {
         stacksplice_glue glue;
-        const char *binaries[2];
-        char name[16];
-    } *names = calloc(1, sizeof *names);
+        const char *files[2];
+        char reason[512];
+        char name[];
+    } * names;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
+    names = calloc(1, sizeof *names + strlen(name) + 1);
     if (!names)
         return false;
-    (void)snprintf(names->name, sizeof names->name, "%s", strrchr(path, '/') + 1);
-    names->binaries[0] = names->name;
-    names->glue = (stacksplice_glue){
-        .size = sizeof names->glue, .language = "lua", .binaries = names->binaries};
+    memcpy(names->name, name, strlen(name));
+    names->files[0] = names->name;
+    names->glue = (stacksplice_glue){.size = sizeof names->glue, .language = "lua"};
+    if (unread) {
+        (void)snprintf(names->reason, sizeof names->reason, "Lua frames unknown: %s", unread);
+        names->glue.unread = names->reason;
+        names->glue.libraries = names->files;
+    } else {
+        names->glue.binaries = names->files;
+    }
     if (SUCCEEDED(stacksplice_add_glue(&names->glue)))
         return true;
     free(names);
     return false;
+}
+
+PyObject *sspy_lupa_unread(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    const char *library, *reason;
+
+    if (!PyArg_ParseTuple(arguments, "ss", &library, &reason))
+        return NULL;
+    return PyBool_FromLong(add_glue(library, reason));
 }
 
 /* The descriptor stays open: its number is the name under which the loader knows the copy. */
@@ -272,7 +295,7 @@ static const ss_lua_loadable *load_copy(const char *path)
     if (!found)
         (void)close(copy);
     else
-        (void)add_glue(name); /* else its frames are shown: a report has more lines */
+        (void)add_glue(name, NULL); /* else its frames are shown: a report has more lines */
     return found;
 }
 

@@ -18,6 +18,10 @@
  */
 const ss_lua_loadable *sspy_lua_instance(const char *library);
 
+/* _lupa_unread(library, reason): reports say why the Lua in the file is not read; whether there was
+   room for it. */
+PyObject *sspy_lupa_unread(PyObject *module, PyObject *arguments);
+
 /* Whether errors of all instances keep local variables, those of later ones, too. */
 void sspy_lua_show_locals(bool shows);
 

@@ -111,7 +111,7 @@ def run_it():
 
 run_it()
 gap = '[Lua frames unknown: stacksplice is not loaded in '
-gap += os.path.basename(lua54.__file__) + '; Lua 5.3 to 5.5: require "stacksplice" in it, lupa: '
+gap += os.path.basename(lua54.__file__) + '; Lua 5.1 to 5.5 and LuaJIT: require "stacksplice" in it, lupa: '
 gap += 'stacksplice.install(), others: not supported]'
 for each in (told, scripts(info.stack)):
     in_order(each, "python look", gap, "python run_it")

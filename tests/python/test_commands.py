@@ -187,7 +187,7 @@ def test_doctor_says_what_is_there():
         "install(): ",
     ):
         assert part in text
-    assert fine == ("nothing is missing\n" in text) == (not text.count("\nmissing "))
+    assert fine == ("nothing is missing" in text) == (not text.count("\nmissing "))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -206,7 +206,7 @@ print(before, deep(0), deep(50))
 
 def test_the_command_ends_with_what_doctor_finds():
     done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment())
-    assert done.returncode == (0 if "nothing is missing\n" in done.stdout else 1), done.stderr
+    assert done.returncode == (0 if "nothing is missing" in done.stdout else 1), done.stderr
 
 
 def test_doctor_knows_whether_the_hooks_are_set_and_loads_no_lua(child):
@@ -261,8 +261,8 @@ for action in (lambda: None, lambda: stacksplice.attach(one), stacksplice.instal
         assert is_on == ("0 of 2" not in text.getvalue())
 """
     assert child(source).stdout.splitlines() == [
-        "note     lupa's runtimes: 0 of 2 are attached",
-        "note     lupa's runtimes: 1 of 2 are attached",
+        "unread   lupa's runtimes: 0 of 2 are attached",
+        "unread   lupa's runtimes: 1 of 2 are attached",
         "ok       lupa's runtimes: 2 of 2 are attached",
     ]
 

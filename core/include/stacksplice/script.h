@@ -63,7 +63,8 @@ typedef struct stacksplice_glue {
     const char *const *libraries;
     /*
      * The reason of the gap inside an entry where no frame source reads that copy of the
-     * interpreter.  "%s" in it is the binary's file name.  NULL: there is no gap.
+     * interpreter.  "%s" in it is the binary's file name.  NULL: there is no gap.  In a glue without
+     * entries it is the reason for the binaries of its libraries only.
      */
     const char *unread;
     const char *const

@@ -583,6 +583,19 @@ static void put_name_into(char *out, size_t capacity, const char *format, const 
                    place ? place + 2 : "");
 }
 
+/* Why nothing reads the interpreter of GLUE in the binary NAME: a later glue may know more of it. */
+static const char *reason_of(const stacksplice_glue *glue, const char *name)
+{
+    const stacksplice_glue *other;
+
+    for (uint32_t g = 0; (other = ss_glue_at(g)) != NULL; g++) {
+        if (other->unread && !other->entries && !strcmp(other->language, glue->language) &&
+            ss_glue_matches(name, other->libraries))
+            return other->unread;
+    }
+    return glue->unread;
+}
+
 /*
  * Whether the native frames of A, of one address, call into an interpreter that no frame source
  * reads.  Then F's own frame is the gap that belongs inside them.  Takes the loader's lock if one of
@@ -593,6 +606,7 @@ static bool find_unread(native_answer *a, ss_frames *f)
 {
     const stacksplice_frame *last = &a->frames[a->count - 1].frame;
     const stacksplice_glue *glue = entered(a->frames, a->count, &a->searched);
+    const char *name;
 
     if (!glue || !last->module)
         return false;
@@ -600,7 +614,8 @@ static bool find_unread(native_answer *a, ss_frames *f)
         atomic_store_explicit(&a->searched, UINT32_MAX, memory_order_relaxed); /* it stays so */
         return false;
     }
-    put_name_into(f->space, sizeof f->space, glue->unread, ss_base_name(last->module));
+    name = ss_base_name(last->module);
+    put_name_into(f->space, sizeof f->space, reason_of(glue, name), name);
     f->own = (ss_frame){.frame = {.size = sizeof f->own.frame,
                                   .kind = STACKSPLICE_FRAME_GAP,
                                   .trust = STACKSPLICE_TRUST_EXACT,

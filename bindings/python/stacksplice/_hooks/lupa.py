@@ -58,18 +58,11 @@ def _address_of(coroutine: object) -> int:
     return int(digits.removesuffix(">"), 16)
 
 
-def _is_known(module: Any) -> bool:
-    """Whether the Lua of MODULE is known; in others nothing is touched."""
-    return module.LUA_VERSION in _KNOWN
-
-
 def _check_version(module: Any) -> None:
-    if not _is_known(module):
+    """In a Lua that is not known nothing is touched."""
+    if module.LUA_VERSION not in _KNOWN:
         version = ".".join(map(str, module.LUA_VERSION))
-        raise ValueError(
-            f"{module.__name__} has a Lua that stacksplice does not know (it is like {version});"
-            " known are Lua 5.3, 5.4 and 5.5"
-        )
+        raise ValueError(f"Lua {version} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
 
 
 def attach(runtime: Any, /) -> None:
@@ -80,9 +73,9 @@ def attach(runtime: Any, /) -> None:
     Types, texts and identities stay lupa's.  Attaching does not keep the runtime alive; doing it
     again changes nothing.
 
-    Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (LuaJIT,
-    5.1, 5.2); OSError when the functions of its Lua cannot be found; lupa's own exceptions when the
-    runtime has no memory left.
+    Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (newer
+    than 5.5); OSError when the functions of its Lua cannot be found, or when it was built with
+    another luaconf.h than usual; lupa's own exceptions when the runtime has no memory left.
     """
 
     def act(kind: Any) -> None:
@@ -117,34 +110,43 @@ def detach(runtime: Any, /) -> bool:
 _installed = False
 
 
-# The missing libraries of which a line was written.
-_missed: set[str] = set()
+# Why the Lua of a module is not read, by the file of the module.
+_unread: dict[str, str] = {}
 
 
-def _say_if_missing(module: Any) -> None:
-    """One line if this package lacks its library for MODULE: a program was frozen without it."""
-    import os
-
-    from .._base import PACKAGE
-
-    major, minor = module.LUA_VERSION
-    library = os.path.join(PACKAGE, f"libstacksplice-lua{major}{minor}.so.0")
-    if library not in _missed and not os.path.exists(library) and sys.stderr is not None:
-        _missed.add(library)
-        line = f"stacksplice: errors through {module.__name__} are shown without Lua: {library} is missing"
-        print(line, file=sys.stderr)
+def unread() -> list[str]:
+    """The reason of each module of lupa whose Lua is not read."""
+    return list(_unread.values())
 
 
-def _attach_if_known(runtime: Any) -> None:
+def _name_of(module: Any) -> str:
+    """lupa.lua51 (Lua 5.1)"""
+    version = ".".join(map(str, module.LUA_VERSION))
+    kind = "LuaJIT, like Lua" if "jit" in module.__name__ else "Lua"
+    return f"{module.__name__} ({kind} {version})"
+
+
+def _say_unread(module: Any, why: Exception) -> None:
+    """One line, and a gap in reports: WHY the Lua of MODULE is not read."""
+    file = str(module.__file__)
+    if file in _unread:
+        return
+    _unread[file] = f"stacksplice does not read {_name_of(module)}: {why}"
+    _stacksplice._lupa_unread(file, _unread[file])
+    at_raise.begin_below_others()
+    if sys.stderr is not None:
+        print(f"stacksplice: errors through {module.__name__} are shown without Lua: {why}", file=sys.stderr)
+
+
+def _attach_or_say(runtime: Any) -> None:
     """attach(), for install(): reports have a gap for what cannot be attached."""
-    module = None
     try:
         module = sys.modules[_type_of(runtime).__module__]
-        if _is_known(module):
+        try:
             attach(runtime)
-    except OSError:
-        _say_if_missing(module)
-    except Exception:
+        except (OSError, ValueError) as why:
+            _say_unread(module, why)
+    except Exception:  # this runtime has no memory left
         pass
 
 
@@ -157,7 +159,7 @@ def _attach_later(runtime: Any, lock: Any) -> None:
     with lock:
         _awaited.discard(id(runtime))
         if _installed:
-            _attach_if_known(runtime)
+            _attach_or_say(runtime)
 
 
 def _begin_to_wait(runtime: Any, lock: Any) -> None:
@@ -182,13 +184,13 @@ def _lock_of(runtime: Any) -> Any:
 
 
 def _attach_existing(runtime: Any) -> None:
-    """_attach_if_known() without waiting for another thread that runs RUNTIME."""
+    """_attach_or_say() without waiting for another thread that runs RUNTIME."""
     lock = _lock_of(runtime)
     if lock is None:  # nothing tells whether it would wait
-        _attach_if_known(runtime)
+        _attach_or_say(runtime)
     elif lock.acquire(False):
         try:
-            _attach_if_known(runtime)
+            _attach_or_say(runtime)
         finally:
             lock.release()
     else:
@@ -199,7 +201,7 @@ def _created(runtime: Any) -> None:
     """Called while lupa makes RUNTIME, before it begins to count memory, or else afterwards."""
     if not _installed or _stacksplice._lupa_attached(id(runtime)):
         return
-    _attach_if_known(runtime)
+    _attach_or_say(runtime)
     kind = _type_of(runtime)
     if _stacksplice._lupa_attached(id(runtime)) and kind.get_max_memory(runtime) is not None:
         kind.gccollect(runtime)  # what is free now is not to be had in addition to the limit

@@ -11,6 +11,8 @@ from ..._base import PACKAGE
 from ..._base.output import write
 from ..._base.plain import plain
 from ..._hooks.lupa import _runtimes as all_runtimes
+from ..._hooks.lupa import is_begun
+from ..._hooks.lupa import unread as unread_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class Finding:
     __slots__ = ("advice", "state", "subject", "text")
 
     def __init__(
-        self, state: Literal["ok", "note", "missing"], subject: str, text: str, advice: str = ""
+        self, state: Literal["ok", "note", "unread", "missing"], subject: str, text: str, advice: str = ""
     ) -> None:
         self.state = state
         self.subject = subject
@@ -89,10 +91,10 @@ def _names_in(folder: str) -> list[str]:
 
 
 def bindings() -> list[str]:
-    """The versions of Lua for which this package brings a binding."""
+    """The versions of Lua for which this package brings a binding, and "LuaJIT"."""
     names = _names_in(PACKAGE)
-    found = (re.fullmatch(r"libstacksplice-lua(\d)(\d)\.so\.0", name) for name in names)
-    return sorted(f"{match[1]}.{match[2]}" for match in found if match)
+    found = (re.fullmatch(r"libstacksplice-lua(?:(\d)(\d)|jit)\.so\.0", name) for name in names)
+    return sorted(f"{match[1]}.{match[2]}" if match[1] else "LuaJIT" for match in found if match)
 
 
 def _copies() -> list[Copy]:
@@ -129,14 +131,16 @@ def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
         yield Finding("note", "lupa", "is not installed")
         return
     number, modules = lupa
-    ours = {f"lua{version.replace('.', '')}" for version in versions}
-    read, unread = [name for name in modules if name in ours], [name for name in modules if name not in ours]
+    read, unread = [], []
+    for name in modules:
+        version = "LuaJIT" if "jit" in name else ".".join(name.removeprefix("lua"))
+        (read if version in versions else unread).append(name)
     yield Finding(
         "ok", "lupa", f"{number}; Lua frames are read in {', '.join(read) or 'none of its modules'}"
     )
     if read and unread:
         text = f"Lua frames are not read in {', '.join(unread)}: a gap says so"
-        yield Finding("note", "lupa", text, f"use {read[-1]}")
+        yield Finding("unread", "lupa", text, "install a newer stacksplice")
 
 
 def _runtime_findings() -> Iterator[Finding]:
@@ -145,8 +149,10 @@ def _runtime_findings() -> Iterator[Finding]:
     attached = sum(_stacksplice._lupa_attached(id(runtime)) for runtime in runtimes)
     if attached < len(runtimes):
         text = f"{attached} of {len(runtimes)} are attached"
-        advice = "stacksplice.install() attaches them; stacksplice.attach(runtime) says why it cannot"
-        yield Finding("note", "lupa's runtimes", text, advice)
+        advice = "stacksplice.attach(runtime) attaches one, or says why it cannot"
+        if not is_begun():
+            advice = "stacksplice.install() attaches them"
+        yield Finding("unread", "lupa's runtimes", "\n".join([text, *unread_modules()]), advice)
     elif runtimes:
         yield Finding("ok", "lupa's runtimes", f"{attached} of {attached} are attached")
 
@@ -166,7 +172,7 @@ def lua_findings() -> Iterator[Finding]:
         if copy.unread is None:
             yield Finding("ok", "Lua in this process", f"{text}\nits frames are read")
         else:
-            yield Finding("note", "Lua in this process", f"{text}\n{copy.unread}")
+            yield Finding("unread", "Lua in this process", f"{text}\n{copy.unread}")
 
 
 def _hooks() -> Iterator[Finding]:
@@ -197,7 +203,11 @@ def examine() -> tuple[str, bool]:
     """What doctor() says, and what it returns."""
     findings = list(_findings())
     missing = sum(finding.state == "missing" for finding in findings)
-    end = f"{missing} missing: see above\n" if missing else "nothing is missing\n"
+    end = "nothing is missing\n"
+    if missing:
+        end = f"{missing} missing: see above\n"
+    elif any(finding.state == "unread" for finding in findings):
+        end = "nothing is missing but the frames that are not read: see above\n"
     return plain("".join([*map(str, findings), "\n", end]), "\n"), not missing
 
 
