@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lupa_truth import CASES, check_report
 
-LUAS = ["lua53", "lua54", "lua55"]
+LUAS = ["lua51", "lua52", "lua53", "lua54", "lua55", "luajit21"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_wheel_has_all_that_it_needs(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [Path(name).name for name in archive.namelist()]
     assert "libstacksplice.so.0" in names and "py.typed" in names
-    assert {f"libstacksplice-lua{version}.so.0" for version in (53, 54, 55)} <= {*names}
+    assert {f"libstacksplice-lua{version}.so.0" for version in (51, 52, 53, 54, 55, "jit")} <= {*names}
 
 
 def test_it_works_where_nothing_else_is(fresh: Path, tmp_path) -> None:
