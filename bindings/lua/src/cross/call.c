@@ -607,7 +607,7 @@ static int raise_again(lua_State *L, int status, failure *now)
         call_protected(L, rename_protected, now);
     state = ss_lua_state_find(L);
     if (state) {
-        state->raising = (ss_lua_raising){NULL};
+        state->raising = (ss_lua_raising){0};
         if (now->same && ss_lua_ties_find(L, state, -1) == &state->last)
             ss_lua_remember_raiser(L, state);
     }

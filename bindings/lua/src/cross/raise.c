@@ -304,7 +304,7 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
 {
     bool raising = ss_lua_is_raising(L, L, state, level);
 
-    state->raising = (ss_lua_raising){NULL};
+    state->raising = (ss_lua_raising){0};
     return raising;
 }
 
@@ -521,7 +521,7 @@ void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
     lua_Debug activation;
 
     state->last_raised = true;
-    state->raising = (ss_lua_raising){NULL};
+    state->raising = (ss_lua_raising){0};
     if (!lua_getstack(L, 0, &activation))
         return;
     lua_getinfo(L, "f", &activation);

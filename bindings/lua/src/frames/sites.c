@@ -262,13 +262,30 @@ static uintptr_t next_candidate(uintptr_t ci)
 #endif
 }
 
+#if SS_LUA_JIT
+/*
+ * Where the frame inside is LuaJIT's own, FROM has none: it is a function of LuaJIT's machine code, as
+ * coroutine.resume, or one in C that ended in a call of the API.  So the run begins with itself.
+ */
+static void show_uncalled(ss_lua_collection *c, ss_lua_call_site *site, uintptr_t from)
+{
+    uint32_t inside = site->frame - 1;
+    uint8_t mark = ss_lua_mark_of(c, inside);
+
+    if ((mark && mark != SS_LUA_MARK_NEAR) ||
+        c->walk->frames[inside].function == (uintptr_t)luaL_error)
+        site->inferred = false;
+    site->hook = from && (!site->inferred || ss_lua_is_in_lua(from));
+}
+#endif
+
 /*
  * The activation of the function that was called at a site, from the candidate FROM outward: the first
  * whose function is that of the frame inside.  Those that come before it are in use on another stack,
  * as where a coroutine waits on a fiber.  A function that has ended in a jump has no frame with its
  * own address; then it is the first one in C, and only inferred.
  */
-static uintptr_t find_called(const ss_lua_collection *c, ss_lua_call_site *site, uintptr_t from)
+static uintptr_t find_called(ss_lua_collection *c, ss_lua_call_site *site, uintptr_t from)
 {
     uintptr_t ci = from;
 
@@ -281,7 +298,9 @@ static uintptr_t find_called(const ss_lua_collection *c, ss_lua_call_site *site,
         if (ss_lua_c_function_of(ci) == c->walk->frames[site->frame - 1].function)
             return ci;
     site->inferred = true;
-    site->hook = SS_LUA_JIT && from && ss_lua_is_in_lua(from);
+#if SS_LUA_JIT
+    show_uncalled(c, site, from);
+#endif
     return from;
 }
 
@@ -344,10 +363,24 @@ static inline void keep_callee(ss_lua_collection *c, uint32_t frame)
         last[-1].hidden--;
 }
 
+/*
+ * A frame of LuaJIT's loop that nothing has called is that of a trace which ends, with another layout:
+ * as when a finalizer runs there.
+ */
+static bool is_called(const stacksplice_walk *walk, uint32_t frame)
+{
+    return frame + 1 < walk->frame_count &&
+           !(walk->frames[frame + 1].flags & STACKSPLICE_NATIVE_INFERRED);
+}
+
 static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
 {
     uintptr_t found[2];
 
+    if (SS_LUA_JIT && !is_called(c->walk, frame)) {
+        missed_note(c, frame);
+        return true;
+    }
     if (!read_site(c->walk, frame, site, found)) {
         (void)hide(c, frame);
         return true;

@@ -206,6 +206,10 @@ static inline int ss_lua_version(void)
  */
 #if LUA_VERSION_NUM == 501 && !SS_LUA_BY_NAME
 extern __attribute__((weak)) int luaJIT_setmode(lua_State *L, int index, int mode);
+#if SS_LUA_JIT
+#pragma weak \
+    luaL_traceback /* which 5.1 lacks: it then loads the module, which says what is wrong */
+#endif
 
 static inline const char *ss_lua_wrong_kind(void)
 {

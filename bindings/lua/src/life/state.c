@@ -268,7 +268,7 @@ void ss_lua_forget_last(ss_lua_state *state)
     IUnknown *held = gone.exception ? stacksplice_exception_unknown(gone.exception) : NULL;
 
     state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){NULL};
+    state->raising = (ss_lua_raising){0};
     state->resumed.L = NULL;
     if (held)
         held->lpVtbl->Release(held);
@@ -586,7 +586,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     lua_pop(L, 1);
     stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
     state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){NULL};
+    state->raising = (ss_lua_raising){0};
     state->handling = 0;
     state->shows_locals = false;
     state->interrupted = false;
