@@ -254,3 +254,180 @@ uint32_t ssi_jit_line(const ssi_jit *jit, uint64_t proto, uint64_t pc)
         return 0;
     return more <= lines ? ssi_jit_first_line(jit, proto) + more : 0;
 }
+
+/*
+ * An instruction has its operation in the lowest byte, then A, then D, or C and B.  These numbers are
+ * those of 2.1; 2.0 lacks four of them.
+ */
+enum {
+    OP_NEW_TESTS = 16, /* two of them */
+    OP_MOV = 18,
+    OP_KNIL = 44,
+    OP_UGET = 45,
+    OP_GGET = 54,
+    OP_TGETS = 57,
+    OP_NEW_GET = 59,
+    OP_NEW_SET = 64,
+    OP_CALL = 65, /* the first of six that call */
+    OP_ITERC = 69,
+    OP_NEXT = 71,
+    MAX_BACK = 4096 /* instructions that are searched */
+};
+
+typedef struct instruction {
+    unsigned op, a, b, c, d;
+} instruction;
+
+static instruction instruction_at(const ssi_jit *jit, uint64_t proto, uint32_t place)
+{
+    uint32_t word = half(proto + proto_size(jit) + (uint64_t)place * INSTRUCTION);
+    unsigned op = word & 255;
+
+    if (jit->is_old) {
+        op += op >= OP_NEW_TESTS ? 2 : 0;
+        op += op >= OP_NEW_GET;
+        op += op >= OP_NEW_SET;
+    }
+    return (instruction){op, word >> 8 & 255, word >> 24, word >> 16 & 255, word >> 16};
+}
+
+/* Whether an operation sets its A alone, or all registers from it on. */
+static bool sets_one(unsigned op)
+{
+    return op == 12 || op == 13 || (op >= OP_MOV && op < OP_KNIL) || op == OP_UGET ||
+           (op > 50 && op <= OP_GGET) || (op > 55 && op <= OP_NEW_GET);
+}
+
+static bool sets_all(unsigned op)
+{
+    return op == 63 || (op >= OP_CALL && op < 74) || (op > 76 && op < 85);
+}
+
+/* A number of 7 bits a byte, at *AT. */
+static uint32_t packed(uint64_t *at)
+{
+    uint32_t value = 0;
+
+    for (unsigned shift = 0; shift < 32; shift += 7) {
+        uint8_t next = 0;
+
+        if (!ssi_read((*at)++, &next, 1))
+            return 0;
+        value |= (uint32_t)(next & 127) << shift;
+        if (next < 128)
+            break;
+    }
+    return value;
+}
+
+/* The bytes up to the next zero at *AT, which moves behind it; NULL: they cannot be read. */
+static const char *zero_text(uint64_t *at)
+{
+    char bytes[256];
+
+    for (size_t i = 0; i < sizeof bytes && ssi_read((*at)++, &bytes[i], 1); i++)
+        if (!bytes[i])
+            return ssi_text(bytes, i);
+    return NULL;
+}
+
+/* The name of the variable in SLOT at PLACE, or NULL.  Rows begin with a name, or a byte that stands for
+   one of Lua's own. */
+static const char *variable(const ssi_jit *jit, uint64_t proto, uint32_t place, unsigned slot)
+{
+    enum { OWN = 7, GENERATOR = 4 };
+    uint64_t at = reference(jit, proto, 96, 60);
+    uint32_t begin = 0, end;
+    uint8_t kind;
+
+    for (int rows = 0; at && rows < MAX_BACK && ssi_read(at, &kind, 1) && kind; rows++) {
+        const char *name = kind == GENERATOR ? "(for generator)" : NULL;
+
+        if (kind < OWN)
+            at++;
+        else if (!(name = zero_text(&at)))
+            return NULL;
+        begin += packed(&at);
+        end = begin + packed(&at);
+        if (begin > place)
+            return NULL;
+        if (place < end && slot-- == 0)
+            return name;
+    }
+    return NULL;
+}
+
+static const char *upvalue(const ssi_jit *jit, uint64_t proto, unsigned index)
+{
+    uint64_t at = reference(jit, proto, 88, 56);
+    const char *name = at ? zero_text(&at) : NULL;
+
+    for (; index && name; index--)
+        name = zero_text(&at);
+    return name;
+}
+
+/* The string that is constant NUMBER: these lie in front of their address. */
+static const char *constant(const ssi_jit *jit, uint64_t proto, unsigned index)
+{
+    uint64_t size = jit->is_narrow ? 4 : 8;
+
+    if (index >= number(jit, proto, 48, 24))
+        return NULL;
+    return text_at(jit, reference(jit, reference(jit, proto, 32, 16) - (index + 1) * size, 0, 0));
+}
+
+/* The name of what SLOT has at PLACE. */
+static const char *slot_name(const ssi_jit *jit, uint64_t proto, uint32_t place, unsigned slot)
+{
+    const char *name = variable(jit, proto, place, slot);
+
+    for (int back = 0; !name && place > 1 && back < MAX_BACK; back++) {
+        instruction i = instruction_at(jit, proto, --place);
+
+        if (i.op == OP_KNIL ? slot >= i.a && slot <= i.d : sets_all(i.op) && slot >= i.a)
+            return NULL;
+        if (!sets_one(i.op) || i.a != slot)
+            continue;
+        if (i.op == OP_UGET)
+            return upvalue(jit, proto, i.d);
+        if (i.op == OP_GGET || i.op == OP_TGETS)
+            return constant(jit, proto, i.op == OP_GGET ? i.d : i.c);
+        if (i.op != OP_MOV)
+            return NULL;
+        slot = i.d;
+        name = variable(jit, proto, place, slot);
+    }
+    return name;
+}
+
+/* The metamethod that an operation calls, or NULL. */
+static const char *metamethod(unsigned op)
+{
+    static const char *const names[] = {
+        "metamethod '__add'", "metamethod '__sub'", "metamethod '__mul'",   "metamethod '__div'",
+        "metamethod '__mod'", "metamethod '__pow'", "metamethod '__concat'"};
+
+    if (op < 12)
+        return op < 2 ? "metamethod '__lt'" : op < 4 ? "metamethod '__le'" : "metamethod '__eq'";
+    if (op == 20 || op == 21)
+        return op == 20 ? "metamethod '__unm'" : "metamethod '__len'";
+    if (op > 21 && op < 39)
+        return names[op < 37 ? (op - 22) % 5 : op - 32];
+    if (op == OP_GGET || (op > 55 && op <= OP_NEW_GET))
+        return "metamethod '__index'";
+    return op == 55 || (op > OP_NEW_GET && op <= OP_NEW_SET) ? "metamethod '__newindex'" : NULL;
+}
+
+const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller)
+{
+    uint32_t place = caller->proto ? place_of(jit, caller->proto, caller->pc) : UINT32_MAX;
+    instruction i;
+
+    if (place == UINT32_MAX)
+        return NULL;
+    i = instruction_at(jit, caller->proto, place);
+    if (i.op < OP_CALL || i.op >= OP_NEXT)
+        return metamethod(i.op);
+    return slot_name(jit, caller->proto, place, i.op >= OP_ITERC ? i.a - 3 : i.a);
+}

@@ -10,6 +10,7 @@
 
 /* A state whose activations are read, from the innermost outward. */
 typedef struct ssi_jit {
+    bool is_old;    /* 2.0 */
     bool is_narrow; /* references have 32 bits */
     uint64_t state, first, end;
     uint64_t frame, inner; /* the next one, and the one inside of it; 0: none */

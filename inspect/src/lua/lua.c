@@ -992,7 +992,7 @@ static int mapped_version(const ssi_binary *binary)
 }
 
 /* Whether the binary has LuaJIT of a known version; *UNKNOWN: of another. */
-static bool has_jit(const ssi_binary *binary, const char **unknown)
+static bool has_jit(const ssi_binary *binary, const char **unknown, bool *is_old)
 {
     bool is_jit = false, is_known = false;
     Elf64_Phdr program;
@@ -1003,6 +1003,7 @@ static bool has_jit(const ssi_binary *binary, const char **unknown)
                                : NULL;
 
         is_jit |= part && behind("luaJIT_BC_%s", part, (size_t)program.p_filesz);
+        *is_old |= part && behind("LuaJIT 2.0", part, (size_t)program.p_filesz);
         is_known |= part && behind("LuaJIT 2.", part, (size_t)program.p_filesz);
     }
     if (is_jit && !is_known)
@@ -1016,10 +1017,11 @@ bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *ma
     int minor = mapped_version(binary);
     const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
     const char *unknown = NULL;
-    bool is_known = layout || (minor < 0 && has_jit(binary, &unknown));
+    bool is_old = false;
+    bool is_known = layout || (minor < 0 && has_jit(binary, &unknown, &is_old));
 
     if (is_known && luas->copy_count < SSI_MAX_LUAS) {
-        luas->copies[luas->copy_count++] = (ssi_lua){layout, mapping->start, end, *binary};
+        luas->copies[luas->copy_count++] = (ssi_lua){layout, is_old, mapping->start, end, *binary};
         return true;
     }
     if (!layout && minor >= 0 && minor <= 9)
@@ -1092,7 +1094,7 @@ static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc
     return line > 0 ? (uint32_t)line : 0;
 }
 
-static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call)
+static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, const char *name)
 {
     uint32_t defined = ssi_jit_first_line(jit, call->proto);
     const char *source = shown_source(ssi_jit_source(jit, call->proto));
@@ -1104,9 +1106,10 @@ static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call)
                   .address = call->pc,
                   .file = source,
                   .line = ssi_jit_line(jit, call->proto, call->pc),
-                  .function = defined ? ssi_text_format("function <%s:%u>", source ? source : "?",
-                                                        (unsigned)defined)
-                                      : "main chunk"}};
+                  .function = name      ? name
+                              : defined ? ssi_text_format("function <%s:%u>", source ? source : "?",
+                                                          (unsigned)defined)
+                                        : "main chunk"}};
 }
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
@@ -1322,26 +1325,41 @@ static bool begin_at_registers(const reader *r, const ssi_lua *copy, ssi_jit *ji
            ssi_jit_begin_at(jit, registers[RDX], *pc);
 }
 
+/* Add the frame of the Lua function of C to RUN, with the name that the caller OUTER has for it. */
+static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const ssi_jit_call *c,
+                          const ssi_jit_call *outer)
+{
+    ssi_frame frame;
+
+    if (!c->proto) {
+        if (r->scripts->frames.count == run->first && !run->called)
+            run->called = c->function;
+        return true;
+    }
+    frame = jit_frame_of(jit, c, c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer));
+    return ssi_frames_add(&r->scripts->frames, &frame);
+}
+
 /* Each time that C enters LuaJIT it has one frame more, also if only functions in C run in it. */
 static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
 {
     ssi_lua_state state = {.address = jit->state, .first = r->luas->run_count};
     ssi_lua_run run = {.first = r->scripts->frames.count};
-    ssi_jit_call c;
+    ssi_jit_call c, outer;
+    bool has_outer;
     uint64_t pc;
 
+    jit->is_old = copy->is_old;
     run.is_running = begin_at_registers(r, copy, jit, &pc);
-    for (bool is_inner = true; ssi_jit_next(jit, &c); is_inner = false) {
-        ssi_frame frame;
-
+    if (!ssi_jit_next(jit, &c))
+        return;
+    if (run.is_running)
+        c.pc = pc;
+    for (bool goes_on = true; goes_on; c = outer, goes_on = has_outer) {
+        has_outer = ssi_jit_next(jit, &outer);
         run.is_jit = true;
         run.held = jit->state;
-        if (run.is_running && is_inner)
-            c.pc = pc;
-        if (r->scripts->frames.count == run.first && !run.called)
-            run.called = c.function;
-        frame = jit_frame_of(jit, &c);
-        if ((c.proto && !ssi_frames_add(&r->scripts->frames, &frame)) ||
+        if (!add_jit_frame(r, jit, &run, &c, has_outer ? &outer : NULL) ||
             (c.is_entered && !end_run(r, &state, &run)))
             return;
     }

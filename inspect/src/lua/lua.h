@@ -18,6 +18,7 @@ enum { SSI_MAX_LUAS = 8, SSI_MAX_LUA_STATES = 256 };
 /* A copy of Lua in a target: found before a process is stopped. */
 typedef struct ssi_lua {
     const ssi_lua_layout *layout; /* NULL: of LuaJIT */
+    bool is_old;                  /* LuaJIT 2.0 */
     uint64_t start, end;          /* of its binary */
     ssi_binary binary;
 } ssi_lua;
