@@ -36,7 +36,7 @@ function sorted(f) table.sort({2, 1}, function() f() return false end) end
 function fails() error('leaf of Lua') end
 """
 _of_thread = threading.local()
-_ALL = ("lua51", "lua52", "lua53", "lua54", "lua55")
+_ALL = ("lua51", "lua52", "luajit20", "luajit21", "lua53", "lua54", "lua55")
 VERSIONS = [name for name in _ALL if importlib.util.find_spec(f"lupa.{name}")]
 _version = contextvars.ContextVar("version", default="lua54")
 use = _version.set

@@ -47,8 +47,8 @@ static bool is_of_lua(lua_State *L)
 {
     lua_CFunction function = lua_tocfunction(L, -1);
 
-    if (!function)
-        return false;
+    if (!function) /* LuaJIT tells no address of those that it has in assembly */
+        return SS_LUA_JIT && lua_iscfunction(L, -1);
     if (lua_getupvalue(L, -1, 1)) {
         lua_pop(L, 1);
         return false;
