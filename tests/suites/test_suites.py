@@ -153,7 +153,7 @@ def test_of_tblib(tmp_path):
 
 
 def test_of_lupa(tmp_path):
-    """Each Lua that lupa has, also those without stacksplice, in one process as in lupa's own runs."""
+    """Each Lua that lupa has, in one process as in lupa's own runs."""
     lupa = pytest.importorskip("lupa")
     source = suite_of("lupa", tmp_path / "source")
     # Its tests belong to its package, and a wheel has none.
@@ -166,11 +166,12 @@ def test_of_lupa(tmp_path):
     compare([*PYTEST, "--junitxml=report.xml", "test_lupa.py"], tmp_path, str(tmp_path), flaky)
 
 
-def test_of_fakeredis(tmp_path, monkeypatch):
-    """Scripts of Redis, which a Lua runs; Redis' own is 5.1, which stacksplice does not know."""
-    for name in ["fakeredis", "valkey", "pytest_asyncio", "lupa.lua54"]:
+@pytest.mark.parametrize("version", ["5.1", "5.4"])
+def test_of_fakeredis(tmp_path, monkeypatch, version):
+    """Scripts of Redis, which a Lua runs: Redis' own is 5.1, which fakeredis takes by itself."""
+    for name in ["fakeredis", "valkey", "pytest_asyncio", f"lupa.lua{version.replace('.', '')}"]:
         pytest.importorskip(name)
-    monkeypatch.setenv("FAKEREDIS_LUA_VERSION", "5.4")
+    monkeypatch.setenv("FAKEREDIS_LUA_VERSION", version)
     source = suite_of("fakeredis", tmp_path / "source")
     with (source / "test" / "conftest.py").open("a") as file:
         file.write(SERVER)
