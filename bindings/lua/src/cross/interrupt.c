@@ -135,7 +135,7 @@ static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
 {
     /* Lua reuses activations: what closed before in this one has ended. */
     if (state->closing.L == L && state->closing.ci == activation->i_ci)
-        state->closing = (ss_lua_closing){NULL};
+        state->closing = (ss_lua_closing){0};
     if (is_closing(L, state))
         return;
     if (closes_for_error(L, activation))
@@ -217,7 +217,7 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
         state->interrupt_hook = raise_again;
         atomic_fetch_add(&ss_lua_the_shared->interrupted_states, 1);
     }
-    state->closing = (ss_lua_closing){NULL};
+    state->closing = (ss_lua_closing){0};
     state->interrupt_base = L;
     ss_lua_log_coroutines(state, above, &log);
     /* Entries of earlier interrupts make room: their coroutines do not run. */
@@ -256,7 +256,7 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
         return;
     ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
     state->interrupted = state->insists = false;
-    state->closing = (ss_lua_closing){NULL};
+    state->closing = (ss_lua_closing){0};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {
         ss_lua_displaced former = state->displaced[i];

@@ -594,7 +594,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
-    state->closing = (ss_lua_closing){NULL};
+    state->closing = (ss_lua_closing){0};
     state->displaced_count = 0;
     /* Its first word counts on: what was found in an earlier state never looks valid again. */
     memset(state->cache + 1, 0, ss_lua_the_source->cache_size - sizeof *state->cache);
