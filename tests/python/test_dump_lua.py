@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,71 @@ def test_lines_and_names_are_those_of_debug_getinfo(lua, tmp_path):
             assert {frame["trust"] for frame in thread["stack"] if frame["kind"] != "native"} == {"exact"}
             assert "gap" not in [frame["kind"] for frame in thread["stack"]]
             assert [f"{f['file']}:{f['line']}:{f['function']}" for f in lua_frames(document)] == seen
+
+
+OLDER = """
+local function rest() print() io.flush() io.read("*a") return 1 end
+local object = setmetatable({}, { __index = function() local x = rest() return x end })
+function deep(n, ...)
+  if n == 0 then return (object.missing) end
+  local result = deep(n - 1, ...)
+  return result
+end
+local function first() deep(1, 2, 3) return false end
+local sorter = { sort = function() table.sort({ 2, 1 }, first) return 1 end }
+local function inside()
+  local step = coroutine.wrap(function()
+    coroutine.yield()
+    sorter:sort()
+    return 1
+  end)
+  step() step()
+  return 1
+end
+pcall(function()
+  string.gsub("a", ".", function() inside() return "b" end)
+end)
+"""
+
+
+@pytest.mark.parametrize("name", ["lua5.1", "lua5.2", "luajit"])
+def test_older_luas_are_read_in_their_order(name, tmp_path):
+    """Metamethods, sort, gsub, a coroutine that has yielded, and pcall, which in LuaJIT is no native frame."""
+    lua = shutil.which(name)
+    if not lua:
+        pytest.skip(f"no {name}")
+    script = tmp_path / "older.lua"
+    script.write_text(OLDER.lstrip())
+    with Resting(lua, str(script)) as child:
+        assert child.line == "\n"
+        documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
+    unnamed = f"function <{script}:{{}}>".format
+    expected = [
+        *[(1, "rest"), (2, unnamed(2) if name == "lua5.1" else "metamethod '__index'")],
+        *[(4, "deep"), (5, "deep"), (8, unnamed(8)), (9, "sort"), (13, unnamed(11))],
+        *[(16, "inside"), (20, unnamed(20)), (20, unnamed(19)), (19, "main chunk")],
+    ]
+    for document in documents:
+        assert [(frame["line"], frame["function"]) for frame in lua_frames(document)] == expected
+        assert {frame["file"] for frame in lua_frames(document)} == {str(script)}
+        (thread,) = document["threads"]
+        assert "gap" not in [frame["kind"] for frame in thread["stack"]]
+
+
+def test_machine_code_of_luajit_is_a_gap_that_says_so(tmp_path):
+    lua = shutil.which("luajit")
+    if not lua:
+        pytest.skip("no luajit")
+    script = tmp_path / "hot.lua"
+    script.write_text("print() io.flush() local n = 0 while true do n = n + 1 end")
+    with Resting(lua, str(script)) as child:
+        assert child.line == "\n"
+        time.sleep(0.2)
+        (thread,) = dumped(child.pid)["threads"]
+    reasons = [frame["reason"] for frame in thread["stack"] if frame["kind"] == "gap"]
+    assert any(
+        reason.startswith("Lua functions unknown: LuaJIT's machine code runs here") for reason in reasons
+    )
 
 
 SPINNING = """
