@@ -306,7 +306,8 @@ static void begin(lua_State *L, const wanted *w)
     ss_lua_deadline *d;
 
     if (SS_LUA_JIT && w->interrupts) /* an error in a hook lets LuaJIT go on with other variables */
-        (void)luaL_error(L, "LuaJIT cannot be interrupted at a deadline: use one without interrupt");
+        (void)luaL_error(L,
+                         "LuaJIT cannot be interrupted at a deadline: use one without interrupt");
     d = push_deadline(L);
     options.data = d;
     write_text(d, w);
