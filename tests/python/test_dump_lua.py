@@ -86,7 +86,7 @@ end)
 
 @pytest.mark.parametrize("name", ["lua5.1", "lua5.2", "luajit"])
 def test_older_luas_are_read_in_their_order(name, tmp_path):
-    """Metamethods, sort, gsub, a coroutine that has yielded, and pcall, which in LuaJIT is no native frame."""
+    """Metamethods, sort, gsub, a coroutine that has yielded and pcall, which in LuaJIT is no native frame."""
     lua = shutil.which(name)
     if not lua:
         pytest.skip(f"no {name}")
