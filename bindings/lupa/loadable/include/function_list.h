@@ -15,6 +15,11 @@
 #define SS_LUA_INDEX int
 #define SS_LUA_SETHOOK int
 #endif
+#if LUA_VERSION_NUM >= 502
+#define SS_LUA_TEXT const char *
+#else
+#define SS_LUA_TEXT void
+#endif
 
 /* X(result, name, (parameters)): the functions that every version has. */
 #define SS_LUA_COMMON_FUNCTIONS(X)                                                         \
@@ -58,9 +63,9 @@
     X(const char *, lua_pushfstring, (lua_State * L, const char *format, ...))             \
     X(void, lua_pushinteger, (lua_State * L, lua_Integer value))                           \
     X(void, lua_pushlightuserdata, (lua_State * L, void *value))                           \
-    X(const char *, lua_pushlstring, (lua_State * L, const char *text, size_t length))     \
+    X(SS_LUA_TEXT, lua_pushlstring, (lua_State * L, const char *text, size_t length))      \
     X(void, lua_pushnil, (lua_State * L))                                                  \
-    X(const char *, lua_pushstring, (lua_State * L, const char *text))                     \
+    X(SS_LUA_TEXT, lua_pushstring, (lua_State * L, const char *text))                      \
     X(void, lua_pushvalue, (lua_State * L, int index))                                     \
     X(int, lua_pushthread, (lua_State * L))                                                \
     X(const char *, lua_pushvfstring, (lua_State * L, const char *format, va_list values)) \
