@@ -145,20 +145,19 @@ STATE_TEST(test_values_come_back_as_themselves)
     lua_State *L = *state;
 
     lua_register(L, "border", border);
-    load(
-        L,
-        "local values = {{}, io.stdout, print, coroutine.create(print), 'text', 'a\\0b', 42, 1.5,\n"
-        "false, true, n = 11}\n"
-        "local function same(got, value) return rawequal(got, value) or\n"
-        "  (_VERSION == 'Lua 5.5' and value == nil and got == '<no error object>') end\n"
-        "for i = 1, 11 do\n"
-        "  local ok, got = pcall(border, function() error(values[i], 0) end)\n"
-        "  assert(not ok and same(got, values[i]), i)\n"
-        "  ok, got = pcall(border, function() border(function() error(values[i], 0) end) end)\n"
-        "  assert(not ok and same(got, values[i]), i)\n"
-        "  ok, got = stacksplice.pcall(border, function() error(values[i], 0) end)\n"
-        "  assert(not ok and same(got, values[i]), i)\n"
-        "end");
+    load(L, "local values = {{}, io.stdout, print, coroutine.create(function() end), 'text', "
+            "'a\\0b', 42, 1.5,\n"
+            "false, true, n = 11}\n"
+            "local function same(got, value) return rawequal(got, value) or\n"
+            "  (_VERSION == 'Lua 5.5' and value == nil and got == '<no error object>') end\n"
+            "for i = 1, 11 do\n"
+            "  local ok, got = pcall(border, function() error(values[i], 0) end)\n"
+            "  assert(not ok and same(got, values[i]), i)\n"
+            "  ok, got = pcall(border, function() border(function() error(values[i], 0) end) end)\n"
+            "  assert(not ok and same(got, values[i]), i)\n"
+            "  ok, got = stacksplice.pcall(border, function() error(values[i], 0) end)\n"
+            "  assert(not ok and same(got, values[i]), i)\n"
+            "end");
     if (lua_pcall(L, 0, 0, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(L, -1));
     assert_no_error();
@@ -250,9 +249,9 @@ STATE_TEST(test_a_native_message_of_any_length)
         RoOriginateErrorW(E_ACCESSDENIED, (UINT)lengths[i], message);
         load(L, "local length, e = ..., stacksplice.peek_error()\n"
                 "assert(e.hresult == 0x80070005)\n"
-                "assert(length == 0 or e.message == ('\\u{20AC}'):rep(length), e.message)\n"
+                "assert(length == 0 or e.message == ('\\226\\130\\172'):rep(length), e.message)\n"
                 "assert(e.type_name == nil and e.language == 'native')\n"
-                "assert(math.type(e.thread_id) == 'integer')");
+                "assert(e.thread_id % 1 == 0)");
         lua_pushinteger(L, lengths[i]);
         assert_int_equal(lua_pcall(L, 1, 0, 0), LUA_OK);
     }
@@ -376,7 +375,9 @@ STATE_TEST(test_counts_and_indices_beyond_the_stack)
     assert_int_equal(stacksplice_lua_originate(L, -2), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_exception(L, -2, &out), E_INVALIDARG);
     assert_int_equal(stacksplice_lua_exception(L, 0, &out), E_INVALIDARG);
+#if LUA_VERSION_NUM >= 502
     assert_int_equal(stacksplice_lua_pcallk(L, 1, 0, 0, NULL), E_INVALIDARG);
+#endif
     assert_int_equal(stacksplice_lua_resume(lua_newthread(L), L, 1, &results), E_INVALIDARG);
     assert_int_equal(results, 7);
     assert_int_equal(lua_gettop(L), 2);

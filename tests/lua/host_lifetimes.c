@@ -238,6 +238,9 @@ TEST(test_exit_from_a_script)
         "true)",
     };
 
+#if LUA_VERSION_NUM == 501
+    SKIP("os.exit of Lua 5.1 closes no state");
+#endif
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         int status = -1;
         pid_t child = fork();

@@ -90,9 +90,11 @@ static const char *const swallowing[] = {
     /* Coroutines, ones that have rested, too. */
     "coroutine.wrap(function() pcall(interrupt) reached = 2 end)()",
     "coroutine.resume(coroutine.create(function() pcall(interrupt) end))",
-    "return coroutine.resume(coroutine.create(interrupt))",
+    "return coroutine.resume(coroutine.create(function() interrupt() end))",
+#if LUA_VERSION_NUM >= 502 /* before it nothing yields across a pcall */
     "local co = coroutine.wrap(function() pcall(function() coroutine.yield() interrupt() end)\n"
     "reached = 2 end) co() co()",
+#endif
     "local function nest(n) if n == 0 then return pcall(interrupt) end\n"
     "return coroutine.resume(coroutine.create(nest), n - 1) end nest(150)",
     /* Calls from C. */
@@ -102,7 +104,7 @@ static const char *const swallowing[] = {
     "return pcall(plain_border, function() return pcall(interrupt) end)",
     "pcall(table.sort, {3, 1, 2}, function() pcall(interrupt) return true end)",
     "load(function() pcall(interrupt) reached = 2 return nil end)",
-    "pcall(load('return pcall(interrupt)'))",
+    "pcall((loadstring or load)('return pcall(interrupt)'))",
     "local t = setmetatable({}, {__index = function() return pcall(interrupt) end})\n"
     "local x = t.field",
     "for _ in function() return pcall(interrupt) end do end",
@@ -112,8 +114,10 @@ static const char *const swallowing[] = {
     "pcall(xpcall, interrupt, stacksplice.traceback)",
     "xpcall(interrupt, function() pcall(interrupt) error('in the handler') end)",
     "xpcall(function() pcall(interrupt) end, function() while true do end end)",
+#if LUA_VERSION_NUM >= 502 /* before it xpcall passes no arguments, and wrap wants a Lua function */
     "xpcall(pcall, coroutine.wrap(function() while true do end end), interrupt)",
     "coroutine.wrap(xpcall)(function() pcall(interrupt) end, function() while true do end end)",
+#endif
 };
 
 /* Run SCRIPT, which is interrupted. */
@@ -308,7 +312,7 @@ INTERRUPT_TEST(test_hooks_of_the_host_come_back_as_they_were)
     static const char *const scripts[] = {
         "stacksplice.pcall(border, function() while true do pcall(interrupt) end end)",
         "local co = coroutine.wrap(function() stacksplice.pcall(pcall, interrupt) end) co()",
-        "stacksplice.xpcall(function() coroutine.wrap(interrupt)() end, print)",
+        "stacksplice.xpcall(function() coroutine.wrap(function() interrupt() end)() end, print)",
     };
     lua_State *L = *state;
 

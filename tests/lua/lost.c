@@ -160,7 +160,7 @@ TEST(test_without_memory)
     lua_register(L, "collect", collect_on_a_full_stack);
     lua_register(L, "relent", relent);
     run(L, "collectgarbage('stop') garbage()\n"
-           "pcall(coroutine.wrap(collect)) relent() collectgarbage('restart')");
+           "pcall(coroutine.wrap(function() collect() end)) relent() collectgarbage('restart')");
     assert_swept(L);
     assert_lost_some(L);
     lua_close(L);

@@ -7,6 +7,8 @@
 
 #include <stacksplice/lua.h>
 
+#include "life/compat.h"
+
 enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
 
 #define LABEL "has no native frame"
@@ -151,6 +153,48 @@ static void compare_tail_call(reader *r, bool expected)
 
 /* ---- What Lua says ---------------------------------------------------------------------------*/
 
+#if LUA_VERSION_NUM < 503
+/* The name that a loaded module has for the function, as luaL_traceback of Lua 5.3 finds it. */
+static bool name_in_modules(lua_State *of, int level, char *name, size_t size)
+{
+    int top = lua_gettop(of);
+    lua_Debug activation;
+    bool found = false;
+
+    if (!lua_checkstack(of, 8) || !lua_getstack(of, level, &activation) ||
+        !lua_getinfo(of, "f", &activation))
+        return false;
+    lua_getfield(of, LUA_REGISTRYINDEX, "_LOADED");
+    for (lua_pushnil(of); !found && lua_next(of, top + 2); lua_settop(of, top + 3)) {
+        if (lua_type(of, top + 3) != LUA_TSTRING || !lua_istable(of, top + 4))
+            continue;
+        for (lua_pushnil(of); !found && lua_next(of, top + 4); lua_settop(of, top + 5)) {
+            const char *module = lua_tostring(of, top + 3);
+
+            found = lua_type(of, top + 5) == LUA_TSTRING && lua_rawequal(of, top + 1, top + 6);
+            if (found)
+                (void)snprintf(name, size, "%s%s%s", strcmp(module, "_G") ? module : "",
+                               strcmp(module, "_G") ? "." : "", lua_tostring(of, top + 5));
+        }
+    }
+    lua_settop(of, top);
+    return found;
+}
+
+static void name_by_traceback(lua_State *of, int level, char *name, size_t size)
+{
+    lua_Debug activation;
+
+    if (name_in_modules(of, level, name, size) || !lua_getstack(of, level, &activation))
+        return;
+    lua_getinfo(of, "S", &activation);
+    if (*activation.what == 'L')
+        (void)snprintf(name, size, "function <%s:%d>", activation.short_src,
+                       activation.linedefined);
+    else
+        copy(name, size, *activation.what == 'm' ? "main chunk" : "?");
+}
+#else
 /* The function's name as the standard traceback has it where lua_getinfo has none. */
 static void name_by_traceback(lua_State *of, int level, char *name, size_t size)
 {
@@ -169,6 +213,7 @@ static void name_by_traceback(lua_State *of, int level, char *name, size_t size)
     }
     lua_pop(of, 1);
 }
+#endif
 
 /* What has a number in a table, or is a hook, has no name. */
 static bool has_name(const lua_Debug *activation)
@@ -241,7 +286,8 @@ static bool is_nameless(const reader *r, const lua_Debug *activation)
            strncmp(r->script.function, "function <", 10) == 0;
 }
 
-static void compare_script(reader *r, lua_State *of, int level, const lua_Debug *activation)
+static void compare_script(reader *r, lua_State *of, int level, const lua_Debug *activation,
+                           bool tail_called)
 {
     char name[128], expected[800], got[800];
     const char *file = *activation->source == '@' ? activation->source + 1 : activation->short_src;
@@ -269,7 +315,7 @@ static void compare_script(reader *r, lua_State *of, int level, const lua_Debug 
     else
         oracle_complain("frame", expected, got);
     pass_script(r);
-    compare_tail_call(r, activation->istailcall);
+    compare_tail_call(r, tail_called);
 }
 
 /* A native frame in front of the next script frame; that of FUNCTION if there is one. */
@@ -330,17 +376,38 @@ static void compare_c(reader *r, lua_State *of, int level, lua_Debug *activation
     pass_script(r);
 }
 
+/* Whether a tail call led to the activation at *LEVEL; in Lua 5.1 levels of their own say so, which
+   are passed. */
+static bool pass_tail_calls(lua_State *of, int *level, const lua_Debug *activation)
+{
+#if LUA_VERSION_NUM == 501
+    lua_Debug outer;
+    int first = *level;
+
+    while (lua_getstack(of, *level + 1, &outer) && lua_getinfo(of, "S", &outer) &&
+           *outer.what == 't')
+        ++*level;
+    return *level > first;
+#else
+    return activation->istailcall;
+#endif
+}
+
 /* The activations of one state in one stretch: LEVEL and outward up to, but without, END. */
 static void compare_stretch(reader *r, lua_State *of, int level, int end)
 {
     lua_Debug activation;
 
     for (; level < end && lua_getstack(of, level, &activation); level++) {
-        lua_getinfo(of, "Slnt", &activation);
+        int at = level;
+        bool tail_called;
+
+        lua_getinfo(of, SS_LUA_ALL_INFO, &activation);
+        tail_called = pass_tail_calls(of, &level, &activation);
         if (*activation.what == 'C')
-            compare_c(r, of, level, &activation);
+            compare_c(r, of, at, &activation);
         else
-            compare_script(r, of, level, &activation);
+            compare_script(r, of, at, &activation, tail_called);
     }
 }
 

@@ -3,7 +3,18 @@
 -- have given their native frame away (see oracle.h); some compilers keep those, too.
 -- probe is the oracle.  A line matters where it is compared: the calls stand on lines of their own.
 
-local newer = _VERSION ~= "Lua 5.3" and not jit -- to-be-closed variables, lua_closethread
+local newer = _VERSION >= "Lua 5.4" -- to-be-closed variables, lua_closethread
+local is_5_1 = _VERSION == "Lua 5.1" -- no yield across a call from C; LuaJIT says so, too
+local load_text = loadstring or load
+if jit then jit.off() end -- else a finalizer may run where a trace ends, and no frame tells of callers
+
+-- Lua 5.1 finalizes userdata only.
+local function finalized(finalizer)
+    if not newproxy then return setmetatable({}, {__gc = finalizer}) end
+    local proxy = newproxy(true)
+    getmetatable(proxy).__gc = finalizer
+    return proxy
+end
 
 scenario("plain", 2, 0, function()
     local function f()
@@ -66,7 +77,7 @@ scenario("__index as C function", 2, 0, function()
     t.b = 1
 end)
 
-scenario("__add as Lua function", 3, 0, function()
+scenario("__add as Lua function", is_5_1 and 2 or 3, 0, function()
     local function f()
         probe()
         return 1
@@ -133,9 +144,9 @@ scenario("handler at luaL_error", 3, 3, function()
 end)
 
 scenario("__gc", 2, 0, function()
-    setmetatable({}, {__gc = function() probe() end})
+    finalized(function() probe() end)
     collectgarbage()
-    setmetatable({}, {__gc = probe})
+    finalized(probe)
     collectgarbage()
 end)
 
@@ -147,16 +158,16 @@ scenario("__gc while Lua allocates", 5, 0, function()
             probe()
         end
     end
-    local t = {__gc = gc}
-    for i = 1, 50 do setmetatable({}, t) end
+    for i = 1, 50 do finalized(gc) end
     for i = 1, 20000 do
-        local x = {}
+        kept = {} -- compiled code leaves out what nobody keeps
     end
-    for i = 1, 50 do setmetatable({}, t) end
+    for i = 1, 50 do finalized(gc) end
     n = 0
     for i = 1, 20000 do
-        local x = i .. 'x'
+        kept = i .. 'x'
     end
+    kept = nil
 end)
 
 scenario("table.sort", 2, 0, function()
@@ -231,17 +242,18 @@ scenario("nested coroutines", 3, 0, function()
         resume(co2)
         resume(co2)
         resume(coroutine.create(function()
-            resume(coroutine.create(probe))
+            resume(coroutine.create(function() probe() end))
         end))
     end)
     resume(co)
 end)
 
-scenario("a coroutine that is a C function", 2, 0, function()
+if not is_5_1 or jit then scenario("a coroutine that is a C function", 2, 0, function()
     resume(coroutine.create(probe))
     resume(coroutine.create(pcall), probe)
-end)
+end) end
 
+if not is_5_1 then
 scenario("continuation after a yield", 4, 2, function()
     local co = coroutine.create(function()
         callk(function() coroutine.yield() end)
@@ -308,6 +320,7 @@ scenario("error after a yield in pcall", 1, 1, function()
     resume(co)
     resume(co)
 end)
+end
 
 scenario("hook", 2, 0, function()
     hook()
@@ -336,13 +349,14 @@ scenario("hook in a coroutine", 1, 0, function()
     end))
 end)
 
-scenario("hook in a C function's call", 2, 0, function()
+scenario("hook in a C function's call", 2, jit and 3 or 0, function()
     hook("call")
     call(math.abs, 1)
     unhook()
 end)
 
-scenario("load reader", 1, 0, function()
+-- LuaJIT calls the parser by a frame that has no state: a gap says so.
+if not jit then scenario("load reader", 1, 0, function()
     local n
     load(function()
         probe()
@@ -350,7 +364,7 @@ scenario("load reader", 1, 0, function()
         n = 1
         return 'return 1'
     end)
-end)
+end) end
 
 scenario("gsub callback", 2, 0, function()
     string.gsub('a', 'a', function() probe() end)
@@ -384,7 +398,7 @@ scenario("function of a loaded module", 2, 0, function()
 end)
 
 scenario("chunk with a name", 2, 0, function()
-    local chunk = load('probe() return 1', '=chunk')
+    local chunk = load_text('probe() return 1', '=chunk')
     chunk()
     pcall(chunk)
 end)

@@ -39,7 +39,7 @@ static int look(lua_State *L)
  */
 static const char script[] =
     "local names = {'alpha', 'beta', 'gamma', 'delta', 'omega'}\n"
-    "local pcall, load = pcall, load\n"
+    "local pcall, load = pcall, loadstring or load\n"
     "local function steady() compare() return 1 end\n"
     "return function(round)\n"
     "  local name = names[round % 5 + 1]\n"
@@ -180,6 +180,9 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
    GC canary is made. */
 TOKEN_TEST(test_code_made_again_in_emergencies)
 {
+#if LUA_VERSION_NUM == 501
+    SKIP("Lua 5.1 does not collect when an allocation fails: the script fails");
+#endif
     lua_State *L = *state;
     static unsigned count;
     void *data;
