@@ -512,7 +512,9 @@ static bool splice_site(ss_lua_collection *c, uint32_t index)
     if (lost_its_frame(site) && !push_asked(c, site, site->ci, STACKSPLICE_TRUST_EXACT))
         return false;
     return push_run_here(c, site, site->frame, site->hook ? site->ci : ss_lua_outer(site->ci),
-                         STACKSPLICE_TRUST_EXACT, site->stop);
+                         site->inferred && !site->hook ? STACKSPLICE_TRUST_INFERRED
+                                                       : STACKSPLICE_TRUST_EXACT,
+                         site->stop);
 }
 
 /* Whether FRAME is that of the C library's abort, or code that called it and that the compiler has

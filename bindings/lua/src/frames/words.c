@@ -221,17 +221,20 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
         check_run(c, first, count + 1); /* with the caller of the last one */
 }
 
-/* Where no frame is inside, the called function decides whether it is shown. */
+/* Where no frame is inside, the called function decides whether it is shown; where a site keeps no
+   activation, which one it is. */
 static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
-    if (site->frame > 0 || site->hook)
+    if (site->inferred)
+        stacksplice_walk_refuse(c->walk);
+    if ((site->frame > 0 && !SS_LUA_BY_ORDER) || site->hook)
         return;
     report(c, site->ci + SS_LUA_AT_FUNCTION);
     check_run(c, site->ci, 1);
     report(c, ss_lua_slot_of(site->ci));
     if (ss_lua_tag_of(site->ci) == SSI_LUA_TAG_CLOSURE)
         report(c, ss_lua_function_of(site->ci) + SSI_LUA_CLOSURE_FUNCTION);
-    if (!ss_lua_is_own_function(ss_lua_c_function_of(site->ci)))
+    if (!site->frame && !ss_lua_is_own_function(ss_lua_c_function_of(site->ci)))
         stacksplice_walk_refuse(c->walk);
 }
 
