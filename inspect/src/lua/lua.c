@@ -1568,15 +1568,44 @@ static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
     return found;
 }
 
-/* The start of the interpreter's loop; 0 if it is not on this stack. */
+/* How many frames FUNCTION has, if the states that these hold have as many runs; else 0. */
+static size_t frames_of_runs(const placing *p, uint64_t function)
+{
+    bool is_held[SSI_MAX_LUA_STATES] = {false};
+    size_t frames = 0, runs = 0;
+    uint64_t size;
+
+    for (size_t at = 0; at < p->stack->count; at++) {
+        if (function_of(p, &p->stack->frames[at], &size) != function)
+            continue;
+        frames++;
+        for (size_t i = 0; i < p->luas->state_count; i++)
+            is_held[i] |= places_of(p, at, p->luas->states[i].address) != 0;
+    }
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        if (is_held[i])
+            runs += p->luas->states[i].count;
+    return frames == runs ? frames : 0;
+}
+
+/* The start of the interpreter's loop; 0 if it is not on this stack.  A host's function may hold a state,
+   too, and be larger: it has not as many frames as there are runs. */
 static uint64_t find_loop(const placing *p)
 {
     uint64_t loop = 0, largest = 0, size, places;
+    size_t most = 0;
 
     for (size_t i = 0; i < p->stack->count; i++) {
         uint64_t function = function_of(p, &p->stack->frames[i], &size);
+        const ssi_lua_state *owner = function && function != loop ? owner_of(p, i, &places) : NULL;
+        size_t frames = 0;
 
-        if (function && size > largest && owner_of(p, i, &places)) {
+        if (!owner)
+            continue;
+        if (p->luas->runs[owner->first].held == owner->address)
+            frames = frames_of_runs(p, function);
+        if (frames > most || (frames == most && size > largest)) {
+            most = frames;
             largest = size;
             loop = function;
         }
