@@ -237,6 +237,17 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
 
 #endif
 
+/* The word of an object that has its kind, the bits below that, and the kind of a coroutine. */
+#if SS_LUA_JIT
+#define SS_LUA_KIND_WORD (ss_lua_narrow ? 0 : 8)
+#define SS_LUA_KIND_SHIFT (ss_lua_narrow ? 40 : 8)
+#define SS_LUA_KIND_THREAD SS_LUA_IS_THREAD
+#else
+#define SS_LUA_KIND_WORD SSI_LUA_TYPE
+#define SS_LUA_KIND_SHIFT 0
+#define SS_LUA_KIND_THREAD SSI_LUA_THREAD
+#endif
+
 /* For lua_getinfo and lua_getlocal of the activation at an address. */
 static inline lua_Debug ss_lua_debug_of(lua_State *L, uintptr_t ci)
 {

@@ -189,6 +189,23 @@ static bool read_place(const stacksplice_walk *walk, uint32_t frame, ss_lua_plac
     return true;
 }
 
+/*
+ * Whether L is a coroutine.  A place of the lua_State that calibration has learnt may be wrong at a call
+ * that no script of it made; where nothing else is read there, that must show before anything is read.
+ */
+static bool is_coroutine(uintptr_t L)
+{
+#if SS_LUA_BY_ORDER
+    uintptr_t word;
+
+    if (!L || L % sizeof word || !ss_lua_read_words(L + SS_LUA_KIND_WORD, &word, 1))
+        return false;
+    return (uint8_t)(word >> SS_LUA_KIND_SHIFT) == SS_LUA_KIND_THREAD;
+#else
+    return L != 0;
+#endif
+}
+
 /* The lua_State and the CallInfo at a site; that is 0 if it follows from the order. */
 static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua_site *site,
                       uintptr_t found[2])
@@ -200,7 +217,7 @@ static bool read_site(const stacksplice_walk *walk, uint32_t frame, const ss_lua
              : !read_place(walk, frame, site->state, &found[0]) ||
                    !read_place(walk, frame, site->ci, &found[1]))
         return false;
-    return found[0] && (found[1] || site->ci.kind == SS_LUA_NOWHERE);
+    return is_coroutine(found[0]) && (found[1] || site->ci.kind == SS_LUA_NOWHERE);
 }
 
 ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
