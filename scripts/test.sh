@@ -140,12 +140,12 @@ command_part() {
     busted) run_busted busted --exclude-tags=long ;;
     long)
         run_ctest long-ctest dev long
-        run_pytest "long-pytest-$py_version" -m long $python_tests
+        run_pytest "long-pytest-$py_version" -m long $python_tests tests/property
         run_busted long-busted --tags=long
         ;;
     luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
     all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
-    property) run_pytest property tests/property ;;
+    property) run_pytest property -m "not long" tests/property ;;
     suites)
         prepare_tests=prepare_suites_venv
         run_pytest "suites-$py_version" tests/suites tests/bridges/test_pyinstaller.py \

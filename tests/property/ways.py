@@ -22,17 +22,63 @@ import traceback
 
 import greenlet
 import stacksplice
-from gap_reasons import OWN_STACK_ENDS
+from gap_reasons import OWN_STACK_ENDS, TAIL_CALLS
 
+# Each calls F with the lines at which it and Lua's other functions on the way stand, the innermost first.
 _LUA = """
-function plain(f) f() return nil end
-function kept(f) local ok, e = pcall(f) if not ok then error(e, 0) end end
-function wrapped(f) coroutine.wrap(function() f() end)() end
+function plain(f) f(2) return nil end
+function kept(f) local ok, e = pcall(f, 3) if not ok then error(e, 0) end end
+function wrapped(f) coroutine.wrap(function() f(4, 4) end)() end
 function resumed(f)
-    local co = coroutine.create(function() coroutine.yield() f() end)
+    local co = coroutine.create(function() coroutine.yield() f(6, 7) end)
     coroutine.resume(co) local ok, e = coroutine.resume(co) if not ok then error(e, 0) end
 end
-function sorted(f) table.sort({2, 1}, function() f() return false end) end
+function sorted(f) table.sort({2, 1}, function() f(9, 9) return false end) end
+function indexed(f)
+    local t = setmetatable({}, {__index = function()
+        f(12, 13) return 1 end})
+    return (t.x)
+end
+function added(f)
+    local t = setmetatable({}, {__add = function()
+        f(17, 18) return 1 end})
+    return (t + 1)
+end
+function replaced(f)
+    local function each()
+        f(22, 23) return nil end
+    return (string.gsub("ab", ".", each))
+end
+function iterated(f)
+    local function step(_, last) if not last then
+        f(27, 28) return 1 end end
+    for _ in step do f(28) end
+end
+function tailed(f)
+    local function last()
+        f(32, 33) return nil end
+    local found = (function() return last() end)()
+    return found
+end
+function twice(f)
+    local function inner() f(37, 39)
+        f(38, 39) return nil end
+    local ok, e = pcall(inner) if not ok then error(e, 0) end
+    f(40) return nil
+end
+function failed(f)
+    local co = coroutine.create(function() f(43, 44) error("in a coroutine") end)
+    coroutine.resume(co) f(44) return nil
+end
+function paused(f)
+    local function last(from) f(47, 50, from) coroutine.yield()
+        f(48, 50, 53) return nil end
+    local co = coroutine.create(function()
+        local ok = pcall(last, 52) -- Lua 5.1 does not let the coroutine pause there
+        f(51, ok and 53 or 52) return nil end)
+    coroutine.resume(co)
+    coroutine.resume(co) f(53) return nil
+end
 function fails() error('leaf of Lua') end
 """
 _of_thread = threading.local()
@@ -42,14 +88,14 @@ _version = contextvars.ContextVar("version", default="lua54")
 use = _version.set
 
 
-def lua():
+def lua(which=0):
     """The globals of this thread's Lua: lupa has one lock for a runtime, also while Lua calls Python."""
-    known, name = vars(_of_thread).setdefault("runtimes", {}), _version.get()
-    if name not in known:
-        runtime = importlib.import_module(f"lupa.{name}").LuaRuntime()
+    known, key = vars(_of_thread).setdefault("runtimes", {}), (_version.get(), which)
+    if key not in known:
+        runtime = importlib.import_module(f"lupa.{key[0]}").LuaRuntime()
         runtime.execute(_LUA, name="@ways.lua")
-        known[name] = runtime
-    return known[name].globals()
+        known[key] = runtime
+    return known[key].globals()
 
 
 _compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -91,11 +137,13 @@ def wrong_at(leaf, faults, logs):
             frame = frame.f_back
         # Outside of a greenlet stands only what Lua knows of its callers.
         ends = [place for place, f in enumerate(stack) if f.kind == "gap" and f.reason == OWN_STACK_ENDS]
-        scripts = [f for f in stack[: ends[0] if ends else None] if f.kind == "script"]
+        inside = stack[: ends[0] if ends else None]
+        unknown = [f.reason for f in inside if f.kind == "gap" and f.reason != TAIL_CALLS]
+        scripts = [f for f in inside if f.kind == "script"]
         given = [(f.file, f.line, f.function.rpartition(".")[2]) for f in scripts if f.language == "python"]
         lua_lines = [f.line for f in scripts if f.language == "lua" and f.file == "ways.lua"]
-        if (given[1:], lua_lines) != (python[1:], list(_logged())):
-            faults.append((given, python, lua_lines, _logged()))
+        if (given[1:], lua_lines, unknown) != (python[1:], list(_logged()), []):
+            faults.append((given, python, lua_lines, _logged(), unknown))
         logs.append(_logged())
         leaf()
 
@@ -114,7 +162,6 @@ def called(inner):
 
 # (thread, lines of Lua's frames, the innermost first); a new greenlet begins with none.
 _log: contextvars.ContextVar = contextvars.ContextVar("log", default=(0, ()))
-_LINES = {"plain": (2,), "kept": (3,), "wrapped": (4, 4), "resumed": (6, 7), "sorted": (9, 9)}
 
 
 def _logged():
@@ -122,14 +169,21 @@ def _logged():
     return lines if thread == threading.get_ident() else ()
 
 
-def by_lua(name):
+def by_lua(name, which=0):
+    """Through the function NAME of the text above, in one of this thread's two runtimes."""
+
     def way(inner):
         def call_lua():
-            before = _log.set((threading.get_ident(), _LINES[name] + _logged()))
-            try:
-                lua()[name](inner)
-            finally:
-                _log.reset(before)
+            outside = _logged()
+
+            def come_back(*lines):
+                before = _log.set((threading.get_ident(), lines + outside))
+                try:
+                    inner()
+                finally:
+                    _log.reset(before)
+
+            lua(which)[name](come_back)
 
         return call_lua
 
@@ -289,7 +343,8 @@ def in_a_callback(inner):
             return 0
 
         _c.qsort((ctypes.c_int * 2)(2, 1), 2, 4, _compare(compare))
-        raise kept[-1]
+        if kept:
+            raise kept[-1]
 
     return sort
 
@@ -419,12 +474,10 @@ def as_a_member(inner):
     return group
 
 
-CALLS = [
-    called,
-    *map(by_lua, _LINES),
-    in_a_generator,
-    in_a_context,
-]
+_PASSING = ["plain", "kept", "wrapped", "resumed", "sorted"]
+_MORE = ["indexed", "added", "replaced", "iterated", "tailed", "twice", "failed", "paused"]
+CALLS = [called, *map(by_lua, _PASSING), in_a_generator, in_a_context]
+OF_LUA = [by_lua(name, which) for name in [*_PASSING, *_MORE] for which in (0, 1)]
 THREADS = [in_a_thread, in_a_pool, to_thread]
 TASKS = [by_coroutine, in_a_task, gathered, in_a_task_group, by_a_future]
 GREENLETS = [in_a_greenlet, in_a_greenlet_again]

@@ -135,7 +135,9 @@ def test_editable(tmp_path):
     pip += ["--ignore-installed", "--prefix", str(prefix), "-e", str(tree)]
     ran(*pip, env={**os.environ, "CMAKE_BUILD_TYPE": "Debug"}, timeout=300)
     package = tree / "bindings" / "python" / "stacksplice"
-    assert {f"libstacksplice-lua{version}.so.0" for version in (51, 52, 53, 54, 55, "jit")} <= set(os.listdir(package))
+    assert {f"libstacksplice-lua{version}.so.0" for version in (51, 52, 53, 54, 55, "jit")} <= set(
+        os.listdir(package)
+    )
     site = next(prefix.glob("l*/python*/site-packages"))
     source = f"import site; site.addsitedir({str(site)!r})\nimport stacksplice; print(stacksplice.__file__)"
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
