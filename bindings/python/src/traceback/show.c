@@ -77,7 +77,7 @@ static int look(const stacksplice_frame *frame, void *data)
     facts->function = add_text(add_text(file, frame->function), frame->interpreter) | 1;
     facts->line = add_number(facts->function, frame->line) | 1;
     facts->place = add_number(add_number(facts->line, frame->column), frame->end_line);
-    facts->place = add_number(add_number(facts->place, frame->end_column), frame->trust) | 1;
+    facts->place = add_number(facts->place, frame->end_column) | 1;
     return 0;
 }
 

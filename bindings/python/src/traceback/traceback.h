@@ -25,7 +25,7 @@ typedef struct sspy_facts {
     uintptr_t element;
     uint64_t function;       /* its name, file, language and interpreter */
     uint64_t line;           /* the same, and the line */
-    uint64_t place;          /* the same, the columns and the trust */
+    uint64_t place;          /* the same and the columns */
     uint64_t file_line;      /* the line and the file; 0 if it has none */
     bool is_python, is_here; /* a frame of Python; of this interpreter's */
     bool is_in_file;         /* and no function of C */
