@@ -144,7 +144,7 @@ def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseExcep
 
 def pytest_configure(config: pytest.Config) -> None:
     # Not twice: tests of plugins run one pytest inside of another.
-    if not lupa.is_begun():
+    if not lupa.is_begun:
         lupa.begin()
         config.stash[_ATTACHED] = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .. import _stacksplice
-from . import at_raise
+from . import at_raise, fakeredis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ _KNOWN = ((5, 1), (5, 2), (5, 3), (5, 4), (5, 5))
 def _is_module(name: str) -> bool:
     """Whether NAME is that of a module of lupa, which has one for each Lua: lupa.lua54, lupa.luajit21."""
     return name.startswith("lupa.lua") and name.removeprefix("lupa.lua").removeprefix("jit").isdecimal()
+
+
+def _version_of(module: Any) -> str:
+    return ".".join(map(str, module.LUA_VERSION))
 
 
 def _type_of(runtime: object) -> Any:
@@ -58,13 +62,6 @@ def _address_of(coroutine: object) -> int:
     return int(digits.removesuffix(">"), 16)
 
 
-def _check_version(module: Any) -> None:
-    """In a Lua that is not known nothing is touched."""
-    if module.LUA_VERSION not in _KNOWN:
-        version = ".".join(map(str, module.LUA_VERSION))
-        raise ValueError(f"Lua {version} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
-
-
 def attach(runtime: Any, /) -> None:
     """Have the errors of a LuaRuntime of lupa keep their combined stack.
 
@@ -78,8 +75,9 @@ def attach(runtime: Any, /) -> None:
     another luaconf.h than usual; lupa's own exceptions when the runtime has no memory left.
     """
 
+    module: Any = sys.modules[_type_of(runtime).__module__]
+
     def act(kind: Any) -> None:
-        module = sys.modules[kind.__module__]
         coroutine = kind.compile(runtime, "").coroutine()
         address = _address_of(coroutine)
         lock = _lock_of(runtime)
@@ -88,10 +86,10 @@ def attach(runtime: Any, /) -> None:
         file, globals = str(module.__file__), module.__dict__
         _stacksplice._lupa_attach(id(runtime), address, coroutine, file, globals, lock)
 
-    kind = _type_of(runtime)
-    _check_version(sys.modules[kind.__module__])
+    if module.LUA_VERSION not in _KNOWN:  # nothing is touched
+        raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
     if not _stacksplice._lupa_attached(id(runtime)):
-        _watch(sys.modules[kind.__module__])
+        _watch(module)
         _locked(runtime, act)
         at_raise.begin_below_others()
 
@@ -107,32 +105,19 @@ def detach(runtime: Any, /) -> bool:
 
 # ---- All runtimes --------------------------------------------------------------------------------
 
-_installed = False
-
-
+is_begun = False
 # Why the Lua of a module is not read, by the file of the module.
-_unread: dict[str, str] = {}
-
-
-def unread() -> list[str]:
-    """The reason of each module of lupa whose Lua is not read."""
-    return list(_unread.values())
-
-
-def _name_of(module: Any) -> str:
-    """lupa.lua51 (Lua 5.1)"""
-    version = ".".join(map(str, module.LUA_VERSION))
-    kind = "LuaJIT, like Lua" if "jit" in module.__name__ else "Lua"
-    return f"{module.__name__} ({kind} {version})"
+unread: dict[str, str] = {}
 
 
 def _say_unread(module: Any, why: Exception) -> None:
     """One line, and a gap in reports: WHY the Lua of MODULE is not read."""
     file = str(module.__file__)
-    if file in _unread:
+    if file in unread:
         return
-    _unread[file] = f"stacksplice does not read {_name_of(module)}: {why}"
-    _stacksplice._lupa_unread(file, _unread[file])
+    kind = "LuaJIT, like Lua" if "jit" in module.__name__ else "Lua"
+    unread[file] = f"stacksplice does not read {module.__name__} ({kind} {_version_of(module)}): {why}"
+    _stacksplice._lupa_unread(file, unread[file])
     at_raise.begin_below_others()
     if sys.stderr is not None:
         print(f"stacksplice: errors through {module.__name__} are shown without Lua: {why}", file=sys.stderr)
@@ -144,6 +129,7 @@ def _attach_or_say(runtime: Any) -> None:
         module = sys.modules[_type_of(runtime).__module__]
         try:
             attach(runtime)
+            fakeredis.begin()
         except (OSError, ValueError) as why:
             _say_unread(module, why)
     except Exception:  # this runtime has no memory left
@@ -154,23 +140,21 @@ def _attach_or_say(runtime: Any) -> None:
 _awaited: set[int] = set()
 
 
-def _attach_later(runtime: Any, lock: Any) -> None:
-    """The same in a thread of its own, which waits until nobody runs RUNTIME."""
-    with lock:
-        _awaited.discard(id(runtime))
-        if _installed:
-            _attach_or_say(runtime)
-
-
 def _begin_to_wait(runtime: Any, lock: Any) -> None:
     import threading
+
+    def attach_later() -> None:
+        with lock:
+            _awaited.discard(id(runtime))
+            if is_begun:
+                _attach_or_say(runtime)
 
     if id(runtime) in _awaited:
         return
     _awaited.add(id(runtime))
     name = "stacksplice waits for a runtime of lupa"
     try:
-        threading.Thread(target=_attach_later, args=(runtime, lock), name=name, daemon=True).start()
+        threading.Thread(target=attach_later, name=name, daemon=True).start()
     except RuntimeError:  # there can be no more threads: reports have the gap
         _awaited.discard(id(runtime))
 
@@ -186,20 +170,19 @@ def _lock_of(runtime: Any) -> Any:
 def _attach_existing(runtime: Any) -> None:
     """_attach_or_say() without waiting for another thread that runs RUNTIME."""
     lock = _lock_of(runtime)
-    if lock is None:  # nothing tells whether it would wait
-        _attach_or_say(runtime)
-    elif lock.acquire(False):
-        try:
-            _attach_or_say(runtime)
-        finally:
-            lock.release()
-    else:
+    if lock is not None and not lock.acquire(False):
         _begin_to_wait(runtime, lock)
+        return
+    try:
+        _attach_or_say(runtime)
+    finally:
+        if lock is not None:  # else nothing tells whether it would wait
+            lock.release()
 
 
 def _created(runtime: Any) -> None:
     """Called while lupa makes RUNTIME, before it begins to count memory, or else afterwards."""
-    if not _installed or _stacksplice._lupa_attached(id(runtime)):
+    if not is_begun or _stacksplice._lupa_attached(id(runtime)):
         return
     _attach_or_say(runtime)
     kind = _type_of(runtime)
@@ -257,7 +240,7 @@ def _watch_when_loaded(loader: Any) -> None:
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module
         execute(module)
-        if _installed and isinstance(getattr(module, "LuaRuntime", None), type):
+        if is_begun and isinstance(getattr(module, "LuaRuntime", None), type):
             _watch(module)
 
     loader.exec_module = exec_module
@@ -265,8 +248,8 @@ def _watch_when_loaded(loader: Any) -> None:
 
 def begin() -> None:
     """Attach every runtime, those that exist and those made from now on."""
-    global _installed
-    _installed = True
+    global is_begun
+    is_begun = True
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     for module in _modules():
@@ -276,18 +259,14 @@ def begin() -> None:
             _attach_existing(runtime)
 
 
-def is_begun() -> bool:
-    """Whether begin() was called, and not yet end()."""
-    return _installed
-
-
 def end() -> None:
     """Detach every runtime, and notice no more."""
-    global _installed
-    _installed = False
+    global is_begun
+    is_begun = False
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     _stacksplice._lupa_unwatch()
+    fakeredis.end()
     for runtime in _runtimes():
         try:
             detach(runtime)

@@ -10,9 +10,7 @@ from ... import _stacksplice
 from ..._base import PACKAGE
 from ..._base.output import write
 from ..._base.plain import plain
-from ..._hooks.lupa import _runtimes as all_runtimes
-from ..._hooks.lupa import is_begun
-from ..._hooks.lupa import unread as unread_modules
+from ..._hooks import lupa as hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,10 +129,9 @@ def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
         yield Finding("note", "lupa", "is not installed")
         return
     number, modules = lupa
-    read, unread = [], []
-    for name in modules:
-        version = "LuaJIT" if "jit" in name else ".".join(name.removeprefix("lua"))
-        (read if version in versions else unread).append(name)
+    named = {name: "LuaJIT" if "jit" in name else ".".join(name.removeprefix("lua")) for name in modules}
+    read = [name for name in modules if named[name] in versions]
+    unread = [name for name in modules if name not in read]
     yield Finding(
         "ok", "lupa", f"{number}; Lua frames are read in {', '.join(read) or 'none of its modules'}"
     )
@@ -145,14 +142,14 @@ def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
 
 def _runtime_findings() -> Iterator[Finding]:
     """Those of lupa in this process."""
-    runtimes = all_runtimes()
+    runtimes = hook._runtimes()
     attached = sum(_stacksplice._lupa_attached(id(runtime)) for runtime in runtimes)
     if attached < len(runtimes):
         text = f"{attached} of {len(runtimes)} are attached"
         advice = "stacksplice.attach(runtime) attaches one, or says why it cannot"
-        if not is_begun():
+        if not hook.is_begun:
             advice = "stacksplice.install() attaches them"
-        yield Finding("unread", "lupa's runtimes", "\n".join([text, *unread_modules()]), advice)
+        yield Finding("unread", "lupa's runtimes", "\n".join([text, *hook.unread.values()]), advice)
     elif runtimes:
         yield Finding("ok", "lupa's runtimes", f"{attached} of {attached} are attached")
 
