@@ -84,7 +84,14 @@ STATE_TEST(test_calls_succeed_like_lua_pcall)
 
 static const char failing[] = "local function inner()\nerror({hresult = 0x80070005})\nend\n"
                               "local function outer()\ninner()\nend\nouter()";
-static const char stack_of_failing[] = "lua:inner:2 lua:outer:5 lua:main chunk:7 ";
+/* The frame of error itself, which has ended in a call of the function that throws: LuaJIT's is shown. */
+#if SS_LUA_JIT
+#define RAISED "lua:error:0 "
+#else
+#define RAISED ""
+#endif
+
+static const char stack_of_failing[] = RAISED "lua:inner:2 lua:outer:5 lua:main chunk:7 ";
 
 STATE_TEST(test_a_failure_has_the_stack_of_its_raise)
 {
@@ -192,8 +199,8 @@ STATE_TEST(test_one_error_object_and_one_node_for_each_border)
         load(L, script);
         assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
         assert_int_equal(nodes_of(peek()), 2);
-        assert_stack(peek(), "lua:function <host.lua:1>:1 lua:function <host.lua:2>:2 "
-                             "lua:main chunk:2 ");
+        assert_stack(peek(), RAISED "lua:function <host.lua:1>:1 lua:function <host.lua:2>:2 "
+                                    "lua:main chunk:2 ");
         RoClearError();
     }
 }
@@ -207,7 +214,7 @@ STATE_TEST(test_a_caught_value_raised_anew_is_another_error_unless_it_has_identi
             "error('again', 0)");
     assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
     assert_int_equal(nodes_of(peek()), 0);
-    assert_stack(peek(), "lua:main chunk:2 ");
+    assert_stack(peek(), RAISED "lua:main chunk:2 ");
     load(L, "local v = {} pcall(border, function()\nerror(v, 0) end)\nerror(v, 0)");
     assert_int_equal(stacksplice_lua_pcall(L, 0, 0), E_FAIL);
     assert_int_equal(nodes_of(peek()), 1);
@@ -331,7 +338,7 @@ STATE_TEST(test_originate_after_the_handler_has_the_stack_of_the_raise)
         assert_int_equal(lua_pcall(L, 0, 0, 1), LUA_ERRRUN);
         assert_no_error();
         assert_int_equal(stacksplice_lua_originate(L, -1), E_FAIL);
-        assert_stack(peek(), "lua:f:2 lua:main chunk:3 ");
+        assert_stack(peek(), RAISED "lua:f:2 lua:main chunk:3 ");
     }
 }
 

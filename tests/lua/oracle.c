@@ -347,7 +347,8 @@ static bool is_label(const reader *r, lua_State *of, const char *name)
 {
     /* Names that nothing at hand gives are asked of a state that rests: at a site. */
     bool named = strcmp(r->script.function, name) == 0 ||
-                 (oracle_site_is_missed && strcmp(r->script.function, "?") == 0);
+                 ((oracle_site_is_missed || (SS_LUA_JIT && lua_gethook(of))) &&
+                  strcmp(r->script.function, "?") == 0);
 
     return named && strcmp(r->script.reason, LABEL) == 0 && strcmp(r->script.file, "[C]") == 0 &&
            strcmp(r->script.interpreter, state_name(of)) == 0;

@@ -87,7 +87,8 @@ SCENARIOS_NOT_YET = {
     ("clang-O2", "5.1"): "calls of __unm and others have sites of their own, which are not learnt",
     ("clang-O2", "5.2"): "the place of the state at a site is learnt wrongly: a capture crashes",
 }
-LUAJIT_TESTS = ["host_coroutines", "host_memory"]
+LUAJIT_TESTS = ["host_coroutines", "host_memory", "tokens"]
+LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
     "causes",
@@ -352,6 +353,15 @@ def lua_program(version: str) -> str:
         program,
     )
     return str(program)
+
+
+@pytest.mark.parametrize("mode", LUAJIT_MODES)
+def test_signals_that_interrupt_luajit(mode: str, tmp_path: Path) -> None:
+    path = f"{lua_module('luajit')}/?.so;;"
+    environment = {**os.environ, "LUA_CPATH": path, "STACKSPLICE_REPORT_DIR": str(tmp_path)}
+    output = run(lua_program("luajit"), HERE / "interrupted.lua", mode, env=environment).stdout
+    assert output.count("work has not ended within") > 20
+    assert "[gap: LuaJIT does not tell" in output or mode != "off"
 
 
 @pytest.mark.parametrize("version", ["5.3", "5.4", "5.5"])  # the specs are written for these

@@ -28,7 +28,7 @@ static struct {
 static bool has_words(lua_State *L)
 {
     uintptr_t state = (uintptr_t)L, size = (uintptr_t)lua_gettop(L) * SS_LUA_SLOT_SIZE;
-    uintptr_t base = ss_lua_word(state + (ss_lua_narrow ? 16 : 32)), top = ss_lua_top_of(state);
+    uintptr_t base = ss_lua_base_of(state), top = ss_lua_top_of(state);
     uintptr_t stack = ss_lua_stack_of(state), end = ss_lua_stack_end_of(state);
 
     return top == base + size && stack < base && top < end && end - stack < (uintptr_t)1 << 20;
@@ -126,6 +126,16 @@ static int run(lua_State *L)
     return 0;
 }
 
+/* The machine code of LuaJIT's interpreter is the first of its own, that of its libraries the last. */
+static void note_range(ss_lua_layout *layout)
+{
+    uintptr_t last = (uintptr_t)luaopen_table, string = (uintptr_t)luaopen_string;
+
+    layout->internals[0] = layout->sites[0].ip;
+    layout->internals[1] = last > string ? last : string;
+    layout->internal_count = 2;
+}
+
 bool ss_lua_sample(ss_lua_layout *layout)
 {
     lua_State *L = luaL_newstate();
@@ -145,5 +155,6 @@ bool ss_lua_sample(ss_lua_layout *layout)
         return false;
     if (sample.contradicted || !sample.compared)
         layout->failure = "this build of LuaJIT keeps its calls in another way than is known";
+    note_range(layout);
     return true;
 }

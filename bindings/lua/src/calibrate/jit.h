@@ -47,6 +47,11 @@ static inline uintptr_t ss_lua_stack_of(uintptr_t L)
     return ss_lua_narrow ? ss_lua_half(L + 36) : ss_lua_word(L + 56);
 }
 
+static inline uintptr_t ss_lua_base_of(uintptr_t L)
+{
+    return ss_lua_word(L + (ss_lua_narrow ? 16 : 32));
+}
+
 static inline uintptr_t ss_lua_top_of(uintptr_t L)
 {
     return ss_lua_word(L + (ss_lua_narrow ? 24 : 40));

@@ -58,6 +58,7 @@ typedef struct ss_lua_collection {
     ss_lua_interpreter
         interpreters[SS_LUA_INTERPRETERS + 1]; /* the last one stands for all further states */
     uint32_t interpreter_count;
+    lua_State *lost;      /* of LuaJIT: not known what it runs */
     lua_State *capturing; /* suspended in a function of ours that captures now; or NULL */
     ss_lua_activation_log *log;
     uint32_t site_count, site_room;
@@ -106,11 +107,11 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
 /*
  * Where the run that begins at CI, and is to end at STOP, leaves these frames: at the first
  * activation that was called from elsewhere; STOP when there is none.  FRAME is where the
- * interpreter's frames of the run begin.  HOOKED, if not 0, is the activation whose hook was called
- * from there: a function in C has no frame yet while the hook of its call runs.
+ * interpreter's frames of the run begin, outside of SITE if that is the frame of one.  While a hook
+ * of a call runs, the function in C that is called has no frame yet.
  */
-uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
-                         uintptr_t hooked);
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                         uintptr_t ci, uintptr_t stop);
 
 /* Whether a missed site lies between FRAME and the next site outward. */
 bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame);

@@ -93,26 +93,29 @@ bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame)
     return false;
 }
 
-uintptr_t ss_lua_run_end(const ss_lua_collection *c, uint32_t frame, uintptr_t ci, uintptr_t stop,
-                         uintptr_t hooked)
+uintptr_t ss_lua_run_end(const ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
+                         uintptr_t ci, uintptr_t stop)
 {
+    bool at_site = frame == site->frame;
+
 #if SS_LUA_JIT
     (void)c; /* functions in C between may have no frames: they are the interpreter's own */
-    (void)frame;
-    (void)hooked;
+    if (at_site && !site->hook && site->ci && ss_lua_is_entered(site->ci))
+        return ci;
     for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
         if (ss_lua_is_entered(ci))
             return ss_lua_outer(ci);
-    return stop;
 #else
+    uintptr_t hooked = site->hook && at_site ? site->ci : 0;
+
     for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
         if (ci != hooked && !ss_lua_is_in_lua(ci))
             return ss_lua_resumes_between(c, frame, next_site(c, frame)) &&
                            !ss_lua_misses_behind(c, frame)
                        ? stop
                        : ci;
-    return stop;
 #endif
+    return stop;
 }
 
 /*
@@ -154,12 +157,12 @@ static void missed_note(ss_lua_collection *c, uint32_t frame)
     uint8_t inside;
 
     c->unclaimed_end = frame + 1;
-    if (goes_on || frame == 0 || frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL ||
+    if (goes_on || frame == 0 || (frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL && !SS_LUA_JIT) ||
         ss_lua_is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
         return;
     inside = ss_lua_mark_of(c, frame - 1);
     if (!inside || inside == SS_LUA_MARK_NEAR)
-        c->missed[c->missed_count++] = (ss_lua_missed){frame, inside != 0};
+        c->missed[c->missed_count++] = (ss_lua_missed){frame, inside != 0 && !SS_LUA_JIT};
 }
 
 /* ---- Sites ------------------------------------------------------------------------------------*/
@@ -286,12 +289,7 @@ static uintptr_t next_candidate(uintptr_t ci)
  */
 static void show_uncalled(ss_lua_collection *c, ss_lua_call_site *site, uintptr_t from)
 {
-    uint32_t inside = site->frame - 1;
-    uint8_t mark = ss_lua_mark_of(c, inside);
-
-    if ((mark && mark != SS_LUA_MARK_NEAR) ||
-        c->walk->frames[inside].function == (uintptr_t)luaL_error)
-        site->inferred = false;
+    site->inferred = !ss_lua_mark_of(c, site->frame - 1);
     site->hook = from && (!site->inferred || ss_lua_is_in_lua(from));
 }
 #endif
@@ -333,6 +331,32 @@ static uintptr_t first_candidate(const ss_lua_call_site *site, const ss_lua_call
 }
 #endif
 
+#if SS_LUA_JIT
+/*
+ * Whether L's base may be an old one: LuaJIT's loop and its machine code keep theirs in registers, and
+ * a signal may have interrupted that, or what it calls without a word.  A function in C was called with
+ * the base stored, if the base has it.
+ */
+static bool is_lost(const ss_lua_collection *c, const ss_lua_call_site *site)
+{
+    const stacksplice_native_frame *frames = c->walk->frames;
+    uint32_t frame = site->frame, flags = frames[frame].flags & STACKSPLICE_NATIVE_INFERRED;
+    uintptr_t at, function;
+    uint8_t mark = frame ? ss_lua_mark_of(c, frame - 1) : 0;
+
+    for (uint32_t i = 0; i <= frame; i++)
+        flags |= frames[i].flags & STACKSPLICE_NATIVE_SIGNAL;
+    if (!flags || (mark && mark != SS_LUA_MARK_NEAR))
+        return false;
+    at = ss_lua_base_of((uintptr_t)site->L) - (ss_lua_narrow ? 1u : 2u) * SS_LUA_SLOT_SIZE;
+    if (!frame || !ss_lua_read_words(at, &function, 1))
+        return true;
+    function &= ss_lua_narrow ? UINT32_MAX : (UINT64_C(1) << 47) - 1;
+    return !ss_lua_read_words(function + (ss_lua_narrow ? 24 : 40), &at, 1) ||
+           at != frames[frame - 1].function;
+}
+#endif
+
 /* Link the site to the next one further in of the same coroutine, if there is one.  False if the
    coroutine does not have its activation. */
 static bool link_site(ss_lua_collection *c, uint16_t index)
@@ -343,6 +367,12 @@ static bool link_site(ss_lua_collection *c, uint16_t index)
         first++;
     site->first = first == site;
     site->latest = (uint16_t)(first - c->sites);
+#if SS_LUA_JIT
+    if (site->L == c->lost || (site->first && is_lost(c, site))) {
+        c->lost = site->L;
+        return false;
+    }
+#endif
     site->interpreter = site->first ? ss_lua_interpreter_of(c, site->L) : first->interpreter;
 #if SS_LUA_BY_ORDER
     if (!site->ci)

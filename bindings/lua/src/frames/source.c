@@ -85,7 +85,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->tail_calls = 0;
     c->spliced = 0;
     c->rest.ci = 0;
-    c->capturing = NULL;
+    c->lost = c->capturing = NULL;
     c->log = NULL;
 }
 

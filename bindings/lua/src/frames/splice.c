@@ -121,8 +121,7 @@ static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
 static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                           uintptr_t from, stacksplice_trust trust, uintptr_t stop)
 {
-    uintptr_t hooked = site->hook && frame == site->frame ? site->ci : 0;
-    uintptr_t end = ss_lua_run_end(c, frame, from, stop, hooked);
+    uintptr_t end = ss_lua_run_end(c, site, frame, from, stop);
     uint32_t next, hole;
 
     if (!push_run(c, site, from, trust, end))
@@ -418,11 +417,14 @@ bool ss_lua_rests(lua_State *L, uintptr_t ci)
     return ss_lua_innermost(L) == ci && ss_lua_has_room(L, ROOM_FOR_NAMES);
 }
 
-/* Whether the coroutine of a site is suspended in the C function that the site called. */
+/* Whether the coroutine of a site is suspended in the C function that the site called.  LuaJIT calls
+   its own functions from there, too: the top may then be that of an earlier call. */
 static bool rests_at(const ss_lua_collection *c, uint32_t index)
 {
     const ss_lua_call_site *site = &c->sites[index];
 
+    if (!site->ci || (SS_LUA_JIT && (site->hook || site->inferred)))
+        return false;
     return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(site->L, site->ci);
 }
 
@@ -535,6 +537,11 @@ static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
            (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
 }
 
+/* LuaJIT has one site only: where that does not help, a signal has interrupted it, or a trace ends. */
+#define MISSED_CALL                                                   \
+    (SS_LUA_JIT ? "LuaJIT does not tell which Lua functions run here" \
+                : "unrecognized call between Lua and C")
+
 /* Push the missed sites inside of frame END that were not pushed yet. */
 static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 {
@@ -544,8 +551,7 @@ static bool push_missed_until(ss_lua_collection *c, uint32_t end)
         if (missed->frame >= end)
             return true;
         if (!is_no_call(c, missed) &&
-            !(open_splice(c, missed->frame, 0) &&
-              ss_lua_push(c, ss_lua_gap("unrecognized call between Lua and C"))))
+            !(open_splice(c, missed->frame, 0) && ss_lua_push(c, ss_lua_gap(MISSED_CALL))))
             return false;
     }
     return true;
