@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import json
+import os
 import platform
 import re
 import shutil
@@ -102,26 +104,122 @@ def test_older_luas_are_read_in_their_order(name, tmp_path):
         *[(16, "inside"), (20, unnamed(20)), (20, unnamed(19)), (19, "main chunk")],
     ]
     for document in documents:
-        assert [(frame["line"], frame["function"]) for frame in lua_frames(document)] == expected
-        assert {frame["file"] for frame in lua_frames(document)} == {str(script)}
+        frames = [frame for frame in lua_frames(document) if frame["file"] != "[C]"]  # LuaJIT's own
+        assert [(frame["line"], frame["function"]) for frame in frames] == expected
+        assert {frame["file"] for frame in frames} == {str(script)}
         (thread,) = document["threads"]
         assert "gap" not in [frame["kind"] for frame in thread["stack"]]
 
 
-def test_machine_code_of_luajit_is_a_gap_that_says_so(tmp_path):
-    lua = shutil.which("luajit")
-    if not lua:
-        pytest.skip("no luajit")
-    script = tmp_path / "hot.lua"
-    script.write_text("print() io.flush() local n = 0 while true do n = n + 1 end")
-    with Resting(lua, str(script)) as child:
-        assert child.line == "\n"
-        time.sleep(0.2)
-        (thread,) = dumped(child.pid)["threads"]
-    reasons = [frame["reason"] for frame in thread["stack"] if frame["kind"] == "gap"]
-    assert any(
-        reason.startswith("Lua functions unknown: LuaJIT's machine code runs here") for reason in reasons
-    )
+def luajits() -> Iterator[list[str]]:
+    """The commands that run a script by LuaJIT: a program, and lupa's modules, one with 32-bit references."""
+    root = os.environ.get("STACKSPLICE_LUAJIT_ROOT", "")
+    for path in filter(None, (shutil.which("luajit"), root and f"{root}/bin/luajit")):
+        yield [path]
+    for name in ("luajit20", "luajit21"):
+        if importlib.util.find_spec(f"lupa.{name}"):
+            lines = f"lua = lupa.{name}.LuaRuntime(); lua.globals().form = sys.argv[2]"
+            yield [
+                sys.executable,
+                "-c",
+                f"import lupa.{name}, sys; {lines}; lua.globals().dofile(sys.argv[1])",
+            ]
+
+
+def jit_name(command: list[str]) -> str:
+    return re.search(r"luajit(\d\d)?", command[-1])[0]
+
+
+each_jit = pytest.mark.parametrize("lua", list(luajits()), ids=jit_name)
+JIT_PROGRAM = HERE / "dump_jit_program.lua"
+
+
+@contextlib.contextmanager
+def jit_resting(lua: list[str], form: str) -> Iterator[tuple[int, list[str]]]:
+    """The process, and what it said of its stack: without the function that said it."""
+    libraries = f"{os.environ.get('STACKSPLICE_LUAJIT_ROOT', '/usr')}/lib/{platform.machine()}-linux-gnu"
+    with Resting(*lua, JIT_PROGRAM, form, LD_LIBRARY_PATH=libraries) as child:
+        told = list(iter(child.stdout.readline, ".\n"))
+        assert child.line.startswith(f"{JIT_PROGRAM}:")
+        yield child.pid, [line.rstrip("\n") for line in told]
+
+
+def places(frames: list[dict]) -> list[str]:
+    return [f"{frame['file']}:{frame.get('line')}" for frame in frames if frame["file"] != "[C]"]
+
+
+def own(names: list[str]) -> list[str]:
+    return [name for name in names if name in ("pcall", "xpcall")]
+
+
+@each_jit
+@pytest.mark.parametrize("form", ["interpreted", "metamethods", "builtins", "callback", "hook", "hot"])
+def test_luajit_is_shown_as_it_shows_itself(lua, form, tmp_path):
+    """Lines as in debug.traceback, which ends where a coroutine begins."""
+    with jit_resting(lua, form) as (process, told):
+        documents = [dumped(process), read(copy_of(process, tmp_path))]
+    truth = [":".join(line.split(":")[:2]) for line in told if not line.startswith("[")]
+    truth_own = own([line.split("'")[-2] for line in told if line.startswith("[C]: in function '")])
+    for document in documents:
+        frames = [frame for frame in document["threads"][0]["stack"] if frame["language"] == "lua"]
+        seen = places(frames)
+        assert len(seen) >= len(truth) > 4
+        assert seen[: len(truth)] == truth
+        assert form == "builtins" or len(seen) == len(truth)
+        assert own([frame["function"] for frame in frames])[: len(truth_own)] == truth_own
+        assert form != "builtins" or own([frame["function"] for frame in frames]) == [
+            "xpcall",
+            "pcall",
+            "pcall",
+        ]
+        assert "gap" not in [frame["kind"] for frame in document["threads"][0]["stack"]]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="compiled code is followed on x86-64 only")
+@each_jit
+@pytest.mark.parametrize("form", ["compiled", "calling"])
+def test_the_callers_of_code_that_luajit_compiled(lua, form, tmp_path):
+    """Their lines are as before, and a gap stands for what was compiled."""
+    with jit_resting(lua, form) as (process, told):
+        time.sleep(0.5)
+        documents = [dumped(process, "--locals"), read(copy_of(process, tmp_path))]
+    truth = [":".join(line.split(":")[:2]) for line in told if not line.startswith("[")]
+    for document in documents:
+        stack = document["threads"][0]["stack"]
+        assert places([frame for frame in stack if frame["language"] == "lua"]) == truth
+        kinds = [frame["kind"] for frame in stack]
+        assert kinds.count("gap") == 1
+        assert stack[kinds.index("gap")]["reason"].startswith(
+            "Lua functions unknown: JIT-compiled code runs here"
+        )
+        assert kinds[kinds.index("gap") + 1] == "script"
+        assert ("usleep" in [frame.get("function") for frame in stack]) == (form == "calling")
+        first = stack[kinds.index("gap") + 1]
+        assert first["trust"] == "inferred" and "locals" not in first  # it stores none
+        assert {f["trust"] for f in stack if f["kind"] == "script" and f is not first} == {"exact"}
+
+
+@each_jit
+def test_variables_of_luajit(lua, tmp_path):
+    with jit_resting(lua, "interpreted") as (process, _):
+        live = dumped(process, "--locals")
+        core = command("core", "--json", "--locals", copy_of(process, tmp_path)).stdout
+    for document in (live, json.loads(core)):
+        frames = [frame for frame in document["threads"][0]["stack"] if frame["language"] == "lua"]
+        shown = frames[0]["locals"]
+        cdata = shown.pop("cdata")
+        assert re.fullmatch(OBJECT.format("cdata"), cdata)
+        listed = shown.pop("list")
+        assert sorted(re.findall(r"\[[-\d]+\] = [^,}]+|\w+ = \{3\}|\"x\"|\b2\b", listed)) == sorted(
+            ['[0] = "zero"', '"x"', "2", "key = {3}", "[-1] = 7"]
+        )
+        assert shown == {
+            "number": "1.5",
+            "text": r'"a\000b"',
+            "flag": "false",
+            "password": "[redacted: password]",
+        }
+        assert [frame["locals"] for frame in frames[1:3]] == [{"count": "0"}, {"count": "1"}]
 
 
 SPINNING = """

@@ -97,7 +97,7 @@ static bool is_chain(const ssi_jit *jit, uint64_t frame)
 
 bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow)
 {
-    uint64_t base, top, stack;
+    uint64_t base, top;
 
     *jit = (ssi_jit){.is_narrow = is_narrow, .state = state};
     if (kind_of(jit, state) != KIND_THREAD)
@@ -105,11 +105,12 @@ bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow)
     base = ssi_word(state + (is_narrow ? 16 : 32));
     top = ssi_word(state + (is_narrow ? 24 : 40));
     jit->end = reference(jit, state, 48, 32);
-    stack = reference(jit, state, 56, 36);
-    jit->first = stack + (frame_slots(jit) - 1) * SLOT;
+    jit->stack = reference(jit, state, 56, 36);
+    jit->first = jit->stack + (frame_slots(jit) - 1) * SLOT;
     jit->frame = base - SLOT;
-    return stack && stack < base && base <= top && stack < jit->end &&
-           jit->end - stack <= (uint64_t)MAX_SLOTS * SLOT && is_chain(jit, jit->frame);
+    jit->c_frame = ssi_word(state + (is_narrow ? 48 : 80)) & ~(uint64_t)3;
+    return jit->stack && jit->stack < base && base <= top && jit->stack < jit->end &&
+           jit->end - jit->stack <= (uint64_t)MAX_SLOTS * SLOT && is_chain(jit, jit->frame);
 }
 
 /* ---- Functions --------------------------------------------------------------------------------*/
@@ -153,6 +154,124 @@ bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc)
     return true;
 }
 
+/* ---- Compiled code ----------------------------------------------------------------------------*/
+
+/*
+ * LuaJIT's own state has, at places that differ by version: the state that runs, followed by the base of
+ * the function in which compiled code was entered; the list of all such code; the addresses of the loop.
+ */
+enum {
+    MAX_OWN = 1 << 14, /* bytes of LuaJIT's own state */
+    MAX_TRACES = 1 << 16,
+    KIND_TRACE = 9,
+    SAVED = 16, /* bytes on top of the loop's frame, by x86-64's compiled code */
+    ROW = 4     /* so many addresses in a row are those of the loop's instructions */
+};
+
+static uint64_t own_state(const ssi_jit *jit)
+{
+    return reference(jit, jit->state, 16, 8);
+}
+
+static bool is_trace(const ssi_jit *jit, uint64_t trace, uint32_t which)
+{
+    return trace && kind_of(jit, trace) == KIND_TRACE &&
+           (number(jit, trace, 104, 80) & UINT16_MAX) == which;
+}
+
+/* Where compiled code began: behind that instruction, if it is one of the function OBJECT; else 0. */
+static uint64_t trace_start(const ssi_jit *jit, uint64_t trace, uint64_t object)
+{
+    uint64_t proto = proto_of(jit, object), pc = reference(jit, trace, 72, 52) + INSTRUCTION;
+
+    return proto && reference(jit, trace, 64, 48) == proto && place_of(jit, proto, pc) != UINT32_MAX
+               ? pc
+               : 0;
+}
+
+/* The base of the function in which compiled code was entered; 0: none runs. */
+static uint64_t entry_base(const ssi_jit *jit)
+{
+    uint64_t own = own_state(jit), size = jit->is_narrow ? 4 : 8;
+
+    for (uint64_t at = own; own && at < own + MAX_OWN; at += size) {
+        uint64_t base;
+
+        if (reference(jit, at, 0, 0) != jit->state)
+            continue;
+        base = reference(jit, at + size, 0, 0);
+        if (base > jit->first && base < jit->end && is_chain(jit, base - SLOT))
+            return base;
+    }
+    return 0;
+}
+
+/* Whether that of TRACE runs in a frame inside of the loop's: PC of the thread is in it, or it made the
+   call that left its address below. */
+static bool runs(const ssi_jit *jit, uint64_t trace, uint64_t sp, uint64_t pc, uint64_t *frame)
+{
+    uint64_t code = ssi_word(trace + (jit->is_narrow ? 64 : 88));
+    uint64_t size = number(jit, trace, 84, 60);
+
+    *frame = jit->c_frame - SAVED - (number(jit, trace, 102, 78) & UINT16_MAX);
+    return pc - code < size ? sp == *frame
+                            : sp < *frame && ssi_word(*frame - sizeof *frame) - code < size;
+}
+
+/* The compiled code that runs, of the list at LIST; 0: it is not there, or that is no list. */
+static uint64_t running_trace(const ssi_jit *jit, uint64_t list, uint32_t count, uint64_t sp,
+                              uint64_t pc, uint64_t *frame)
+{
+    uint64_t size = jit->is_narrow ? 4 : 8;
+
+    for (uint32_t i = 1; i < count; i++) {
+        uint64_t trace = reference(jit, list + i * size, 0, 0);
+
+        if (!trace)
+            continue;
+        if (!is_trace(jit, trace, i))
+            return 0;
+        if (runs(jit, trace, sp, pc, frame))
+            return trace;
+    }
+    return 0;
+}
+
+/* The code with which TRACE, one of LIST, began. */
+static uint64_t root_of(const ssi_jit *jit, uint64_t trace, uint64_t list)
+{
+    uint32_t which = number(jit, trace, 108, 84) & UINT16_MAX;
+    uint64_t root = which ? reference(jit, list + which * (jit->is_narrow ? 4u : 8u), 0, 0) : 0;
+
+    return root && is_trace(jit, root, which) ? root : trace;
+}
+
+bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, uint64_t start, uint64_t end,
+                        ssi_jit_trace *trace)
+{
+    uint64_t base = jit->c_frame ? entry_base(jit) : 0, own = own_state(jit), found = 0, list = 0;
+    unsigned row = 0;
+
+    *trace = (ssi_jit_trace){.sp = 0};
+    for (uint64_t at = own; base && at < own + MAX_OWN && row < ROW; at += sizeof at) {
+        uint64_t word = ssi_word(at);
+        uint32_t room = half(at + 12);
+
+        row = word >= start && word < end ? row + 1 : 0;
+        trace->loop = word;
+        if (found || word % 4 || room < 2 || room > MAX_TRACES || half(at + 8) > room)
+            continue;
+        list = word;
+        found = running_trace(jit, list, room, sp, pc, &trace->sp);
+    }
+    if (!found || row < ROW)
+        return false;
+    jit->frame = base - SLOT;
+    jit->inner = 0;
+    trace->pc = trace_start(jit, root_of(jit, found, list), object_of(jit, jit->frame));
+    return true;
+}
+
 static bool is_empty(const ssi_jit *jit, uint64_t frame)
 {
     return kind_of(jit, object_of(jit, frame)) == KIND_THREAD;
@@ -167,24 +286,66 @@ static bool continues(const ssi_jit *jit, uint64_t frame, uint64_t *found)
     return true;
 }
 
-/* Where the function goes on that called the one of FRAME; 0: not known. */
-static uint64_t pc_inside(const ssi_jit *jit, uint64_t frame)
-{
-    uint64_t link = frame ? link_of(jit, frame) : 0, continuation;
-
-    if (frame && (link & LINK_KIND) == LINK_LUA)
-        return link;
-    if (!frame || !continues(jit, frame, &continuation) || continuation <= 1)
-        return 0;
-    return jit->is_narrow ? half(frame - SLOT + 4) : ssi_word(frame - 2 * SLOT);
-}
-
 static bool is_entered(const ssi_jit *jit, uint64_t frame)
 {
     uint64_t continuation; /* 1: a callback of C's */
 
     return (link_of(jit, frame) & LINK_KIND) == LINK_C ||
            (continues(jit, frame, &continuation) && continuation == 1);
+}
+
+/* Where the function goes on that called the one of FRAME; 0: not known. */
+static uint64_t pc_inside(const ssi_jit *jit, uint64_t frame)
+{
+    uint64_t link = link_of(jit, frame), continuation;
+
+    if ((link & LINK_KIND) == LINK_LUA)
+        return link;
+    if (!continues(jit, frame, &continuation) || continuation <= 1)
+        return 0;
+    return jit->is_narrow ? half(frame - SLOT + 4) : ssi_word(frame - 2 * SLOT);
+}
+
+/* PC, or what it stands for if the instruction before it is the copy that compiled code has of the one where
+   it began; 0: that is not in the function OBJECT. */
+static uint64_t pc_in(const ssi_jit *jit, uint64_t object, uint64_t pc)
+{
+    uint64_t trace = pc - INSTRUCTION - (jit->is_narrow ? 56 : 80);
+
+    if (!pc || place_of(jit, proto_of(jit, object), pc) != UINT32_MAX)
+        return pc;
+    return kind_of(jit, trace) == KIND_TRACE ? trace_start(jit, trace, object) : 0;
+}
+
+/* That of the loop's frame outside of JIT->c_frame. */
+static uint64_t outer_c_frame(const ssi_jit *jit)
+{
+    return ssi_word(jit->c_frame + (jit->is_arm ? 0 : 32)) & ~(uint64_t)3;
+}
+
+/* Where the function OBJECT of FRAME is as the loop's frame has it, which is the innermost one or outside of
+   a call by C.  Some such calls have no function: a negative number says what Lua's stack had then. */
+static uint64_t stored_pc(ssi_jit *jit, uint64_t frame, uint64_t object)
+{
+    int64_t results = (int32_t)half(jit->c_frame + (jit->is_arm ? 40 : 8));
+    uint64_t at = jit->c_frame + (jit->is_narrow ? 24 : 16);
+
+    if (!jit->c_frame || reference(jit, at, 0, 0) != jit->state)
+        return 0;
+    if (results < 0 && frame < jit->stack - (uint64_t)results &&
+        outer_c_frame(jit) > jit->c_frame) {
+        jit->c_frame = outer_c_frame(jit);
+        return stored_pc(jit, frame, object);
+    }
+    return pc_in(jit, object,
+                 jit->is_narrow ? half(at + 4) : ssi_word(jit->is_arm ? at - 8 : at + 8));
+}
+
+/* Whether the function has no native frame: the instruction that it consists of is no call of C, which
+   would say how much room that needs. */
+static bool is_own(const ssi_jit *jit, uint64_t object)
+{
+    return byte(jit, object, 10, 6) > 1 && half(reference(jit, object, 32, 16)) >> 8 == 0;
 }
 
 bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
@@ -199,13 +360,20 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
         return false;
     object = object_of(jit, frame);
     *call = (ssi_jit_call){.proto = proto_of(jit, object)};
-    if (call->proto)
-        call->pc = pc_inside(jit, jit->inner);
-    else
+    call->base = frame + SLOT;
+    if (call->proto) {
+        call->pc = jit->inner && !is_entered(jit, jit->inner)
+                       ? pc_in(jit, object, pc_inside(jit, jit->inner))
+                       : stored_pc(jit, frame, object);
+    } else {
         call->function = ssi_word(object + (jit->is_narrow ? 24 : 40));
+        call->is_own = is_own(jit, object);
+    }
     if ((link_of(jit, frame) & LINK_BITS) == LINK_VARARG) /* its arguments moved */
         frame = outside(jit, frame);
     call->is_entered = frame && is_entered(jit, frame);
+    if (call->is_entered && jit->c_frame)
+        jit->c_frame = outer_c_frame(jit);
     jit->inner = frame;
     jit->frame = frame ? outside(jit, frame) : 0;
     return true;
@@ -213,23 +381,31 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
 
 /* ---- Names and lines --------------------------------------------------------------------------*/
 
-/* The bytes of a string follow it; versions differ in where its length is, and narrow ones in its
-   size. */
-static const char *text_at(const ssi_jit *jit, uint64_t string)
+/* The bytes of a string follow it, and a zero; versions differ in where its length is, and narrow ones in
+   its size. */
+int64_t ssi_jit_bytes(const ssi_jit *jit, uint64_t string, char *out, size_t size)
 {
     static const uint8_t wide[][2] = {{20, 24}, {16, 24}}, narrow[][2] = {{16, 20}, {12, 16}};
-    char bytes[MAX_CHUNK + 1];
 
     for (int i = 0; string && kind_of(jit, string) == KIND_STRING && i < 2; i++) {
         const uint8_t *at = jit->is_narrow ? narrow[i] : wide[i];
-        uint64_t length = half(string + at[0]), read = length < MAX_CHUNK ? length : MAX_CHUNK;
+        uint64_t length = half(string + at[0]);
+        size_t wanted = length < size ? (size_t)length : size;
         char last = 1;
 
         if (length < INT32_MAX && ssi_read(string + at[1] + length, &last, 1) && !last &&
-            ssi_read(string + at[1], bytes, (size_t)read) && !memchr(bytes, 0, (size_t)read))
-            return ssi_text(bytes, (size_t)read);
+            ssi_read(string + at[1], out, wanted))
+            return (int64_t)wanted;
     }
-    return NULL;
+    return -1;
+}
+
+static const char *text_at(const ssi_jit *jit, uint64_t string)
+{
+    char bytes[MAX_CHUNK];
+    int64_t length = ssi_jit_bytes(jit, string, bytes, sizeof bytes);
+
+    return length < 0 ? NULL : ssi_text(bytes, (size_t)length);
 }
 
 const char *ssi_jit_source(const ssi_jit *jit, uint64_t proto)
@@ -341,7 +517,7 @@ static const char *variable(const ssi_jit *jit, uint64_t proto, uint32_t place, 
     uint8_t kind;
 
     for (int rows = 0; at && rows < MAX_BACK && ssi_read(at, &kind, 1) && kind; rows++) {
-        const char *name = kind == GENERATOR ? "(for generator)" : NULL;
+        const char *name = kind == GENERATOR ? "(for generator)" : "(for state)";
 
         if (kind < OWN)
             at++;
@@ -401,6 +577,13 @@ static const char *slot_name(const ssi_jit *jit, uint64_t proto, uint32_t place,
     return name;
 }
 
+const char *ssi_jit_variable(const ssi_jit *jit, const ssi_jit_call *call, unsigned number)
+{
+    uint32_t place = place_of(jit, call->proto, call->pc);
+
+    return place == UINT32_MAX ? NULL : variable(jit, call->proto, place, number);
+}
+
 /* The metamethod that an operation calls, or NULL. */
 static const char *metamethod(unsigned op)
 {
@@ -430,4 +613,31 @@ const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller)
     if (i.op < OP_CALL || i.op >= OP_NEXT)
         return metamethod(i.op);
     return slot_name(jit, caller->proto, place, i.op >= OP_ITERC ? i.a - 3 : i.a);
+}
+
+/* ---- Values -----------------------------------------------------------------------------------*/
+
+bool ssi_jit_value(const ssi_jit *jit, uint64_t address, unsigned *kind, uint64_t *bits)
+{
+    enum { KINDS = 14, LIGHT = 3 };
+    uint32_t tag;
+
+    if (!ssi_read(address, bits, sizeof *bits))
+        return false;
+    tag = ~(uint32_t)(jit->is_narrow ? *bits >> 32 : (uint64_t)((int64_t)*bits >> 47));
+    *kind = tag < KINDS ? tag : SSI_JIT_NUMBER;
+    if (jit->is_narrow && *kind == SSI_JIT_NUMBER && *bits >> 47 == 0x1ffff)
+        *kind = LIGHT;
+    if (*kind != SSI_JIT_NUMBER)
+        *bits &= jit->is_narrow && *kind != LIGHT ? UINT32_MAX : (UINT64_C(1) << 47) - 1;
+    return true;
+}
+
+bool ssi_jit_read_table(const ssi_jit *jit, uint64_t table, ssi_jit_table *read)
+{
+    enum { KIND_TABLE = 11 };
+
+    *read = (ssi_jit_table){reference(jit, table, 16, 8), reference(jit, table, 40, 20),
+                            number(jit, table, 48, 24), (uint64_t)number(jit, table, 52, 28) + 1};
+    return kind_of(jit, table) == KIND_TABLE;
 }

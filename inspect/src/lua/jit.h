@@ -6,21 +6,33 @@
 #define SSI_JIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A state whose activations are read, from the innermost outward. */
 typedef struct ssi_jit {
     bool is_old;    /* 2.0 */
     bool is_narrow; /* references have 32 bits */
-    uint64_t state, first, end;
+    bool is_arm;    /* 64-bit Arm */
+    uint64_t state, stack, first, end;
     uint64_t frame, inner; /* the next one, and the one inside of it; 0: none */
+    uint64_t c_frame; /* the stack address of the loop's frame that runs the next one; 0: none */
 } ssi_jit;
+
+/* Compiled code that runs for a state: its frame lies inside of the one of the loop that called it. */
+typedef struct ssi_jit_trace {
+    uint64_t sp;   /* of its frame */
+    uint64_t loop; /* an address in the loop */
+    uint64_t pc;   /* behind the instruction where it began */
+} ssi_jit_trace;
 
 typedef struct ssi_jit_call {
     uint64_t pc;       /* of a Lua function: the next instruction; 0: not known */
     uint64_t proto;    /* of a Lua function, else 0 */
     uint64_t function; /* of a function in C: its code, else 0 */
+    uint64_t base;     /* where its variables begin */
     bool is_entered;   /* C called it */
+    bool is_own;       /* LuaJIT's own, which has no native frame */
 } ssi_jit_call;
 
 /* Whether STATE is one, with references of this size, whose frames form one chain down to its first. */
@@ -28,10 +40,25 @@ bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow);
 /* Have the next activation be that of the Lua function whose variables begin at BASE and which is at PC;
    false if that cannot be. */
 bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc);
+/* Whether the state is in compiled code that a thread whose registers say PC and SP runs, of the LuaJIT
+   from START to END.  The next activation is then the one in which that code was entered. */
+bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, uint64_t start, uint64_t end,
+                        ssi_jit_trace *trace);
 /* False after the last activation. */
 bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call);
 /* The name that the code of CALLER has for what it calls, or NULL. */
 const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller);
+/* The variable that is the NUMBERth in scope of CALL, or NULL after the last. */
+const char *ssi_jit_variable(const ssi_jit *jit, const ssi_jit_call *call, unsigned number);
+/* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */
+int64_t ssi_jit_bytes(const ssi_jit *jit, uint64_t string, char *out, size_t size);
+/* The kind of the value at ADDRESS, or SSI_JIT_NUMBER; *BITS: the number, or the object's address. */
+enum { SSI_JIT_NUMBER = 14 };
+bool ssi_jit_value(const ssi_jit *jit, uint64_t address, unsigned *kind, uint64_t *bits);
+typedef struct ssi_jit_table {
+    uint64_t array, nodes, array_size, node_count;
+} ssi_jit_table;
+bool ssi_jit_read_table(const ssi_jit *jit, uint64_t table, ssi_jit_table *read);
 /* The name of the chunk of PROTO, as its host gave it, or NULL; the line where it is defined, or 0. */
 const char *ssi_jit_source(const ssi_jit *jit, uint64_t proto);
 uint32_t ssi_jit_first_line(const ssi_jit *jit, uint64_t proto);

@@ -80,6 +80,37 @@ static bool lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t
     return true;
 }
 
+enum { JIT_VALUE = 8, TAG_OTHER = 9 };
+
+/* That of LuaJIT at ADDRESS. */
+static bool read_jit_value(const ssi_jit *jit, uint64_t address, lua_value *out)
+{
+    /* By LuaJIT's kinds.  Of integers, some machines alone have any. */
+    static const uint8_t tags[] = {0,
+                                   SSI_LUA_TAG_FALSE,
+                                   SSI_LUA_TAG_TRUE,
+                                   2,
+                                   SSI_LUA_TAG_SHORT,
+                                   TAG_OTHER,
+                                   8,
+                                   TAG_OTHER,
+                                   6,
+                                   TAG_OTHER,
+                                   10,
+                                   SSI_LUA_TAG_TABLE,
+                                   7,
+                                   SSI_LUA_TAG_INTEGER,
+                                   SSI_LUA_TAG_FLOAT};
+    unsigned kind;
+
+    if (!ssi_jit_value(jit, address, &kind, &out->bits))
+        return false;
+    out->tag = tags[kind];
+    if (out->tag == SSI_LUA_TAG_INTEGER)
+        out->bits = (uint64_t)(int32_t)out->bits;
+    return true;
+}
+
 /* In 5.1 the function says what it is, and has the tag that this had in later versions. */
 static bool read_old_status(lua_call *c, uint32_t tail_calls)
 {
@@ -150,13 +181,34 @@ enum {
     TAGS = 4             /* 5.5: behind the values, which grow downward */
 };
 
+/* Whose values are read: a Lua's, or LuaJIT's. */
+typedef struct value_reader {
+    const ssi_lua_layout *layout; /* of LuaJIT: JIT_LAYOUT */
+    const ssi_jit *jit;           /* or NULL */
+    ss_value_text *to;
+} value_reader;
+
+static const ssi_lua_layout jit_layout = {.node = 24, .node_key = 8, .only_floats = true};
+
 /* The pairs of a Lua table of a target, in the order of `next`. */
 typedef struct lua_table {
-    const ssi_lua_layout *layout;
-    uint64_t array, nodes;
-    uint64_t at, array_size, node_count;
+    const value_reader *reader;
+    ssi_jit_table is;
+    uint64_t at;
     bool is_damaged;
 } lua_table;
+
+static bool read_value(const value_reader *r, uint64_t address, lua_value *out)
+{
+    return r->jit ? read_jit_value(r->jit, address, out)
+                  : lua_read_value(r->layout, address, address + SSI_LUA_VALUE_TAG, out);
+}
+
+static int64_t string_of(const value_reader *r, uint64_t address, char *out, size_t size)
+{
+    return r->jit ? ssi_jit_bytes(r->jit, address, out, size)
+                  : bytes_of(r->layout, address, out, size);
+}
 
 static uint64_t next_power(uint64_t size)
 {
@@ -168,53 +220,57 @@ static uint64_t next_power(uint64_t size)
 }
 
 /* False if the table at ADDRESS cannot be read. */
-static bool table_begin(lua_table *table, const ssi_lua_layout *layout, uint64_t address)
+static bool table_begin(lua_table *table, const value_reader *r, uint64_t address)
 {
+    const ssi_lua_layout *layout = r->layout;
     uint8_t flags, bits;
     uint32_t size;
 
-    *table = (lua_table){.layout = layout};
+    *table = (lua_table){.reader = r};
+    if (r->jit)
+        return ssi_jit_read_table(r->jit, address, &table->is);
     if (!ssi_read(address + FLAGS, &flags, 1) || !ssi_read(address + NODE_BITS, &bits, 1) ||
         bits > 31 || !ssi_read(address + layout->array_size, &size, sizeof size) ||
-        !ssi_read(address + layout->array, &table->array, sizeof table->array) ||
-        !ssi_read_word(address + layout->nodes, &table->nodes))
+        !ssi_read(address + layout->array, &table->is.array, sizeof table->is.array) ||
+        !ssi_read_word(address + layout->nodes, &table->is.nodes))
         return false;
-    table->array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
-    table->node_count = (uint64_t)1 << bits;
+    table->is.array_size = flags & SIZE_IS_HINT && layout->minor == 4 ? next_power(size) : size;
+    table->is.node_count = (uint64_t)1 << bits;
     return true;
 }
 
 static bool read_element(const lua_table *t, uint64_t at, lua_value *value)
 {
-    uint64_t place = t->array + at * SSI_LUA_VALUE;
+    const value_reader *r = t->reader;
 
-    if (t->layout->array_of_tags)
-        return lua_read_value(t->layout, t->array - (at + 1) * sizeof value->bits,
-                              t->array + TAGS + at, value);
-    return lua_read_value(t->layout, place, place + SSI_LUA_VALUE_TAG, value);
+    if (r->layout->array_of_tags)
+        return lua_read_value(r->layout, t->is.array - (at + 1) * sizeof value->bits,
+                              t->is.array + TAGS + at, value);
+    return read_value(r, t->is.array + at * (r->jit ? JIT_VALUE : SSI_LUA_VALUE), value);
 }
 
 static bool read_node(const lua_table *t, uint64_t at, lua_value *key, lua_value *value)
 {
-    uint64_t node = t->nodes + at * t->layout->node;
+    const value_reader *r = t->reader;
+    uint64_t node = t->is.nodes + at * r->layout->node, place = node + r->layout->node_key;
 
-    return lua_read_value(t->layout, node, node + SSI_LUA_VALUE_TAG, value) &&
-           lua_read_value(t->layout, node + t->layout->node_key, node + t->layout->node_key_tag,
-                          key);
+    return read_value(r, node, value) &&
+           (r->jit ? read_value(r, place, key)
+                   : lua_read_value(r->layout, place, node + r->layout->node_key_tag, key));
 }
 
 /* False after the last pair, and where no more can be read: then IS_DAMAGED. */
 static bool table_next(lua_table *table, lua_value *key, lua_value *value)
 {
-    while (table->at < table->array_size + table->node_count) {
+    while (table->at < table->is.array_size + table->is.node_count) {
         uint64_t at = table->at++;
         bool is_read;
 
-        if (at < table->array_size) {
-            *key = (lua_value){SSI_LUA_TAG_INTEGER, at + 1};
+        if (at < table->is.array_size) { /* LuaJIT's has a place for 0, too */
+            *key = (lua_value){SSI_LUA_TAG_INTEGER, at + !table->reader->jit};
             is_read = read_element(table, at, value);
         } else {
-            is_read = read_node(table, at - table->array_size, key, value);
+            is_read = read_node(table, at - table->is.array_size, key, value);
         }
         if (!is_read || at == MAX_PLACES) {
             table->is_damaged = true;
@@ -228,11 +284,6 @@ static bool table_next(lua_table *table, lua_value *key, lua_value *value)
 
 /* ---- Values -----------------------------------------------------------------------------------*/
 
-typedef struct value_reader {
-    const ssi_lua_layout *layout;
-    ss_value_text *to;
-} value_reader;
-
 static void put_value(const value_reader *r, lua_value value);
 
 static bool is_string(lua_value value)
@@ -245,7 +296,7 @@ static bool is_string(lua_value value)
 static bool put_string(const value_reader *r, uint64_t address)
 {
     static char bytes[SSI_SHOWN_CHARACTERS];
-    int64_t length = bytes_of(r->layout, address, bytes, sizeof bytes);
+    int64_t length = string_of(r, address, bytes, sizeof bytes);
 
     if (length >= 0)
         ss_value_quoted(r->to, &ss_value_of_lua, bytes, (size_t)length, (uint64_t)length);
@@ -256,7 +307,7 @@ static bool put_string(const value_reader *r, uint64_t address)
 static const char *put_key(const value_reader *r, lua_value key)
 {
     static char bytes[SSI_SHOWN_CHARACTERS + 1];
-    int64_t length = is_string(key) ? bytes_of(r->layout, key.bits, bytes, sizeof bytes - 1) : -1;
+    int64_t length = is_string(key) ? string_of(r, key.bits, bytes, sizeof bytes - 1) : -1;
 
     bytes[length < 0 ? 0 : length] = '\0';
     if (length >= 0 && ss_value_is_lua_name(bytes, (size_t)length)) {
@@ -297,7 +348,7 @@ static bool put_table(const value_reader *r, uint64_t address)
 {
     lua_table table;
 
-    if (!table_begin(&table, r->layout, address))
+    if (!table_begin(&table, r, address))
         return false;
     ss_value_begin(r->to, "{");
     put_pairs(r, &table);
@@ -345,8 +396,9 @@ static bool put_plain(const value_reader *r, lua_value value)
 static void put_value(const value_reader *r, lua_value value)
 {
     /* By the number of the type. */
-    static const char *const names[] = {"nil",   "boolean",  "userdata", "number", "string",
-                                        "table", "function", "userdata", "thread"};
+    static const char *const names[] = {"nil",    "boolean",    "userdata", "number",
+                                        "string", "table",      "function", "userdata",
+                                        "thread", "unreadable", "cdata"};
     size_t type = value.tag & SSI_LUA_TYPE_BITS;
     char object[64];
 
@@ -355,17 +407,6 @@ static void put_value(const value_reader *r, lua_value value)
     snprintf(object, sizeof object, "<%s: %#" PRIx64 ">",
              type < sizeof names / sizeof *names ? names[type] : "unreadable", value.bits);
     ss_value_put(r->to, object);
-}
-
-/* Write the text that reports have of VALUE, as JSON. */
-static void write_value(const ssi_lua_layout *layout, lua_value value, ssi_written *to)
-{
-    ss_value_text text;
-    const value_reader r = {layout, &text};
-
-    ss_value_text_init(&text, to->shows_secrets);
-    put_value(&r, value);
-    ssi_write_text(to, text.bytes, text.length);
 }
 
 /* ---- Which variables are in scope -------------------------------------------------------------*/
@@ -431,6 +472,12 @@ static void remember_variable(variable *found, int *count, const char *name, int
     *count += i == *count;
 }
 
+static void add_variable(variable *found, int *count, const char *name, int place)
+{
+    if (name && ss_value_is_lua_name(name, strlen(name))) /* Lua's own are in parentheses */
+        remember_variable(found, count, name, place);
+}
+
 /* Those in scope in CALL; returns how many. */
 static int find_variables(const ssi_lua_layout *layout, const lua_call *call, variable *found)
 {
@@ -442,32 +489,43 @@ static int find_variables(const ssi_lua_layout *layout, const lua_call *call, va
     if (!code || call->pc <= code || (call->pc - code) / INSTRUCTION > INT32_MAX)
         return 0;
     all = lua_variables_at(layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
-    for (int place = 1; place <= MAX_REGISTERS && (name = lua_next_variable(&all)); place++) {
-        const char *text = lua_text(layout, name);
-
-        if (text && ss_value_is_lua_name(text, strlen(text))) /* Lua's own are in parentheses */
-            remember_variable(found, &count, text, place);
-    }
+    for (int place = 0; place < MAX_REGISTERS && (name = lua_next_variable(&all)); place++)
+        add_variable(found, &count, lua_text(layout, name), place);
     return count;
 }
 
-/* Write the variables of CALL, a call of a Lua function, as one JSON object. */
-static void lua_locals(const ssi_lua_layout *layout, const lua_call *call, ssi_written *to)
+static int find_jit_variables(const ssi_jit *jit, const ssi_jit_call *call, variable *found)
 {
-    variable found[SSI_SHOWN_VARIABLES];
-    int count = find_variables(layout, call, found), shown = 0;
+    const char *name;
+    int count = 0;
+
+    for (int place = 0;
+         place < MAX_REGISTERS && (name = ssi_jit_variable(jit, call, (unsigned)place)); place++)
+        add_variable(found, &count, name, place);
+    return count;
+}
+
+/* Write COUNT variables, whose places are from BASE on, as one JSON object, by the texts of reports. */
+static void write_variables(value_reader r, const variable *found, int count, uint64_t base,
+                            ssi_written *to)
+{
+    int shown = 0;
 
     ssi_write(to, "{");
     for (int i = 0; i < count; i++) {
-        uint64_t place = call->base + (uint64_t)(found[i].place - 1) * SSI_LUA_VALUE;
+        ss_value_text text;
         lua_value value;
 
-        if (!lua_read_value(layout, place, place + SSI_LUA_VALUE_TAG, &value))
+        if (!read_value(&r, base + (uint64_t)found[i].place * (r.jit ? JIT_VALUE : SSI_LUA_VALUE),
+                        &value))
             continue;
+        ss_value_text_init(&text, to->shows_secrets);
+        r.to = &text;
+        put_value(&r, value);
         ssi_write(to, shown++ ? ",\"" : "\"");
         ssi_write(to, found[i].name);
         ssi_write(to, "\":");
-        write_value(layout, value, to);
+        ssi_write_text(to, text.bytes, text.length);
     }
     ssi_write(to, "}");
 }
@@ -997,14 +1055,15 @@ static bool has_jit(const ssi_binary *binary, const char **unknown, bool *is_old
     bool is_jit = false, is_known = false;
     Elf64_Phdr program;
 
+    *is_old = true;
     for (unsigned i = 0; ssi_binary_program(binary, i, &program); i++) {
-        const char *part = program.p_type == PT_LOAD
-                               ? ssi_binary_part(binary, program.p_offset, program.p_filesz)
-                               : NULL;
+        size_t size = program.p_type == PT_LOAD ? (size_t)program.p_filesz : 0;
+        const char *part = size ? ssi_binary_part(binary, program.p_offset, size) : NULL;
 
-        is_jit |= part && behind("luaJIT_BC_%s", part, (size_t)program.p_filesz);
-        *is_old |= part && behind("LuaJIT 2.0", part, (size_t)program.p_filesz);
-        is_known |= part && behind("LuaJIT 2.", part, (size_t)program.p_filesz);
+        is_jit |= part && behind("luaJIT_BC_%s", part, size);
+        is_known |= part && behind("LuaJIT 2.", part, size);
+        if (part && behind("LuaJIT 2.1", part, size)) /* hosts may speak of other versions */
+            *is_old = false;
     }
     if (is_jit && !is_known)
         *unknown = "this version of LuaJIT";
@@ -1110,6 +1169,16 @@ static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, cons
                               : defined ? ssi_text_format("function <%s:%u>", source ? source : "?",
                                                           (unsigned)defined)
                                         : "main chunk"}};
+}
+
+/* A function that LuaJIT's own code is, such as pcall. */
+static ssi_frame own_frame_of(const char *name)
+{
+    return (ssi_frame){.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
+                                 .trust = STACKSPLICE_TRUST_INFERRED,
+                                 .language = "lua",
+                                 .file = "[C]",
+                                 .function = name ? name : "?"}};
 }
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
@@ -1251,14 +1320,20 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
     return true;
 }
 
-static const char *locals_of(reader *r, const lua_call *c)
+/* The variables of a function: C, or if JIT is not NULL, JIT_CALL. */
+static const char *locals_of(reader *r, const lua_call *c, const ssi_jit *jit,
+                             const ssi_jit_call *jit_call)
 {
     ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
+    variable found[SSI_SHOWN_VARIABLES];
+    value_reader values = {jit ? &jit_layout : r->layout, jit, NULL};
+    int count;
 
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;
     r->locals_left--;
-    lua_locals(r->layout, c, &written);
+    count = jit ? find_jit_variables(jit, jit_call, found) : find_variables(r->layout, c, found);
+    write_variables(values, found, count, jit ? jit_call->base : c->base, &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
@@ -1300,7 +1375,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             run.is_running = true;
         }
         frame = frame_of(r->layout, &c, lua_call_name(r->layout, &r->names, &c));
-        frame.locals = locals_of(r, &c);
+        frame.locals = locals_of(r, &c, NULL, NULL);
         if (!run.held)
             run.held = r->layout->loop_has_state ? address : at;
         if (!ssi_frames_add(&r->scripts->frames, &frame) ||
@@ -1312,31 +1387,56 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
                          sizeof state);
 }
 
-/* LuaJIT itself runs: what it had stored of its place is old, the registers have it. */
-static bool begin_at_registers(const reader *r, const ssi_lua *copy, ssi_jit *jit, uint64_t *pc)
+/* Where the thread runs LuaJIT's loop or compiled code, how the walk goes on from its frame there. */
+static void add_jump(reader *r, uint64_t from, uint64_t sp, uint64_t pc)
 {
-    enum { RDX = 1, RBX = 3 };
-    const uint64_t *registers = r->thread->registers;
+    const ssi_native_jump jump = {from, sp, pc};
 
-    *pc = registers[RBX];
-    return r->target->machine->number == EM_X86_64 &&
-           registers[r->target->machine->pc] >= copy->start &&
-           registers[r->target->machine->pc] < copy->end &&
-           ssi_jit_begin_at(jit, registers[RDX], *pc);
+    (void)ssi_append(&r->luas->jumps, &r->luas->jump_count, &r->luas->jump_room, &jump,
+                     sizeof jump);
 }
 
-/* Add the frame of the Lua function of C to RUN, with the name that the caller OUTER has for it. */
-static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const ssi_jit_call *c,
-                          const ssi_jit_call *outer)
+/* LuaJIT itself runs, or what it compiled, which was entered at *PC: what it had stored of its place is old,
+   the registers have it. */
+static bool begin_at_registers(reader *r, const ssi_lua *copy, ssi_jit *jit, uint64_t *pc,
+                               bool *is_compiled)
 {
-    ssi_frame frame;
+    enum { RDX = 1, RBX = 3, MAX_HELPERS = 64 /* bytes on the stack */ };
+    const ssi_machine *machine = r->target->machine;
+    const uint64_t *registers = r->thread->registers;
+    uint64_t sp = registers[machine->sp], at = registers[machine->pc];
+    ssi_jit_trace trace;
 
-    if (!c->proto) {
-        if (r->scripts->frames.count == run->first && !run->called)
-            run->called = c->function;
+    if (machine->number != EM_X86_64)
+        return false;
+    *is_compiled = ssi_jit_find_trace(jit, sp, at, copy->start, copy->end, &trace);
+    *pc = *is_compiled ? trace.pc : registers[RBX];
+    if (*is_compiled) {
+        add_jump(r, trace.sp, jit->c_frame, trace.loop);
         return true;
     }
-    frame = jit_frame_of(jit, c, c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer));
+    if (at < copy->start || at >= copy->end || !ssi_jit_begin_at(jit, registers[RDX], *pc))
+        return false;
+    if (sp < jit->c_frame && jit->c_frame - sp <= MAX_HELPERS) /* which have no unwind data */
+        add_jump(r, sp, jit->c_frame, at);
+    return true;
+}
+
+/* Add the frame of the Lua function of C to RUN, or of LuaJIT's own, with the name that the caller OUTER
+   has for it.  Compiled code does not store variables. */
+static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const ssi_jit_call *c,
+                          const ssi_jit_call *outer, bool is_compiled)
+{
+    const char *name = c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer);
+    ssi_frame frame;
+
+    if (!c->proto && r->scripts->frames.count == run->first && !run->called)
+        run->called = c->function;
+    if (!c->proto && !c->is_own)
+        return true;
+    frame = c->proto ? jit_frame_of(jit, c, name) : own_frame_of(name);
+    if (c->proto && !is_compiled)
+        frame.locals = locals_of(r, NULL, jit, c);
     return ssi_frames_add(&r->scripts->frames, &frame);
 }
 
@@ -1346,20 +1446,21 @@ static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
     ssi_lua_state state = {.address = jit->state, .first = r->luas->run_count};
     ssi_lua_run run = {.first = r->scripts->frames.count};
     ssi_jit_call c, outer;
-    bool has_outer;
-    uint64_t pc;
+    bool has_outer, is_compiled = false;
+    uint64_t pc = 0;
 
     jit->is_old = copy->is_old;
-    run.is_running = begin_at_registers(r, copy, jit, &pc);
+    jit->is_arm = r->target->machine->number == EM_AARCH64;
+    run.is_running = begin_at_registers(r, copy, jit, &pc, &is_compiled);
     if (!ssi_jit_next(jit, &c))
         return;
     if (run.is_running)
         c.pc = pc;
-    for (bool goes_on = true; goes_on; c = outer, goes_on = has_outer) {
+    for (bool goes_on = true; goes_on; c = outer, goes_on = has_outer, is_compiled = false) {
         has_outer = ssi_jit_next(jit, &outer);
         run.is_jit = true;
         run.held = jit->state;
-        if (!add_jit_frame(r, jit, &run, &c, has_outer ? &outer : NULL) ||
+        if (!add_jit_frame(r, jit, &run, &c, has_outer ? &outer : NULL, is_compiled) ||
             (c.is_entered && !end_run(r, &state, &run)))
             return;
     }
@@ -1475,6 +1576,7 @@ void ssi_lua_free(ssi_luas *luas)
         ssi_binary_close(&luas->copies[i].binary);
     free(luas->states);
     free(luas->runs);
+    free(luas->jumps);
 }
 
 /*
@@ -1495,8 +1597,6 @@ typedef struct placing {
     const ssi_native_stack *stack;
     uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
     uint64_t common; /* where all of them hold a state, if that is what they hold; 0: anywhere */
-    size_t running;  /* the script frame where Lua itself runs */
-    size_t old;      /* the first one of a run that may have gone on since */
 } placing;
 
 /* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
@@ -1522,21 +1622,25 @@ static bool is_held_in(uint64_t word, uint64_t value)
     return word == value || (!(value >> 32) && ((uint32_t)word == value || word >> 32 == value));
 }
 
-/* Where native frame AT holds VALUE: registers, then words by their distance from its end. */
-static uint64_t places_of(const placing *p, size_t at, uint64_t value)
+/* Where native frame AT holds what it has to hold for RUN: registers, then words by their distance from
+   its end.  LuaJIT's loop saves two registers less than a function may. */
+static uint64_t places_of(const placing *p, size_t at, const ssi_lua_run *run)
 {
     const ssi_machine *machine = p->target->machine;
     const ssi_native_frame *frame = &p->stack->frames[at];
+    uint64_t value = run->held, saves = machine->outer_saves;
     uint64_t end = ssi_native_end(p->stack, at), word, found = 0, limit = end;
 
     if (end > frame->sp && end - frame->sp > MAX_FRAME) /* another stack begins there */
         limit = frame->sp + MAX_FRAME;
+    if (run->is_jit && saves)
+        saves -= 2 * sizeof word;
     for (unsigned i = 0; i < machine->saved_count; i++)
         if (frame->known & 1u << i && frame->saved[i] == value)
             found |= (uint64_t)1 << i;
-    for (uint64_t place = frame->sp + machine->inner_saves; place + machine->outer_saves < limit;
+    for (uint64_t place = frame->sp + machine->inner_saves; place + saves < limit;
          place += sizeof word) {
-        uint64_t bit = machine->saved_count + (end - place - machine->outer_saves) / sizeof word;
+        uint64_t bit = machine->saved_count + (end - place - saves) / sizeof word;
 
         if (ssi_read_word(place, &word) && is_held_in(word, value))
             found |= (uint64_t)1 << (bit < FAR ? bit : FAR);
@@ -1555,7 +1659,7 @@ static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
         uint64_t held = 0;
 
         if (state->placed < state->count)
-            held = places_of(p, at, p->luas->runs[state->first + state->placed].held);
+            held = places_of(p, at, &p->luas->runs[state->first + state->placed]);
         if (p->common)
             held &= p->common;
         if (!held)
@@ -1580,7 +1684,7 @@ static size_t frames_of_runs(const placing *p, uint64_t function)
             continue;
         frames++;
         for (size_t i = 0; i < p->luas->state_count; i++)
-            is_held[i] |= places_of(p, at, p->luas->states[i].address) != 0;
+            is_held[i] |= places_of(p, at, &p->luas->runs[p->luas->states[i].first]) != 0;
     }
     for (size_t i = 0; i < p->luas->state_count; i++)
         if (is_held[i])
@@ -1625,9 +1729,10 @@ static uint64_t find_common(const placing *p, uint64_t loop)
             continue;
         for (size_t i = 0; i < p->luas->state_count; i++) {
             const ssi_lua_state *state = &p->luas->states[i];
+            const ssi_lua_run *run = &p->luas->runs[state->first];
 
-            if (p->luas->runs[state->first].held == state->address)
-                places |= places_of(p, at, state->address);
+            if (run->held == state->address)
+                places |= places_of(p, at, run);
         }
         common &= places;
     }
@@ -1692,15 +1797,13 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
 {
     uint64_t places = 0;
     ssi_lua_state *state = owner_of(p, at, &places);
-    const ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
+    ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
     ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
 
     p->places &= state ? places : 0;
     if (run) {
-        if (run->is_running)
-            p->running = run->first;
-        else if (run->is_jit && !calls(p, at, run))
-            p->old = run->first;
+        run->is_old = run->is_jit && !run->is_running && !calls(p, at, run);
+        state->thread = thread;
         placed.first = run->first;
         placed.count = run->count;
         last[state - p->luas->states] = scripts->run_count;
@@ -1723,17 +1826,16 @@ static bool are_matched(const placing *p)
     return p->places & ~((uint64_t)1 << FAR) && !p->stack->truncated && !p->stack->left_out;
 }
 
-/* The script frames of the runs from FIRST on, but for that whose line was guessed, and a run that may
-   have gone on. */
-static void mark_exact(const placing *p, ssi_scripts *scripts, size_t first)
+/* The script frames of THREAD, but for that whose line was guessed, and a run that may have gone on. */
+static void mark_exact(const placing *p, int thread, ssi_scripts *scripts)
 {
-    for (; first < scripts->run_count; first++)
-        for (size_t i = 0; i < scripts->runs[first].count; i++) {
-            size_t at = scripts->runs[first].first + i;
-            bool is_old = scripts->runs[first].first == p->old;
+    for (size_t i = 0; i < p->luas->state_count; i++)
+        for (size_t at = 0; at < p->luas->states[i].placed; at++) {
+            const ssi_lua_run *run = &p->luas->runs[p->luas->states[i].first + at];
 
-            scripts->frames.items[at].known.trust =
-                at == p->running || is_old ? STACKSPLICE_TRUST_INFERRED : STACKSPLICE_TRUST_EXACT;
+            for (size_t n = run->is_running; n < run->count; n++)
+                if (p->luas->states[i].thread == thread && !run->is_old)
+                    scripts->frames.items[run->first + n].known.trust = STACKSPLICE_TRUST_EXACT;
         }
 }
 
@@ -1754,17 +1856,34 @@ static bool add_machine_code(const placing *p, int thread, ssi_scripts *scripts)
     return !has_jit || !mapping || mapping->path || !mapping->executable ||
            (ssi_frames_add_gap(
                 &scripts->frames,
-                "Lua functions unknown: LuaJIT's machine code runs here, which keeps "
-                "none of them in memory; jit.off() has them shown") &&
+                "Lua functions unknown: JIT-compiled code runs here, and its callers "
+                "are unknown, too; jit.off() has them shown") &&
             ssi_scripts_add_run(scripts, &run));
+}
+
+/* Compiled code keeps no frame of the functions that it runs. */
+static bool place_compiled(const placing *p, size_t at, int thread, ssi_scripts *scripts)
+{
+    ssi_run run = {.thread = thread, .marker = p->stack->frames[at].sp, .count = 1};
+
+    for (size_t i = 0; i < p->luas->jump_count; i++)
+        if (p->luas->jumps[i].from == run.marker) {
+            run.first = scripts->frames.count;
+            return ssi_frames_add_gap(&scripts->frames,
+                                      "Lua functions unknown: JIT-compiled code runs here; the "
+                                      "caller's line is where that began, and jit.off() has them "
+                                      "shown") &&
+                   ssi_scripts_add_run(scripts, &run);
+        }
+    return true;
 }
 
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
                    int thread, ssi_scripts *scripts)
 {
-    placing p = {target, luas, stack, UINT64_MAX, 0, SIZE_MAX, SIZE_MAX};
+    placing p = {target, luas, stack, UINT64_MAX, 0};
     uint64_t loop = find_loop(&p), size;
-    size_t last[SSI_MAX_LUA_STATES] = {0}, first = scripts->run_count;
+    size_t last[SSI_MAX_LUA_STATES] = {0};
 
     if (!loop) {
         (void)add_machine_code(&p, thread, scripts);
@@ -1772,10 +1891,11 @@ void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_st
     }
     p.common = find_common(&p, loop);
     for (size_t i = 0; i < stack->count; i++)
-        if (function_of(&p, &stack->frames[i], &size) == loop &&
-            !place_frame(&p, i, thread, scripts, last))
+        if (function_of(&p, &stack->frames[i], &size) == loop
+                ? !place_frame(&p, i, thread, scripts, last)
+                : !place_compiled(&p, i, thread, scripts))
             return;
     if (are_matched(&p))
-        mark_exact(&p, scripts, first);
+        mark_exact(&p, thread, scripts);
     (void)place_others(&p, thread, scripts, last);
 }

@@ -30,12 +30,14 @@ typedef struct ssi_lua_run {
     bool is_running;     /* Lua itself runs, in the first one */
     uint64_t called;     /* LuaJIT: the function in C that the run calls; 0: none */
     bool is_jit;
+    bool is_old; /* it may have gone on since what was stored */
 } ssi_lua_run;
 
 typedef struct ssi_lua_state {
     uint64_t address;
     size_t first, count; /* of the runs, from the innermost outward */
     size_t placed;       /* so many are on the stack that is put together */
+    int thread;          /* whose stack that was */
 } ssi_lua_state;
 
 typedef struct ssi_luas {
@@ -45,6 +47,8 @@ typedef struct ssi_luas {
     size_t state_count, state_room;
     ssi_lua_run *runs;
     size_t run_count, run_room;
+    ssi_native_jump *jumps; /* out of code that LuaJIT compiled */
+    size_t jump_count, jump_room;
 } ssi_luas;
 
 /* Whether the Lua of BINARY, which is mapped from MAPPING to END, was added, with BINARY.  One of

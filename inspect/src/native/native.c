@@ -237,6 +237,8 @@ struct ssi_native {
     bool is_call;     /* the register of the ip is in a call, of which there is a frame */
     unsigned returns; /* to stacks at lower addresses */
     size_t walked;    /* frames so far */
+    const ssi_native_jump *jumps;
+    size_t jump_count;
     ssi_native_stack *stack;
 };
 
@@ -400,6 +402,30 @@ static bool step_out_of_forwarder(ssi_native *native, const ssi_native_frame *fr
     return true;
 }
 
+/* Whether FRAME's caller is known without unwind data.  The registers are then those of the caller, of
+   which LuaJIT on x86-64 keeps two on top of its frame; the loop's own frame has the others. */
+static bool jump(ssi_native *native, ssi_native_frame *frame)
+{
+    const ssi_machine *machine = native->target->machine;
+    uint64_t *r = native->registers;
+    enum { R12 = 12, R13 = 13 };
+
+    for (size_t i = 0; i < native->jump_count; i++) {
+        const ssi_native_jump *j = &native->jumps[i];
+
+        if (j->from != frame->sp)
+            continue;
+        memset(r, 0, sizeof native->registers);
+        r[R12] = ssi_word(j->sp);
+        r[R13] = ssi_word(j->sp - sizeof *r);
+        r[machine->sp] = j->sp;
+        r[machine->pc] = j->pc;
+        frame->described = native->is_call = native->goes_on = true;
+        return true;
+    }
+    return false;
+}
+
 static int stop(ssi_native_stack *stack, const char *why)
 {
     stack->truncated = why;
@@ -412,7 +438,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
     ssi_native_stack *stack = native->stack;
     const ssi_native_frame *last = last_of(stack);
     ssi_native_frame frame = {0};
-    bool interrupted = false;
+    bool interrupted = false, jumps;
     Dwarf_Addr pc;
 
     native->unread = false;
@@ -435,8 +461,11 @@ static int on_frame(Dwfl_Frame *state, void *data)
         native->goes_on = true;
         return 1;
     }
+    jumps = !frame.described && jump(native, &frame);
     if (!put(stack, &frame))
         return stop(stack, "native part truncated: out of memory");
+    if (jumps)
+        return 1;
     native->goes_on = restore_interrupted(native, &frame, pc);
     return native->goes_on;
 }
@@ -476,7 +505,8 @@ static void walk_on(ssi_native *native)
     }
     if (native->dw->dwfl_getthread_frames(native->dwfl, native->thread->id, on_frame, native) >=
         0) {
-        if (native->unread && !native->stack->truncated) /* libdw takes it for the end */
+        /* libdw takes it for the end. */
+        if (native->unread && !native->goes_on && !native->stack->truncated)
             native->stack->truncated =
                 ssi_budget_is_spent() ? "native part truncated: reading takes too long"
                                       : "native part truncated: memory of the stack is not there";
@@ -486,8 +516,11 @@ static void walk_on(ssi_native *native)
     native->stack->truncated = why ? why : "native part truncated: out of memory";
 }
 
-void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack)
+void ssi_native_walk(ssi_native *native, const ssi_thread *thread, const ssi_native_jump *jumps,
+                     size_t count, ssi_native_stack *stack)
 {
+    const ssi_machine *machine = native->target->machine;
+
     stack->count = stack->left_out = 0;
     stack->truncated = NULL;
     if (!thread->has_registers) {
@@ -497,9 +530,15 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_st
     native->thread = thread;
     native->stack = stack;
     current = native;
+    native->jumps = jumps;
+    native->jump_count = count;
     native->returns = 0;
     native->is_call = false;
     memcpy(native->registers, thread->registers, sizeof native->registers);
+    for (size_t i = 0; i < count; i++) /* of the same code: it has only called a part of itself */
+        if (jumps[i].from == native->registers[machine->sp] &&
+            jumps[i].pc == native->registers[machine->pc])
+            native->registers[machine->sp] = jumps[i].sp;
     do
         walk_on(native);
     while (native->goes_on);

@@ -31,8 +31,15 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why);
 /* A note about binaries that cannot be read; NULL if all can. */
 const char *ssi_native_missing(const ssi_native *native);
 void ssi_native_free(ssi_native *native);
-/* The frames of THREAD, innermost first; STACK is emptied before. */
-void ssi_native_walk(ssi_native *native, const ssi_thread *thread, ssi_native_stack *stack);
+/* Code without unwind data whose caller is known all the same. */
+typedef struct ssi_native_jump {
+    uint64_t from;   /* the sp of its frame */
+    uint64_t sp, pc; /* of the caller */
+} ssi_native_jump;
+
+/* The frames of THREAD, innermost first, with COUNT known JUMPS; STACK is emptied before. */
+void ssi_native_walk(ssi_native *native, const ssi_thread *thread, const ssi_native_jump *jumps,
+                     size_t count, ssi_native_stack *stack);
 /* Where the frame number AT ends on the stack; 0 if that is not known. */
 uint64_t ssi_native_end(const ssi_native_stack *stack, size_t at);
 /* What is known of the native frame at ADDRESS. */

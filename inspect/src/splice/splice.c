@@ -179,7 +179,7 @@ void ssi_splice(const ssi_target *target, ssi_native *native, const char *why,
 
     out->count = 0;
     if (native)
-        ssi_native_walk(native, thread, &stack);
+        ssi_native_walk(native, thread, luas->jumps, luas->jump_count, &stack);
     ssi_lua_place(target, luas, &stack, thread->id, scripts);
     if (scripts->run_count != runs)
         sort_runs(scripts);
