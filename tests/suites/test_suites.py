@@ -72,8 +72,8 @@ def test(case):
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 
 
-def failing(command: list[str], folder: Path, path: str) -> tuple[set[str], int]:
-    """The names of the tests that fail, and how many there are."""
+def failing(command: list[str], folder: Path, path: str) -> tuple[set[str], list[str]]:
+    """The names of the tests that fail, and those of all."""
     environment = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         command,
@@ -90,27 +90,29 @@ def failing(command: list[str], folder: Path, path: str) -> tuple[set[str], int]
     assert file.exists(), done.stdout[-3000:] + done.stderr[-3000:]
     cases = list(ElementTree.parse(file).iter("testcase"))
     file.unlink()
-    bad = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    return {f"{case.get('classname', '')}.{case.get('name')}" for case in bad}, len(cases)
+    names = [f"{case.get('classname', '')}.{case.get('name')}" for case in cases]
+    bad = [case.find("failure") is not None or case.find("error") is not None for case in cases]
+    return {name for name, is_bad in zip(names, bad) if is_bad}, names
 
 
-def compare(command: list[str], folder: Path, path: str = "", flaky: re.Pattern | None = None) -> None:
-    """COMMAND, which writes report.xml, finds the same with install().
+def compare(command: list[str], folder: Path, path: str = "", flaky: re.Pattern | None = None) -> list[str]:
+    """COMMAND, which writes report.xml, finds the same with install(): the names of its tests.
 
     FLAKY: fails by chance, also without it.
     """
     site = folder / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(INSTALLS)
-    plain, count = failing(command, folder, path)
-    ours, count_with = failing(command, folder, os.pathsep.join([str(site), str(PACKAGE.parent), path]))
-    assert count == count_with > 10
+    plain, names = failing(command, folder, path)
+    ours, names_with = failing(command, folder, os.pathsep.join([str(site), str(PACKAGE.parent), path]))
+    assert len(names) == len(names_with) > 10
     differing = [
         f"{'only with it' if name in ours else 'only without'}: {name}"
         for name in sorted(ours ^ plain)
         if flaky is None or not flaky.search(name)
     ]
     assert not differing
+    return names
 
 
 def suite_of(name: str, folder: Path) -> Path:
@@ -152,8 +154,8 @@ def test_of_tblib(tmp_path):
     compare([*PYTEST, "-o", "addopts=", report, "--rootdir", str(source), str(source / "tests")], tmp_path)
 
 
-def test_of_lupa(tmp_path):
-    """Each Lua that lupa has, in one process as in lupa's own runs."""
+def test_of_lupa(tmp_path, record_testsuite_property):
+    """Each Lua that lupa has, in one process as in lupa's own runs; the report counts the tests of each."""
     lupa = pytest.importorskip("lupa")
     source = suite_of("lupa", tmp_path / "source")
     # Its tests belong to its package, and a wheel has none.
@@ -163,7 +165,12 @@ def test_of_lupa(tmp_path):
     (tmp_path / "test_lupa.py").write_text(LUPA)
     # 29 of 429 runs of lupa alone fail there, on Lua 5.5, which the package lupa itself takes.
     flaky = re.compile(r"_(lua55|lupa)\.test_overwrite_in_python")
-    compare([*PYTEST, "--junitxml=report.xml", "test_lupa.py"], tmp_path, str(tmp_path), flaky)
+    names = compare([*PYTEST, "--junitxml=report.xml", "test_lupa.py"], tmp_path, str(tmp_path), flaky)
+    for file in Path(lupa.__file__).parent.glob("lua*.so"):
+        module = file.name.partition(".")[0]
+        count = sum(f"_{module}." in name for name in names)
+        record_testsuite_property(f"tests of lupa.{module}", count)
+        assert count > 200, module
 
 
 @pytest.mark.parametrize("version", ["5.1", "5.4"])
