@@ -314,6 +314,8 @@ scenario("error after a yield in pcall", 1, 1, function()
     local co = coroutine.create(function()
         xpcall(function()
             coroutine.yield()
+            -- in 5.2 the caller of error is inferred: neither error nor xpcall has a frame here
+            if _VERSION == 'Lua 5.2' then local _ = 1 + nil end
             error('x')
         end, probe)
     end)

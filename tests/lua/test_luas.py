@@ -82,11 +82,6 @@ NOT_YET = {
     ("starved", "5.1"): "learning near the end of a stack needs more than 5 KiB",
     ("starved", "5.2"): "learning near the end of a stack needs more than 5 KiB",
 }
-SCENARIOS_NOT_YET = {
-    ("clang-O0", "5.1"): "calls of __unm and others have sites of their own, which are not learnt",
-    ("clang-O2", "5.1"): "calls of __unm and others have sites of their own, which are not learnt",
-    ("clang-O2", "5.2"): "the place of the state at a site is learnt wrongly: a capture crashes",
-}
 LUAJIT_TESTS = ["host_coroutines", "host_memory", "tokens"]
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
@@ -270,8 +265,6 @@ def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
 def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -> None:
     choose(version, build, request)
-    if (build.name, version) in SCENARIOS_NOT_YET:
-        pytest.skip(SCENARIOS_NOT_YET[build.name, version])
     program = compile_program("scenarios", ["scenarios.c", "oracle.c"], version, build)
     output = run(program).stdout
     print("\n".join(line for line in output.splitlines() if " stacks, " in line))

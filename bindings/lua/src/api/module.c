@@ -196,7 +196,7 @@ static const luaL_Reg calls[] = {
 
 __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
 {
-    const char *wrong = ss_lua_wrong_kind();
+    const char *wrong = ss_lua_kind_reason();
 
     luaL_checkversion(L);
     if (wrong)

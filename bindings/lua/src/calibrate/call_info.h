@@ -58,6 +58,7 @@ enum {
     SS_LUA_AT_REGISTERS = 48,
     SS_LUA_BEFORE_REGISTERS = 0,
     SS_LUA_AT_PC = 56,
+    SS_LUA_AT_CONTINUATION = SS_LUA_AT_PC, /* of a function in C */
     SS_LUA_AT_STATUS = 32,
     SS_LUA_STATUS_BITS = 0xffffff,
     SS_LUA_TAIL_CALLED = 1 << 22,

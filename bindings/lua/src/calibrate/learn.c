@@ -79,19 +79,19 @@ static const ss_lua_layout threadless = {.failure =
 /* Learning happens once in each copy of the binding. */
 static const char *another_version(void)
 {
-    static char text[96];
+    static char reason[96];
     int version = ss_lua_version();
 
-    (void)snprintf(text, sizeof text,
+    (void)snprintf(reason, sizeof reason,
                    "stacksplice is built with the lua.h of Lua %d.%d, and this is Lua %d.%d",
                    LUA_VERSION_NUM / 100, LUA_VERSION_NUM % 100, version / 100, version % 100);
-    return text;
+    return reason;
 }
 
 /* False when memory ran out: nothing was learnt, and a later capture may try again. */
 static bool learn(ss_lua_layout *layout)
 {
-    *layout = (ss_lua_layout){.failure = ss_lua_wrong_kind()};
+    *layout = (ss_lua_layout){.failure = ss_lua_kind_reason()};
     if (ss_lua_version() != LUA_VERSION_NUM)
         layout->failure = another_version();
     if (layout->failure)

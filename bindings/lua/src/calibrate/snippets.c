@@ -13,30 +13,30 @@ const char *const ss_lua_snippets[] = {
     "local function deep(n) if n == 0 then return C() end deep(n - 1) C() end deep(9)",
     "local t = setmetatable({}, {__call = C}) t() t(1) return t()",
     "local t = setmetatable({}, {__call = function() C() end}) t() return t()",
-    /* metamethods, as Lua functions */
-    "local function f() C() return 1 end local function s() C() return 'x' end\n"
-    "local function b() C() return true end\n"
-    "local m = {__index = f, __newindex = f, __eq = b, __lt = b, __le = b, __concat = s,\n"
-    "  __add = f, __sub = f, __mul = f, __div = f, __mod = f, __pow = f, __idiv = f, __band = f,\n"
-    "  __bor = f, __bxor = f, __shl = f, __shr = f, __unm = f, __bnot = f, __len = f,\n"
-    "  __tostring = s, __close = f}\n"
-    "local t, u = setmetatable({}, m), setmetatable({}, m) local x\n"
-    "x = t.a t.b = 1 x = t[1] t[2] = 1 x = t[x] x = t == u x = t ~= u x = t < u x = t <= u\n"
-    "x = t > 1 x = t < 1 x = t <= 1 x = t >= 2.5 x = t .. 'a' x = 'a' .. t x = t .. 'a' .. 'b'\n"
-    "x = t + 1 x = 1 + t x = t - u x = t * 2 x = t / 2 x = t % 2 x = t ^ 2 x = t // 2 x = t & 1\n"
-    "x = t | 1 x = t ~ 1 x = t << 1 x = t >> 1 x = 1 << t x = -t x = ~t x = #t x = tostring(t)\n"
-    "x = t:method() do local c <close> = t end",
-    /* the same as C functions */
-    "local m = {__index = T, __newindex = T, __eq = T, __lt = T, __le = T, __concat = T,\n"
-    "  __add = T, __sub = T, __mul = T, __div = T, __mod = T, __pow = T, __idiv = T, __band = T,\n"
-    "  __bor = T, __bxor = T, __shl = T, __shr = T, __unm = T, __bnot = T, __len = T,\n"
-    "  __close = T}\n"
-    "local t, u = setmetatable({}, m), setmetatable({}, m) local x\n"
-    "x = t.a t.b = 1 x = t[1] t[2] = 1 x = t[x] x = t == u x = t ~= u x = t < u x = t <= u\n"
-    "x = t > 1 x = t < 1 x = t <= 1 x = t >= 2.5 x = t .. 'a' x = 'a' .. t x = t .. 'a' .. 'b'\n"
-    "x = t + 1 x = 1 + t x = t - u x = t * 2 x = t / 2 x = t % 2 x = t ^ 2 x = t // 2 x = t & 1\n"
-    "x = t | 1 x = t ~ 1 x = t << 1 x = t >> 1 x = 1 << t x = -t x = ~t x = #t\n"
-    "do local c <close> = t end",
+    /* Two objects with all metamethods: functions in Lua or in C, as C says. */
+    "function objects(c)\n"
+    "  local function f() C() return 1 end local function s() C() return 'x' end\n"
+    "  local function b() C() return true end\n"
+    "  if c then f, s, b = T, T, T end\n"
+    "  local m = {__index = f, __newindex = f, __eq = b, __lt = b, __le = b, __concat = s,\n"
+    "    __add = f, __sub = f, __mul = f, __div = f, __mod = f, __pow = f, __idiv = f, __band = "
+    "f,\n"
+    "    __bor = f, __bxor = f, __shl = f, __shr = f, __unm = f, __bnot = f, __len = f,\n"
+    "    __tostring = s, __close = f}\n"
+    "  return setmetatable({}, m), setmetatable({}, m)\n"
+    "end",
+    "for i = 1, 2 do local t, u = objects(i == 2) local x\n"
+    "  x = t.a t.b = 1 x = t[1] t[2] = 1 x = t[x] x = t == u x = t ~= u x = t < u x = t <= u\n"
+    "  x = t .. 'a' x = 'a' .. t x = t .. 'a' .. 'b' x = t + 1 x = 1 + t x = t - u x = t * 2\n"
+    "  x = t / 2 x = t % 2 x = t ^ 2 x = -t x = #t pcall(tostring, t)\n"
+    "  pcall(function() return t:method() end)\n"
+    "end",
+    "for i = 1, 2 do local t = objects(i == 2) local x = t > 1 x = t < 1 x = t <= 1 x = t >= 2.5 "
+    "end",
+    "for i = 1, 2 do local t = objects(i == 2) local x = t // 2 x = t & 1 x = t | 1 x = t ~ 1\n"
+    "  x = t << 1 x = t >> 1 x = 1 << t x = ~t\n"
+    "end",
+    "for i = 1, 2 do local c <close> = objects(i == 2) end",
     "local t = setmetatable({}, {__close = C}) pcall(function() local c <close> = t error(1) end)",
     "local t = setmetatable({}, {__close = function() C() end})\n"
     "pcall(function() local c <close> = t error(1) end)\n"
@@ -51,15 +51,15 @@ const char *const ss_lua_snippets[] = {
     "xpcall(function() local q; q() end, C) xpcall(function() local q; return q() end, h)\n"
     "xpcall(function() return {} .. '' end, C) xpcall(function() return {} < 1 end, C)\n"
     "xpcall(function() return {} < {} end, C) xpcall(function() return #nil end, C)\n"
-    "xpcall(function() return -{} end, C) xpcall(function() return 1 & 1.5 end, C)\n"
-    "xpcall(function() return 1 // 0 end, C) xpcall(function() return 1 % 0 end, C)\n"
+    "xpcall(function() return -{} end, C) xpcall(function() return 1 % 0 end, C)\n"
     "xpcall(function() for i = 'x', 2 do end end, C) xpcall(function() for i = 1, 2, 0 do end end, "
     "C)\n"
     "xpcall(function() for _ in 1 do end end, C) xpcall(function() string.rep() end, C)\n"
-    "xpcall(function() local c <close> = 1 end, C) xpcall(function() local t = {} t[nil] = 1 end, "
-    "C)\n"
+    "xpcall(function() local t = {} t[nil] = 1 end, C)\n"
     "xpcall(function() assert(false) end, C) xpcall(function() assert(nil, 'x') end, h)\n"
     "xpcall(function() setmetatable(1, 2) end, C) xpcall(function() return ('x'):nope() end, C)",
+    "xpcall(function() return 1 & 1.5 end, C) xpcall(function() return 1 // 0 end, C)",
+    "xpcall(function() local c <close> = 1 end, C)",
     /* coroutines */
     "local co = coroutine.wrap(function() C() coroutine.yield() C() end) co() co()",
     "local co = coroutine.create(C) coroutine.resume(co)",
@@ -80,10 +80,18 @@ const char *const ss_lua_snippets[] = {
     "local co = coroutine.wrap(function() xpcall(function() coroutine.yield() error(1) end, C) "
     "end)\n"
     "co() co()",
+    "local co = coroutine.wrap(function() callk(function() callk(function() coroutine.yield() end) "
+    "end)\n"
+    "end) co() co()", /* the outer continuation runs where the inner one has left its registers */
     "local co = coroutine.wrap(function() yieldk() C() end) co() co()",
     "local co = coroutine.wrap(yieldk) co() co()",
     "local t = setmetatable({}, {__index = function() C() coroutine.yield() C() end})\n"
     "local co = coroutine.wrap(function() local x = t.x C() end) co() co()",
+    /* An object with a finalizer: no table in 5.1. */
+    "function finalized(f)\n"
+    "  if newproxy then getmetatable(newproxy(true)).__gc = f else setmetatable({}, {__gc = f}) "
+    "end\n"
+    "end",
     /* each way into Lua from C */
     "for _, f in ipairs {C, function() C() return 1 end, function() return C() end} do\n"
     "  call(f) callk(f) pcall_c(f) pcallk(f) resume(f)\n"
@@ -100,18 +108,17 @@ const char *const ss_lua_snippets[] = {
     "  resume(function() f(function() yieldk() end) C() end)\n"
     "end",
     /* collections */
-    "for i = 1, 3 do setmetatable({}, {__gc = function() C() end}) end\n"
+    "for i = 1, 3 do finalized(function() C() end) end\n"
     "collectgarbage() collectgarbage() collectgarbage('step')",
-    "for i = 1, 3 do setmetatable({}, {__gc = C}) end collectgarbage() collectgarbage()",
-    "if _VERSION == 'Lua 5.1' then return end\n" /* tables have no finalizers there */
+    "for i = 1, 3 do finalized(C) end collectgarbage() collectgarbage()",
     "pcall(collectgarbage, 'setpause', 100) pcall(collectgarbage, 'param', 'pause', 100)\n"
     "local n = 0 local function f() n = n + 1 C() end\n"
-    "collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = f}) end\n"
+    "collectgarbage() for i = 1, 6 do finalized(f) end\n"
     "for i = 1, 1500 do local x = {} if n == 6 then break end end\n"
-    "n = 0 collectgarbage() for i = 1, 6 do setmetatable({}, {__gc = f}) end\n"
+    "n = 0 collectgarbage() for i = 1, 6 do finalized(f) end\n"
     "for i = 1, 300 do local x = ('x'):rep(i) .. i if n == 6 then break end end\n"
-    "n = 0 collectgarbage() setmetatable({}, {__gc = f})\n"
-    "for i = 1, 6 do setmetatable({}, {__gc = C}) end\n"
+    "n = 0 collectgarbage() finalized(f)\n"
+    "for i = 1, 6 do finalized(C) end\n"
     "for i = 1, 1500 do local g = function() return i end if n == 1 then break end end\n"
     "pcall(collectgarbage, 'setpause', 200) pcall(collectgarbage, 'param', 'pause', 200)",
     /* libraries that call back */

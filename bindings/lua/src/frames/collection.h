@@ -34,7 +34,8 @@ typedef struct ss_lua_call_site {
     bool hook;
     bool first;      /* of its coroutine */
     bool closed;     /* of a first one: Lua has closed its activation and those outward */
-    bool inferred;   /* its activation follows from the order alone */
+    bool by_order;   /* its activation follows from the order alone, */
+    bool inferred;   /* and nothing proves that */
     uint16_t latest; /* of a first one: the outermost site of its coroutine; else the first */
     lua_State *L;
     uintptr_t ci;

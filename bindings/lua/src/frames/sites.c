@@ -294,6 +294,18 @@ static void show_uncalled(ss_lua_collection *c, ss_lua_call_site *site, uintptr_
 }
 #endif
 
+/* Whether CI is an activation of FUNCTION, or goes on in it after a yield. */
+static bool is_of(uintptr_t ci, uintptr_t function)
+{
+    uintptr_t called = ss_lua_c_function_of(ci);
+
+#if LUA_VERSION_NUM == 502
+    if (called && ss_lua_word(ci + SS_LUA_AT_CONTINUATION) == function)
+        return true;
+#endif
+    return called == function;
+}
+
 /*
  * The activation of the function that was called at a site, from the candidate FROM outward: the first
  * whose function is that of the frame inside.  Those that come before it are in use on another stack,
@@ -310,9 +322,9 @@ static uintptr_t find_called(ss_lua_collection *c, ss_lua_call_site *site, uintp
         return ci;
     }
     for (uint32_t i = 0; ci && i < SS_LUA_RUN_LIMIT; i++, ci = next_candidate(ci))
-        if (ss_lua_c_function_of(ci) == c->walk->frames[site->frame - 1].function)
+        if (is_of(ci, c->walk->frames[site->frame - 1].function))
             return ci;
-    site->inferred = true;
+    site->by_order = site->inferred = true;
 #if SS_LUA_JIT
     show_uncalled(c, site, from);
 #endif
@@ -389,6 +401,28 @@ static bool link_site(ss_lua_collection *c, uint16_t index)
     first->latest = index;
     return true;
 }
+
+#if SS_LUA_BY_ORDER && !SS_LUA_JIT
+/*
+ * Each call site stands for an activation of its own in C.  Where a coroutine has no more of them than
+ * sites, outward of one that follows from the order, none is in use on another stack: the order is right.
+ */
+static void prove_order(ss_lua_collection *c)
+{
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        ss_lua_call_site *site = &c->sites[i];
+        uint32_t left = 0, limit = SS_LUA_RUN_LIMIT;
+
+        if (!site->by_order)
+            continue;
+        for (uint32_t j = i; j < c->site_count; j++)
+            left += c->sites[j].L == site->L && !c->sites[j].hook;
+        for (uintptr_t ci = site->ci; ci && limit; ci = ss_lua_outer(ci), limit--)
+            left -= !ss_lua_is_in_lua(ci);
+        site->inferred = left != 0 || !limit;
+    }
+}
+#endif
 
 /* Whether a frame continues what the last site hides; then it is hidden too. */
 static inline bool hide(ss_lua_collection *c, uint32_t frame)
@@ -511,4 +545,7 @@ void ss_lua_find_sites(ss_lua_collection *c)
             return;
         }
     }
+#if SS_LUA_BY_ORDER && !SS_LUA_JIT
+    prove_order(c);
+#endif
 }

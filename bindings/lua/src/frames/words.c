@@ -225,7 +225,7 @@ static void report_run(const ss_lua_collection *c, const ss_lua_call_site *site)
    activation, which one it is. */
 static void report_callee(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
-    if (site->inferred)
+    if (site->by_order)
         stacksplice_walk_refuse(c->walk);
     if ((site->frame > 0 && !SS_LUA_BY_ORDER) || site->hook)
         return;

@@ -211,7 +211,7 @@ extern __attribute__((weak)) int luaJIT_setmode(lua_State *L, int index, int mod
     luaL_traceback /* which 5.1 lacks: it then loads the module, which says what is wrong */
 #endif
 
-static inline const char *ss_lua_wrong_kind(void)
+static inline const char *ss_lua_kind_reason(void)
 {
     if (SS_LUA_JIT)
         return luaJIT_setmode
@@ -223,7 +223,7 @@ static inline const char *ss_lua_wrong_kind(void)
                           : NULL;
 }
 #else
-static inline const char *ss_lua_wrong_kind(void)
+static inline const char *ss_lua_kind_reason(void)
 {
     return NULL;
 }
