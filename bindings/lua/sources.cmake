@@ -31,3 +31,10 @@ set(calibration
   src/calibrate/snippets.c)
 set(calibration_jit
   src/calibrate/jit.c)
+
+# Those of all these that need nothing of Lua's headers.
+set(of_any_version
+  ../shared/value_text.c
+  src/calibrate/filler.c
+  src/calibrate/layout.c
+  src/calibrate/snippets.c)

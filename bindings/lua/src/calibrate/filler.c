@@ -2,8 +2,6 @@
  * One function per architecture: its argument is called with filler in all callee-saved registers.
  * Its unwind data says where they were saved, as that of any function does.
  */
-#include "calibrate/calibrate.h"
-
 #if defined(__x86_64__)
 #define TYPE "@function"
 #if defined(__CET__) && __CET__ & 1

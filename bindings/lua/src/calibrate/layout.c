@@ -1,5 +1,5 @@
 /* Questions about a layout. */
-#include "calibrate/calibrate.h"
+#include "calibrate/layout.h"
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -60,6 +60,6 @@ bool ss_lua_read_words(uintptr_t address, uintptr_t *words, size_t count)
 
     errno = saved_errno;
     for (size_t i = 0; may_not && i < count; i++)
-        words[i] = ss_lua_word(address + i * sizeof *words);
+        words[i] = ((const uintptr_t *)address)[i];
     return may_not || got == (ssize_t)to.iov_len;
 }

@@ -2,7 +2,7 @@
  * The scripts that make Lua call C functions in every way it can.  Each runs protected and on its
  * own, so that a version that cannot compile one loses only that one.
  */
-#include "calibrate/calibrate.h"
+#include "calibrate/layout.h"
 
 const char *const ss_lua_snippets[] = {
     /* plain, tail and iterator calls; several, with values around them */
