@@ -39,6 +39,11 @@ static uint32_t number(const ssi_jit *jit, uint64_t object, unsigned wide, unsig
     return half(object + (jit->is_narrow ? narrow : wide));
 }
 
+static uint64_t reference_size(const ssi_jit *jit)
+{
+    return jit->is_narrow ? 4 : 8;
+}
+
 static unsigned byte(const ssi_jit *jit, uint64_t object, unsigned wide, unsigned narrow)
 {
     return number(jit, object, wide, narrow) & 255;
@@ -192,7 +197,7 @@ static uint64_t trace_start(const ssi_jit *jit, uint64_t trace, uint64_t object)
 /* The base of the function in which compiled code was entered; 0: none runs. */
 static uint64_t entry_base(const ssi_jit *jit)
 {
-    uint64_t own = own_state(jit), size = jit->is_narrow ? 4 : 8;
+    uint64_t own = own_state(jit), size = reference_size(jit);
 
     for (uint64_t at = own; own && at < own + MAX_OWN; at += size) {
         uint64_t base;
@@ -222,10 +227,8 @@ static bool runs(const ssi_jit *jit, uint64_t trace, uint64_t sp, uint64_t pc, u
 static uint64_t running_trace(const ssi_jit *jit, uint64_t list, uint32_t count, uint64_t sp,
                               uint64_t pc, uint64_t *frame)
 {
-    uint64_t size = jit->is_narrow ? 4 : 8;
-
     for (uint32_t i = 1; i < count; i++) {
-        uint64_t trace = reference(jit, list + i * size, 0, 0);
+        uint64_t trace = reference(jit, list + i * reference_size(jit), 0, 0);
 
         if (!trace)
             continue;
@@ -241,7 +244,7 @@ static uint64_t running_trace(const ssi_jit *jit, uint64_t list, uint32_t count,
 static uint64_t root_of(const ssi_jit *jit, uint64_t trace, uint64_t list)
 {
     uint32_t which = number(jit, trace, 108, 84) & UINT16_MAX;
-    uint64_t root = which ? reference(jit, list + which * (jit->is_narrow ? 4u : 8u), 0, 0) : 0;
+    uint64_t root = which ? reference(jit, list + which * reference_size(jit), 0, 0) : 0;
 
     return root && is_trace(jit, root, which) ? root : trace;
 }
@@ -327,16 +330,19 @@ static uint64_t outer_c_frame(const ssi_jit *jit)
    a call by C.  Some such calls have no function: a negative number says what Lua's stack had then. */
 static uint64_t stored_pc(ssi_jit *jit, uint64_t frame, uint64_t object)
 {
-    int64_t results = (int32_t)half(jit->c_frame + (jit->is_arm ? 40 : 8));
-    uint64_t at = jit->c_frame + (jit->is_narrow ? 24 : 16);
+    enum { MAX_ENTRIES = 200 }; /* of C into C, which LuaJIT itself limits */
+    uint64_t at;
 
+    for (int i = 0; i < MAX_ENTRIES; i++) {
+        int64_t results = (int32_t)half(jit->c_frame + (jit->is_arm ? 40 : 8));
+
+        if (results >= 0 || frame >= jit->stack - (uint64_t)results)
+            break;
+        jit->c_frame = outer_c_frame(jit);
+    }
+    at = jit->c_frame + (jit->is_narrow ? 24 : 16);
     if (!jit->c_frame || reference(jit, at, 0, 0) != jit->state)
         return 0;
-    if (results < 0 && frame < jit->stack - (uint64_t)results &&
-        outer_c_frame(jit) > jit->c_frame) {
-        jit->c_frame = outer_c_frame(jit);
-        return stored_pc(jit, frame, object);
-    }
     return pc_in(jit, object,
                  jit->is_narrow ? half(at + 4) : ssi_word(jit->is_arm ? at - 8 : at + 8));
 }
@@ -546,11 +552,11 @@ static const char *upvalue(const ssi_jit *jit, uint64_t proto, unsigned index)
 /* The string that is constant NUMBER: these lie in front of their address. */
 static const char *constant(const ssi_jit *jit, uint64_t proto, unsigned index)
 {
-    uint64_t size = jit->is_narrow ? 4 : 8;
-
     if (index >= number(jit, proto, 48, 24))
         return NULL;
-    return text_at(jit, reference(jit, reference(jit, proto, 32, 16) - (index + 1) * size, 0, 0));
+    return text_at(
+        jit,
+        reference(jit, reference(jit, proto, 32, 16) - (index + 1) * reference_size(jit), 0, 0));
 }
 
 /* The name of what SLOT has at PLACE. */

@@ -80,33 +80,19 @@ static bool lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t
     return true;
 }
 
-enum { JIT_VALUE = 8, TAG_OTHER = 9 };
+enum { JIT_VALUE = 8 };
 
 /* That of LuaJIT at ADDRESS. */
 static bool read_jit_value(const ssi_jit *jit, uint64_t address, lua_value *out)
 {
-    /* By LuaJIT's kinds.  Of integers, some machines alone have any. */
-    static const uint8_t tags[] = {0,
-                                   SSI_LUA_TAG_FALSE,
-                                   SSI_LUA_TAG_TRUE,
-                                   2,
-                                   SSI_LUA_TAG_SHORT,
-                                   TAG_OTHER,
-                                   8,
-                                   TAG_OTHER,
-                                   6,
-                                   TAG_OTHER,
-                                   10,
-                                   SSI_LUA_TAG_TABLE,
-                                   7,
-                                   SSI_LUA_TAG_INTEGER,
-                                   SSI_LUA_TAG_FLOAT};
+    /* By LuaJIT's kinds.  9 stands for what no variable has, 10 for C data. */
+    static const uint8_t tags[] = {0, 1, 17, 2, 4, 9, 8, 9, 6, 9, 10, 5, 7, 3, 19};
     unsigned kind;
 
     if (!ssi_jit_value(jit, address, &kind, &out->bits))
         return false;
     out->tag = tags[kind];
-    if (out->tag == SSI_LUA_TAG_INTEGER)
+    if (out->tag == SSI_LUA_TAG_INTEGER) /* only some machines have any */
         out->bits = (uint64_t)(int32_t)out->bits;
     return true;
 }
@@ -534,14 +520,12 @@ static void write_variables(value_reader r, const variable *found, int count, ui
 
 enum { NONE = 255 };
 
-/* A row of instructions: from FIRST to LAST.  The first one's metamethod is EVENT, and the next
-   ones' are the same, or follow. */
+/* A row of instructions.  The first one's metamethod is EVENT, and the next ones' are the same, or FOLLOW. */
 typedef struct range {
     uint8_t first, last;
 } range;
 typedef struct method_range {
-    range of;
-    uint8_t event;
+    uint8_t first, last, event;
     bool follow;
 } method_range;
 
@@ -552,8 +536,8 @@ typedef struct instruction_set {
     int32_t jump_zero;        /* what stands for no jump */
     unsigned key_constant;    /* 5.3: this bit of a key's C says that it is a constant */
     unsigned event_prefix;    /* characters of a metamethod's name that are not shown */
-    range setters[8];         /* those that change the register A */
-    method_range methods[14]; /* the rest is empty */
+    range setters[8];         /* those that change the register A: one includes 0 */
+    method_range methods[13]; /* the rest is empty */
     uint8_t move, load_constant, load_constant_next, load_nil, get_upvalue, get_in_upvalue;
     uint8_t get, get_field, get_vararg, get_global, self, jmp, call, tail_call, iterate;
     bool nil_to;  /* 5.1: B is the last register that becomes nil, not how many follow */
@@ -588,157 +572,60 @@ static bool is_in(unsigned operation, range r)
     return operation >= r.first && operation <= r.last;
 }
 
-/* An iterator of 5.1 has the name of the variable that holds it. */
-static const instruction_set instructions_1 = {
-    .a = 6,
-    .b = 23,
-    .c = 14,
-    .wide = 14,
-    .jump = 14,
-    .b_mask = 511,
-    .c_mask = 511,
-    .jump_zero = (1 << 17) - 1,
-    .key_constant = 256,
-    .setters = {{0, 6}, {10, 21}, {27, 27}, {31, 32}, {36, 37}, {NONE, 0}, {NONE, 0}, {NONE, 0}},
-    .methods = {{{NONE, 0}, 0, false}},
-    .load_constant = NONE,
-    .load_constant_next = NONE,
-    .load_nil = 3,
-    .get_upvalue = 4,
-    .get_in_upvalue = NONE,
-    .get = 6,
-    .get_field = NONE,
-    .get_vararg = NONE,
-    .get_global = 5,
-    .self = 11,
-    .jmp = 22,
-    .call = 28,
-    .tail_call = 29,
-    .iterate = 33,
-    .nil_to = true,
-    .failed = {NONE, 0}};
+/* What 5.1 to 5.3 have in common, and 5.2 and 5.3. */
+#define OLD_PARTS                                                                           \
+    .a = 6, .b = 23, .c = 14, .wide = 14, .jump = 14, .b_mask = 511, .c_mask = 511,         \
+    .jump_zero = (1 << 17) - 1, .key_constant = 256, .get_field = NONE, .get_vararg = NONE, \
+    .failed = {NONE, 0}
+#define OLD_LOADS                                                                            \
+    .move = 0, .load_constant = 1, .load_constant_next = 2, .load_nil = 4, .get_upvalue = 5, \
+    .get_in_upvalue = 6, .get = 7, .get_global = NONE, .self = 12
 
-static const instruction_set instructions_2 = {
-    .a = 6,
-    .b = 23,
-    .c = 14,
-    .wide = 14,
-    .jump = 14,
-    .b_mask = 511,
-    .c_mask = 511,
-    .jump_zero = (1 << 17) - 1,
-    .key_constant = 256,
-    .setters = {{0, 7}, {11, 22}, {28, 28}, {32, 33}, {35, 35}, {37, 38}, {NONE, 0}, {NONE, 0}},
-    .methods = {{{6, 7}, 0, false},
-                {{12, 12}, 0, false},
-                {{8, 8}, 1, false},
-                {{10, 10}, 1, false},
-                {{13, 15}, 6, true},
-                {{16, 16}, 11, false},
-                {{17, 18}, 9, true},
-                {{19, 19}, 18, false},
-                {{21, 21}, 4, false},
-                {{22, 22}, 22, false},
-                {{24, 24}, 5, false},
-                {{25, 26}, 20, true},
-                {{NONE, 0}, 0, false}},
-    .move = 0,
-    .load_constant = 1,
-    .load_constant_next = 2,
-    .load_nil = 4,
-    .get_upvalue = 5,
-    .get_in_upvalue = 6,
-    .get = 7,
-    .get_field = NONE,
-    .get_vararg = NONE,
-    .get_global = NONE,
-    .self = 12,
-    .jmp = 23,
-    .call = 29,
-    .tail_call = 30,
-    .iterate = 34,
-    .failed = {NONE, 0}};
+/* Of later ones. */
+#define NEW_PARTS                                                                              \
+    .a = 7, .b = 16, .c = 24, .wide = 15, .jump = 7, .b_mask = 255, .c_mask = 255,             \
+    .jump_zero = (1 << 24) - 1, .event_prefix = 2, .move = 0, .load_constant = 3,              \
+    .load_constant_next = 4, .load_nil = 8, .get_upvalue = 9, .get_in_upvalue = 11, .get = 12, \
+    .get_field = 14, .get_vararg = 81, .get_global = NONE, .self = 20
+/* The metamethods of a row of instructions: one, or one each. */
+#define SAME(first, last, event)  \
+    {                             \
+        first, last, event, false \
+    }
+#define EACH(first, last, event) \
+    {                            \
+        first, last, event, true \
+    }
 
-static const instruction_set instructions_3 = {
-    .a = 6,
-    .b = 23,
-    .c = 14,
-    .wide = 14,
-    .jump = 14,
-    .b_mask = 511,
-    .c_mask = 511,
-    .jump_zero = (1 << 17) - 1,
-    .key_constant = 256,
-    .setters = {{0, 7}, {11, 29}, {35, 37}, {39, 40}, {42, 42}, {44, 45}, {NONE, 0}, {NONE, 0}},
-    .methods = {{{6, 7}, 0, false},
-                {{12, 12}, 0, false},
-                {{8, 8}, 1, false},
-                {{10, 10}, 1, false},
-                {{13, 24}, 6, true},
-                {{25, 26}, 18, true},
-                {{28, 28}, 4, false},
-                {{29, 29}, 22, false},
-                {{31, 31}, 5, false},
-                {{32, 33}, 20, true},
-                {{NONE, 0}, 0, false}},
-    .move = 0,
-    .load_constant = 1,
-    .load_constant_next = 2,
-    .load_nil = 4,
-    .get_upvalue = 5,
-    .get_in_upvalue = 6,
-    .get = 7,
-    .get_field = NONE,
-    .get_vararg = NONE,
-    .get_global = NONE,
-    .self = 12,
-    .jmp = 30,
-    .call = 36,
-    .tail_call = 37,
-    .iterate = 41,
-    .failed = {NONE, 0}};
+/* By the minor version, from 5.1 on.  5.1 knows no metamethods' names, and of an iterator that of the
+   variable that holds it.  5.5 has another instruction 81, which 5.4 uses only where no function comes
+   from. */
+static const instruction_set instruction_sets[] = {
+    {OLD_PARTS, .setters = {{0, 6}, {10, 21}, {27, 27}, {31, 32}, {36, 37}}, .load_constant = NONE,
+     .load_constant_next = NONE, .load_nil = 3, .nil_to = true, .get_upvalue = 4,
+     .get_in_upvalue = NONE, .get_global = 5, .get = 6, .self = 11, .jmp = 22, .call = 28,
+     .tail_call = 29, .iterate = 33},
+    {OLD_PARTS, OLD_LOADS, .setters = {{0, 7}, {11, 22}, {28, 28}, {32, 33}, {35, 35}, {37, 38}},
+     .methods = {SAME(6, 7, 0), SAME(12, 12, 0), SAME(8, 8, 1), SAME(10, 10, 1), EACH(13, 15, 6),
+                 SAME(16, 16, 11), EACH(17, 18, 9), SAME(19, 19, 18), SAME(21, 21, 4),
+                 SAME(22, 22, 22), SAME(24, 24, 5), EACH(25, 26, 20)},
+     .jmp = 23, .call = 29, .tail_call = 30, .iterate = 34},
+    {OLD_PARTS, OLD_LOADS, .setters = {{0, 7}, {11, 29}, {35, 37}, {39, 40}, {42, 42}, {44, 45}},
+     .methods = {SAME(6, 7, 0), SAME(12, 12, 0), SAME(8, 8, 1), SAME(10, 10, 1), EACH(13, 24, 6),
+                 EACH(25, 26, 18), SAME(28, 28, 4), SAME(29, 29, 22), SAME(31, 31, 5),
+                 EACH(32, 33, 20)},
+     .jmp = 30, .call = 36, .tail_call = 37, .iterate = 41},
+    {NEW_PARTS,
+     .setters = {{0, 9}, {11, 14}, {19, 45}, {49, 53}, {67, 69}, {73, 74}, {77, 77}, {79, 81}},
+     .methods = {SAME(11, 14, 0), SAME(20, 20, 0), SAME(15, 18, 1), EACH(49, 50, 18),
+                 SAME(52, 52, 4), SAME(53, 53, 22), SAME(54, 54, 24), SAME(70, 70, 24),
+                 SAME(57, 57, 5), EACH(58, 59, 20), EACH(62, 63, 20), EACH(64, 65, 20)},
+     .jmp = 56, .call = 68, .tail_call = 69, .iterate = 76, .failed = {46, 48}}};
 
-/* 5.5 has another instruction 81, which 5.4 uses only where no function comes from. */
-static const instruction_set instructions_4 = {
-    .a = 7,
-    .b = 16,
-    .c = 24,
-    .wide = 15,
-    .jump = 7,
-    .b_mask = 255,
-    .c_mask = 255,
-    .jump_zero = (1 << 24) - 1,
-    .event_prefix = 2,
-    .setters = {{0, 9}, {11, 14}, {19, 45}, {49, 53}, {67, 69}, {73, 74}, {77, 77}, {79, 81}},
-    .methods = {{{11, 14}, 0, false},
-                {{20, 20}, 0, false},
-                {{15, 18}, 1, false},
-                {{49, 50}, 18, true},
-                {{52, 52}, 4, false},
-                {{53, 53}, 22, false},
-                {{54, 54}, 24, false},
-                {{70, 70}, 24, false},
-                {{57, 57}, 5, false},
-                {{58, 59}, 20, true},
-                {{62, 63}, 20, true},
-                {{64, 65}, 20, true},
-                {{NONE, 0}, 0, false}},
-    .move = 0,
-    .load_constant = 3,
-    .load_constant_next = 4,
-    .load_nil = 8,
-    .get_upvalue = 9,
-    .get_in_upvalue = 11,
-    .get = 12,
-    .get_field = 14,
-    .get_vararg = 81,
-    .get_global = NONE,
-    .self = 20,
-    .jmp = 56,
-    .call = 68,
-    .tail_call = 69,
-    .iterate = 76,
-    .failed = {46, 48}};
+static const instruction_set *instructions_of(const ssi_lua_layout *layout)
+{
+    return &instruction_sets[layout->minor < 4 ? layout->minor - 1 : 3];
+}
 
 static const char *const events[EVENTS] = {
     "__index", "__newindex", "__gc",  "__mode", "__len",    "__eq",   "__add",  "__sub", "__mul",
@@ -938,9 +825,9 @@ static const char *metamethod(const char *event)
 /* The metamethod that the operation IS calls. */
 static const char *metamethod_of(const lua_code *c, unsigned is)
 {
-    for (const method_range *m = c->set->methods; m->of.first != NONE; m++)
-        if (is_in(is, m->of))
-            return metamethod(events[m->event + (m->follow ? is - m->of.first : 0)] +
+    for (const method_range *m = c->set->methods; m->last; m++)
+        if (is >= m->first && is <= m->last)
+            return metamethod(events[m->event + (m->follow ? is - m->first : 0)] +
                               c->set->event_prefix);
     return NULL;
 }
@@ -963,9 +850,7 @@ static const char *name_in_code(lua_code *c, int32_t pc)
 /* The name in the code of CALLER, a Lua function. */
 static const char *name_at(const ssi_lua_layout *layout, const lua_call *caller)
 {
-    static const instruction_set *const sets[] = {&instructions_1, &instructions_2, &instructions_3,
-                                                  &instructions_4, &instructions_4};
-    lua_code c = {.layout = layout, .set = sets[layout->minor - 1], .block_at = -1};
+    lua_code c = {.layout = layout, .set = instructions_of(layout), .block_at = -1};
 
     c.proto = ssi_word(ssi_word(caller->function) + layout->closure_proto);
     c.first = ssi_word(c.proto + layout->proto_code);
@@ -1010,77 +895,46 @@ static const char *lua_call_name(const ssi_lua_layout *layout, lua_names *names,
 /* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not.
  */
 
-static const char *const marks[] = {"$LuaVersion: Lua 5.", "$Lua: Lua 5."}; /* the latter of 5.1 */
-
-/* What follows MARK in SIZE bytes of a binary; NULL if it is not there. */
-static const char *behind(const char *mark, const char *bytes, size_t size)
+/* What follows MARK in what of BINARY is mapped, or NULL: symbols and debug information can be many times as
+   much. */
+static const char *behind(const char *mark, const ssi_binary *binary)
 {
-    const char *found = memmem(bytes, size, mark, strlen(mark));
-
-    return found && found + strlen(mark) < bytes + size ? found + strlen(mark) : NULL;
-}
-
-/* The minor version of the Lua in SIZE bytes of a binary; -1 if it has none. */
-static int version_in(const char *bytes, size_t size)
-{
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *version = behind(marks[i], bytes, size);
-
-        if (version)
-            return *version - '0';
-    }
-    return -1;
-}
-
-/* That in what of BINARY is mapped: symbols and debug information can be many times as much. */
-static int mapped_version(const ssi_binary *binary)
-{
-    Elf64_Phdr program;
-    int minor = -1;
-
-    for (unsigned i = 0; minor < 0 && ssi_binary_program(binary, i, &program); i++) {
-        const void *part = program.p_type == PT_LOAD
-                               ? ssi_binary_part(binary, program.p_offset, program.p_filesz)
-                               : NULL;
-
-        if (part)
-            minor = version_in(part, (size_t)program.p_filesz);
-    }
-    return minor;
-}
-
-/* Whether the binary has LuaJIT of a known version; *UNKNOWN: of another. */
-static bool has_jit(const ssi_binary *binary, const char **unknown, bool *is_old)
-{
-    bool is_jit = false, is_known = false;
+    size_t length = strlen(mark);
     Elf64_Phdr program;
 
-    *is_old = true;
     for (unsigned i = 0; ssi_binary_program(binary, i, &program); i++) {
         size_t size = program.p_type == PT_LOAD ? (size_t)program.p_filesz : 0;
         const char *part = size ? ssi_binary_part(binary, program.p_offset, size) : NULL;
+        const char *found = part ? memmem(part, size, mark, length) : NULL;
 
-        is_jit |= part && behind("luaJIT_BC_%s", part, size);
-        is_known |= part && behind("LuaJIT 2.", part, size);
-        if (part && behind("LuaJIT 2.1", part, size)) /* hosts may speak of other versions */
-            *is_old = false;
+        if (found && found + length < part + size)
+            return found + length;
     }
-    if (is_jit && !is_known)
-        *unknown = "this version of LuaJIT";
-    return is_jit && is_known;
+    return NULL;
+}
+
+/* The minor version of the Lua in BINARY; -1 if it has none. */
+static int version_in(const ssi_binary *binary)
+{
+    const char *version = behind("$LuaVersion: Lua 5.", binary);
+
+    if (!version)
+        version = behind("$Lua: Lua 5.", binary); /* 5.1 */
+    return version ? *version - '0' : -1;
 }
 
 bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *mapping, uint64_t end,
                  ssi_scripts *scripts)
 {
-    int minor = mapped_version(binary);
+    int minor = version_in(binary);
     const ssi_lua_layout *layout = ssi_lua_layout_of(minor);
-    const char *unknown = NULL;
-    bool is_old = false;
-    bool is_known = layout || (minor < 0 && has_jit(binary, &unknown, &is_old));
+    bool is_jit = minor < 0 && behind("luaJIT_BC_%s", binary);
+    bool is_new = is_jit && behind("LuaJIT 2.1", binary); /* hosts may speak of other versions */
+    bool is_known = layout || is_new || (is_jit && behind("LuaJIT 2.0", binary));
+    const char *unknown = is_jit && !is_known ? "this version of LuaJIT" : NULL;
 
     if (is_known && luas->copy_count < SSI_MAX_LUAS) {
-        luas->copies[luas->copy_count++] = (ssi_lua){layout, is_old, mapping->start, end, *binary};
+        luas->copies[luas->copy_count++] = (ssi_lua){layout, !is_new, mapping->start, end, *binary};
         return true;
     }
     if (!layout && minor >= 0 && minor <= 9)
@@ -1153,54 +1007,44 @@ static uint32_t line_of(const ssi_lua_layout *layout, uint64_t proto, int32_t pc
     return line > 0 ? (uint32_t)line : 0;
 }
 
-static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, const char *name)
+/* That of a function of the chunk SOURCE, defined at a line or, the main chunk, at none. */
+static ssi_frame script_frame(const char *source, const char *name, uint32_t defined, uint64_t pc,
+                              uint32_t line)
 {
-    uint32_t defined = ssi_jit_first_line(jit, call->proto);
-    const char *source = shown_source(ssi_jit_source(jit, call->proto));
+    const char *file = shown_source(source);
 
-    return (ssi_frame){
-        .known = {.kind = STACKSPLICE_FRAME_SCRIPT,
-                  .trust = STACKSPLICE_TRUST_INFERRED,
-                  .language = "lua",
-                  .address = call->pc,
-                  .file = source,
-                  .line = ssi_jit_line(jit, call->proto, call->pc),
-                  .function = name      ? name
-                              : defined ? ssi_text_format("function <%s:%u>", source ? source : "?",
-                                                          (unsigned)defined)
-                                        : "main chunk"}};
-}
-
-/* A function that LuaJIT's own code is, such as pcall. */
-static ssi_frame own_frame_of(const char *name)
-{
+    if (!name)
+        name = defined ? ssi_text_format("function <%s:%u>", file ? file : "?", defined)
+                       : "main chunk";
     return (ssi_frame){.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
                                  .trust = STACKSPLICE_TRUST_INFERRED,
                                  .language = "lua",
-                                 .file = "[C]",
-                                 .function = name ? name : "?"}};
+                                 .address = pc,
+                                 .file = file,
+                                 .line = line,
+                                 .function = name}};
+}
+
+/* One that is LuaJIT's own code, such as pcall, is in no chunk. */
+static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, const char *name)
+{
+    if (!call->proto)
+        return script_frame("=[C]", name ? name : "?", 0, 0, 0);
+    return script_frame(ssi_jit_source(jit, call->proto), name,
+                        ssi_jit_first_line(jit, call->proto), call->pc,
+                        ssi_jit_line(jit, call->proto, call->pc));
 }
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
 {
-    uint64_t function = ssi_word(call->function), pc = call->pc;
-    uint64_t proto = ssi_word(function + layout->closure_proto);
+    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto), pc = call->pc;
     uint64_t code = ssi_word(proto + layout->proto_code);
-    int32_t defined = lua_number(proto + layout->proto_line);
-    const char *source = shown_source(lua_text(layout, ssi_word(proto + layout->proto_source)));
-    ssi_frame frame = {.known = {.kind = STACKSPLICE_FRAME_SCRIPT,
-                                 .trust = STACKSPLICE_TRUST_INFERRED,
-                                 .language = "lua",
-                                 .address = pc,
-                                 .file = source,
-                                 .function = name ? name : "main chunk"}};
+    bool is_known = pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION;
 
-    if (!name && defined)
-        frame.known.function =
-            ssi_text_format("function <%s:%d>", source ? source : "?", (int)defined);
-    if (pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION)
-        frame.known.line = line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1);
-    return frame;
+    return script_frame(lua_text(layout, ssi_word(proto + layout->proto_source)), name,
+                        (uint32_t)lua_number(proto + layout->proto_line), pc,
+                        is_known ? line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1)
+                                 : 0);
 }
 
 /*
@@ -1320,6 +1164,13 @@ static bool end_run(reader *r, ssi_lua_state *state, ssi_lua_run *run)
     return true;
 }
 
+static void end_state(reader *r, ssi_lua_state *state, ssi_lua_run *run)
+{
+    if (end_run(r, state, run) && state->count)
+        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, state,
+                         sizeof *state);
+}
+
 /* The variables of a function: C, or if JIT is not NULL, JIT_CALL. */
 static const char *locals_of(reader *r, const lua_call *c, const ssi_jit *jit,
                              const ssi_jit_call *jit_call)
@@ -1341,6 +1192,7 @@ static const char *locals_of(reader *r, const lua_call *c, const ssi_jit *jit,
    what its own instruction calls, and nothing else. */
 static bool is_fresh(const ssi_lua_layout *layout, const lua_call *c)
 {
+    const instruction_set *set = instructions_of(layout);
     uint32_t instruction;
     lua_call caller;
     unsigned is;
@@ -1350,8 +1202,8 @@ static bool is_fresh(const ssi_lua_layout *layout, const lua_call *c)
     if (!lua_read_call(layout, c->previous, &caller) || caller.tag != SSI_LUA_TAG_LUA ||
         !ssi_read(caller.pc - INSTRUCTION, &instruction, sizeof instruction))
         return true;
-    is = operation_of(&instructions_1, instruction);
-    return is != instructions_1.call && is != instructions_1.tail_call;
+    is = operation_of(set, instruction);
+    return is != set->call && is != set->tail_call;
 }
 
 static void add_state(reader *r, uint64_t address, uint64_t innermost)
@@ -1382,9 +1234,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             (is_fresh(r->layout, &c) && !end_run(r, &state, &run)))
             return;
     }
-    if (end_run(r, &state, &run) && state.count)
-        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, &state,
-                         sizeof state);
+    end_state(r, &state, &run);
 }
 
 /* Where the thread runs LuaJIT's loop or compiled code, how the walk goes on from its frame there. */
@@ -1434,7 +1284,7 @@ static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const
         run->called = c->function;
     if (!c->proto && !c->is_own)
         return true;
-    frame = c->proto ? jit_frame_of(jit, c, name) : own_frame_of(name);
+    frame = jit_frame_of(jit, c, name);
     if (c->proto && !is_compiled)
         frame.locals = locals_of(r, NULL, jit, c);
     return ssi_frames_add(&r->scripts->frames, &frame);
@@ -1464,9 +1314,7 @@ static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
             (c.is_entered && !end_run(r, &state, &run)))
             return;
     }
-    if (end_run(r, &state, &run) && state.count)
-        (void)ssi_append(&r->luas->states, &r->luas->state_count, &r->luas->state_room, &state,
-                         sizeof state);
+    end_state(r, &state, &run);
 }
 
 /* ---- Where states are found -------------------------------------------------------------------*/
@@ -1839,43 +1687,42 @@ static void mark_exact(const placing *p, int thread, ssi_scripts *scripts)
         }
 }
 
-/* Add a gap if the stack ends where code was made while the process ran, and LuaJIT is there to make it. */
-static bool add_machine_code(const placing *p, int thread, ssi_scripts *scripts)
+/* A gap for the compiled code of the native frame at MARKER, or for one whose callers are unknown. */
+static bool place_compiled(uint64_t marker, int thread, ssi_scripts *scripts)
+{
+    ssi_run run = {thread, marker, scripts->frames.count, 1};
+
+    return ssi_frames_add_gap(
+               &scripts->frames,
+               marker == UINT64_MAX
+                   ? "Lua functions unknown: JIT-compiled code runs here, and its callers are "
+                     "unknown, too; jit.off() has them shown"
+                   : "Lua functions unknown: JIT-compiled code runs here; the caller's line is "
+                     "where that began, and jit.off() has them shown") &&
+           ssi_scripts_add_run(scripts, &run);
+}
+
+/* Whether the stack ends where code was made while the process ran, and LuaJIT is there to make it. */
+static bool ends_in_made_code(const placing *p)
 {
     const ssi_native_stack *stack = p->stack;
-    ssi_run run = {
-        .thread = thread, .marker = UINT64_MAX, .first = scripts->frames.count, .count = 1};
     const ssi_mapping *mapping =
         stack->truncated && stack->count
             ? ssi_target_mapping(p->target, stack->frames[stack->count - 1].address)
             : NULL;
-    bool has_jit = false;
 
-    for (size_t i = 0; i < p->luas->copy_count; i++)
-        has_jit |= !p->luas->copies[i].layout;
-    return !has_jit || !mapping || mapping->path || !mapping->executable ||
-           (ssi_frames_add_gap(
-                &scripts->frames,
-                "Lua functions unknown: JIT-compiled code runs here, and its callers "
-                "are unknown, too; jit.off() has them shown") &&
-            ssi_scripts_add_run(scripts, &run));
+    for (size_t i = 0; mapping && !mapping->path && i < p->luas->copy_count; i++)
+        if (!p->luas->copies[i].layout)
+            return mapping->executable;
+    return false;
 }
 
-/* Compiled code keeps no frame of the functions that it runs. */
-static bool place_compiled(const placing *p, size_t at, int thread, ssi_scripts *scripts)
+static bool is_compiled(const placing *p, size_t at)
 {
-    ssi_run run = {.thread = thread, .marker = p->stack->frames[at].sp, .count = 1};
-
     for (size_t i = 0; i < p->luas->jump_count; i++)
-        if (p->luas->jumps[i].from == run.marker) {
-            run.first = scripts->frames.count;
-            return ssi_frames_add_gap(&scripts->frames,
-                                      "Lua functions unknown: JIT-compiled code runs here; the "
-                                      "caller's line is where that began, and jit.off() has them "
-                                      "shown") &&
-                   ssi_scripts_add_run(scripts, &run);
-        }
-    return true;
+        if (p->luas->jumps[i].from == p->stack->frames[at].sp)
+            return true;
+    return false;
 }
 
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
@@ -1885,15 +1732,15 @@ void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_st
     uint64_t loop = find_loop(&p), size;
     size_t last[SSI_MAX_LUA_STATES] = {0};
 
-    if (!loop) {
-        (void)add_machine_code(&p, thread, scripts);
+    if (!loop && ends_in_made_code(&p))
+        (void)place_compiled(UINT64_MAX, thread, scripts);
+    if (!loop)
         return;
-    }
     p.common = find_common(&p, loop);
     for (size_t i = 0; i < stack->count; i++)
         if (function_of(&p, &stack->frames[i], &size) == loop
                 ? !place_frame(&p, i, thread, scripts, last)
-                : !place_compiled(&p, i, thread, scripts))
+                : is_compiled(&p, i) && !place_compiled(stack->frames[i].sp, thread, scripts))
             return;
     if (are_matched(&p))
         mark_exact(&p, thread, scripts);
