@@ -305,7 +305,8 @@ TEST(test_a_state_that_is_closed_without_a_word)
         lua_pushcfunction(L, close_at_the_end);
         lua_call(L, 0, 0);
     }
-    assert_int_equal(errors.outside, 2);
+    /* In 5.1 finalizers begin with a C stack of their own. */
+    assert_int_equal(errors.outside, LUA_VERSION_NUM == 501 ? 1 : 2);
     arena_used = 0;
     L = NEW_STATE(allocate_in_arena, NULL);
     luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);

@@ -76,12 +76,6 @@ TESTS = [
     "starved",
     "stacks",
 ]
-# What other tests ask for that these Luas do not give yet.
-NOT_YET = {
-    ("lost", "5.1"): "an error that Lua lost without memory stays until the state is closed",
-    ("starved", "5.1"): "learning near the end of a stack needs more than 5 KiB",
-    ("starved", "5.2"): "learning near the end of a stack needs more than 5 KiB",
-}
 LUAJIT_TESTS = ["host_coroutines", "host_memory", "tokens"]
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
@@ -273,8 +267,6 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("version", [*VERSIONS, *INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
-    if (test, version) in NOT_YET:
-        pytest.skip(NOT_YET[test, version])
     if version == "luajit" and test not in LUAJIT_TESTS:
         pytest.skip("this test has not been gone through for LuaJIT")
     double = "../support/error_double.c"

@@ -9,6 +9,7 @@
 #define SS_LUA_OLDER_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -115,6 +116,74 @@ static inline int ss_lua_old_isinteger(lua_State *L, int index)
 }
 
 #define lua_isinteger(L, index) ss_lua_old_isinteger(L, index)
+
+/* ---- Without protection ----------------------------------------------------------------------*/
+
+/*
+ * In 5.1 a function in C is an object, and room on the stack is memory: where there is none, either
+ * raises.  This binding asks for both outside of protected calls, where that ends the program.
+ */
+#if LUA_VERSION_NUM == 501
+/* Hooks, ours of an interrupt too, see no call of a script in it.  False, and nothing is left on the
+   stack, if it raised. */
+static inline bool ss_lua_old_protect(lua_State *L, lua_CFunction function, void *data)
+{
+    lua_Hook hook = lua_gethook(L);
+    int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+    bool done;
+
+    if (hook)
+        lua_sethook(L, NULL, 0, 0);
+    done = lua_cpcall(L, function, data) == LUA_OK;
+    if (!done)
+        lua_pop(L, 1);
+    if (hook)
+        lua_sethook(L, hook, mask, count);
+    return done;
+}
+
+static inline int ss_lua_old_keep_function(lua_State *L)
+{
+    void *function = lua_touserdata(L, 1);
+
+    lua_pushlightuserdata(L, function);
+    lua_pushcclosure(L, (lua_CFunction)(uintptr_t)function, 0);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+/* The one object of the function; nil, of which a call fails, if it cannot be made.  Wants two slots. */
+static inline void ss_lua_old_pushcfunction(lua_State *L, lua_CFunction function)
+{
+    void *key = (void *)(uintptr_t)function;
+
+    lua_pushlightuserdata(L, key);
+    if (lua_rawget(L, LUA_REGISTRYINDEX) == LUA_TFUNCTION)
+        return;
+    lua_pop(L, 1);
+    (void)ss_lua_old_protect(L, ss_lua_old_keep_function, key);
+    lua_pushlightuserdata(L, key);
+    (void)lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+static inline int ss_lua_old_grow(lua_State *L)
+{
+    (void)lua_checkstack(L, (int)(uintptr_t)lua_touserdata(L, 1));
+    return 0;
+}
+
+/* A coroutine that waits can make no call. */
+static inline int ss_lua_old_checkstack(lua_State *L, int room)
+{
+    return (lua_status(L) != LUA_OK ||
+            ss_lua_old_protect(L, ss_lua_old_grow, (void *)(uintptr_t)room)) &&
+           lua_checkstack(L, room);
+}
+
+#undef lua_pushcfunction
+#define lua_pushcfunction(L, function) ss_lua_old_pushcfunction(L, function)
+#define lua_checkstack(L, room) ss_lua_old_checkstack(L, room)
+#endif
 
 /* ---- The stack -------------------------------------------------------------------------------*/
 

@@ -154,6 +154,7 @@
     X(int, luaL_loadbuffer, (lua_State * L, const char *text, size_t length, const char *name)) \
     X(lua_State *, luaL_newstate, (void))                                                       \
     X(void, lua_call, (lua_State * L, int nargs, int nresults))                                 \
+    X(int, lua_cpcall, (lua_State * L, lua_CFunction function, void *data))                     \
     X(int, lua_equal, (lua_State * L, int left, int right))                                     \
     X(int, lua_gc, (lua_State * L, int what, int data))                                         \
     X(void, lua_getfenv, (lua_State * L, int index))                                            \
