@@ -538,9 +538,11 @@ static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
 }
 
 /* LuaJIT has one site only: where that does not help, a signal has interrupted it, or a trace ends. */
-#define MISSED_CALL                                                   \
-    (SS_LUA_JIT ? "LuaJIT does not tell which Lua functions run here" \
-                : "unrecognized call between Lua and C")
+#if SS_LUA_JIT
+#define MISSED_CALL "LuaJIT does not tell which Lua functions run here"
+#else
+#define MISSED_CALL "unrecognized call between Lua and C"
+#endif
 
 /* Push the missed sites inside of frame END that were not pushed yet. */
 static bool push_missed_until(ss_lua_collection *c, uint32_t end)
