@@ -2,14 +2,14 @@
  * stacksplice.capture: the stack as a table.  Naming the frames costs far more than capturing them,
  * and most stacks are captured in case somebody asks.  So at first the table has only the elements
  * and a metatable, which looks up all frames at the first use.  From then on it is an ordinary
- * table.
+ * table.  Before 5.3 it is one from the start: there ipairs asks no __index, in 5.1 # no __len.
  */
 #include "api/api.h"
 #include "value/value.h"
 
 #include <string.h>
 
-enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512 };
+enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512, IS_READ_LATER = LUA_VERSION_NUM >= 503 };
 
 /* ---- A stack that nobody has read yet --------------------------------------------------------*/
 
@@ -185,10 +185,10 @@ static SS_LUA_OWN int capture(lua_State *L)
     if (lua_isnoneornil(L, 2))
         count = stacksplice_copy_ends(frames + skip, count, max, frames + skip);
     count = count < limit ? count : limit;
-    if (count)
+    if (count && IS_READ_LATER)
         push_unread(L, frames + skip, count, lua_upvalueindex(1));
     else
-        ss_lua_push_frames(L, frames, 0);
+        ss_lua_push_frames(L, frames + skip, count);
     return 1;
 }
 

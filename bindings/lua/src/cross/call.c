@@ -635,6 +635,9 @@ SS_LUA_OWN int ss_lua_wrap_function(lua_State *L)
 {
     lua_State *co;
 
+    if (LUA_VERSION_NUM == 501 && !SS_LUA_JIT)
+        luaL_argcheck(L, lua_isfunction(L, 1) && !lua_iscfunction(L, 1), 1,
+                      "Lua function expected");
     luaL_checktype(L, 1, LUA_TFUNCTION);
     co = lua_newthread(L);
     lua_pushvalue(L, 1);

@@ -184,7 +184,7 @@ static bool has_text(lua_State *L, int index, int original, lua_State *thread, i
 
 static bool is_resumer(lua_State *thread, const ss_lua_resumed *resumed, lua_Debug *activation)
 {
-    return resumed->L == thread && resumed->ci == activation->i_ci &&
+    return resumed->L == thread && ss_lua_is_same_ci(resumed->ci, activation->i_ci) &&
            resumed->function == function_of(thread, activation);
 }
 
@@ -292,7 +292,7 @@ bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *stat
     bool same;
 
     if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
-        activation.i_ci != state->raising.ci || !lua_checkstack(L, 1))
+        !ss_lua_is_same_ci(activation.i_ci, state->raising.ci) || !lua_checkstack(L, 1))
         return false;
     push_function(L, thread, &activation);
     same = lua_topointer(L, -1) == state->raising.function;

@@ -155,7 +155,9 @@ static void push_alone(lua_State *L, lua_State *thread, const char *message, int
     bool skipped = false;
     lua_Debug at;
 
-    ss_lua_text_begin(&text, message);
+    if (message) /* may have NULs */
+        (void)ss_lua_gather(message, lua_rawlen(L, lua_isthread(L, 1) ? 2 : 1), &text);
+    ss_lua_text_add(&text, message ? "\nstack traceback:" : "stack traceback:");
     for (; lua_getstack(thread, level, &at); level++) {
         if (level + 1 > INNER && !skipped) {
             skipped = true;
@@ -275,10 +277,10 @@ static void find_activations(const snapshot *shot, line *lines)
             lines[i - 1].seen = ss_lua_seen_at(&shot->log, --end);
 }
 
-/* The line of a tail-called function includes the gap of its tail calls. */
+/* The line of a tail-called function includes the gap of its tail calls, but in 5.1. */
 static uint32_t make_lines(const snapshot *shot, line *lines)
 {
-    uintptr_t tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    uintptr_t tail_calls = LUA_VERSION_NUM > 501 ? ss_lua_gap(SS_LUA_TAIL_CALLS) : 0;
     uint32_t count = 0;
 
     find_activations(shot, lines);
@@ -429,7 +431,9 @@ SS_LUA_OWN int ss_lua_traceback(lua_State *L)
     const char *message = lua_tostring(L, arg + 1);
     int level;
 
-    if (!message && !lua_isnoneornil(L, arg + 1)) { /* an error value that is no string */
+    /* An error value that is no string; until 5.1 it may be nil. */
+    if (!message &&
+        (LUA_VERSION_NUM == 501 ? !lua_isnone(L, arg + 1) : !lua_isnoneornil(L, arg + 1))) {
         lua_pushvalue(L, arg + 1);
         return 1;
     }

@@ -646,9 +646,16 @@ static int error_kib(IUnknown *error)
    at once if we caused the collection. [-0, +0, m] */
 static void count_for_collector(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
-    if (!lua_gc(L, LUA_GCISRUNNING, 0))
+    int running = lua_gc(L, LUA_GCISRUNNING, 0);
+
+    if (!running)
         return;
-    ss_lua_count_kib(L, error_kib(error));
+    if (running > 0) {
+        ss_lua_count_kib(L, error_kib(error));
+    } else { /* 5.1 cannot tell, and a step would start what a script has stopped: it gets garbage */
+        (void)lua_newuserdatauv(L, (size_t)error_kib(error) * 1024, 0);
+        lua_pop(L, 1);
+    }
     if (!ss_lua_gc_canary_lives(L, state))
         ss_lua_plant_gc_canary(L, state);
 }

@@ -144,13 +144,13 @@
 /* Those of each version. */
 #if LUA_VERSION_NUM == 501
 #if SS_LUA_JIT
-#define SS_LUA_TRACEBACK_FUNCTIONS(X) \
+#define SS_LUA_KIND_FUNCTIONS(X) \
     X(void, luaL_traceback, (lua_State * L, lua_State * thread, const char *text, int level))
 #else
-#define SS_LUA_TRACEBACK_FUNCTIONS(X)
+#define SS_LUA_KIND_FUNCTIONS(X) X(void, lua_setlevel, (lua_State * from, lua_State * to))
 #endif
 #define SS_LUA_VERSION_FUNCTIONS(X)                                                             \
-    SS_LUA_TRACEBACK_FUNCTIONS(X)                                                               \
+    SS_LUA_KIND_FUNCTIONS(X)                                                                    \
     X(int, luaL_loadbuffer, (lua_State * L, const char *text, size_t length, const char *name)) \
     X(lua_State *, luaL_newstate, (void))                                                       \
     X(void, lua_call, (lua_State * L, int nargs, int nresults))                                 \
