@@ -2,8 +2,11 @@
 -- A captured stack whose frames are looked up at its first use.
 local stacksplice = require "stacksplice"
 
+-- Before, ipairs asks no metamethod: stacks are read at once.
+local is_read_later = _VERSION > "Lua 5.2"
+
 local function is_unread(stack)
-  return debug.getmetatable(stack) ~= nil and rawlen(stack) == 0
+  return not is_read_later or debug.getmetatable(stack) ~= nil and rawlen(stack) == 0
 end
 
 local function is_ordinary(stack)

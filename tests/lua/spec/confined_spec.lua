@@ -43,7 +43,7 @@ print("done")
 
 local function text_of(path)
   local file = assert(io.open(path))
-  local text = file:read("a")
+  local text = file:read("*a")
   file:close()
   return text
 end

@@ -2,7 +2,8 @@
 -- stacksplice.wrap and stacksplice.resume do what Lua's own do, and remember.
 local stacksplice = require "stacksplice"
 
-local modern = _VERSION ~= "Lua 5.3"
+local modern = _VERSION > "Lua 5.3"
+if _VERSION == "Lua 5.2" then _G.stacksplice = stacksplice end -- its messages name global functions only
 local RETURNED = "frames here had already returned"
 
 -- What one of the two pairs of functions makes of a case: all results as a text.  In a coroutine, whose
@@ -265,9 +266,9 @@ describe("install", function()
     local wrap, resume, traceback = coroutine.wrap, coroutine.resume, debug.traceback
     local uninstall = stacksplice.install()
     assert.is_true(coroutine.wrap ~= wrap and coroutine.resume ~= resume)
-    assert.equal(stacksplice.traceback, debug.traceback)
+    assert.is_true(_VERSION == "Lua 5.1" or stacksplice.traceback == debug.traceback) -- it has one for each place
     local text = coroutine.wrap(function()
-      local _, value = coroutine.resume(coroutine.create(error), {})
+      local _, value = coroutine.resume(coroutine.create(function(value) error(value) end), {})
       return debug.traceback("m", 0), value
     end)()
     assert.truthy(text:find("traceback'", 1, true))
@@ -396,7 +397,7 @@ describe("a finalizer that runs after ours", function()
       interpreter = arg and arg[i] or interpreter
     end
     local pipe = assert(io.popen(("'%s' '%s' 2>&1"):format(interpreter, name)))
-    local output = pipe:read("a")
+    local output = pipe:read("*a")
     pipe:close()
     os.remove(name)
     assert.equal("all is well\n", output)

@@ -100,7 +100,10 @@ describe("a missed deadline", function()
     os.remove(folder)
     local source = [[
 local stacksplice = require "stacksplice"
-local function reported() return os.execute("ls reports/*.json >reports/list 2>&1") end
+local function reported()
+  local done = os.execute("ls reports/*.json >reports/list 2>&1") -- 0 in Lua 5.1
+  return done == true or done == 0
+end
 local function inner() while not reported() do end return "went on" end
 local function outer() local value = inner() return value end
 print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
@@ -113,7 +116,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     local text = programs.output(command:format(folder, programs.lua, folder))
     local function said(pattern) assert.truthy(text:find(pattern), text) end
     said("DeadlineExceeded: rules has not ended within 0%.02 s\nStack of thread ")
-    said('in inner[^\n]*\n%s+%(Lua%) File "late.lua", line 4, in ')
+    said('in inner[^\n]*\n%s+%(Lua%) File "late.lua", line 7, in ')
     said("went on\n")
     said('"event":"deadline"')
     said('"deadline_name":"rules"')
@@ -195,7 +198,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
       end,
       new_coroutines = function() while true do pcall(coroutine.wrap(spin)) end end,
     }
-    if _VERSION ~= "Lua 5.3" then
+    if _VERSION > "Lua 5.3" then
       local opened = load("local c <close> = ... coroutine.yield() error('no')")
       function ways.closed_coroutine()
         local co = coroutine.create(opened)
@@ -229,7 +232,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     end
     local ok, err = pcall(stacksplice.deadline, soon(), function()
       stacksplice.pcall(spin)
-      if _VERSION ~= "Lua 5.3" then pcall(chain) end
+      if _VERSION > "Lua 5.3" then pcall(chain) end
       while true do
         stacksplice.pcall(finalizers)
         pcall(stacksplice.xpcall, spin, spin)

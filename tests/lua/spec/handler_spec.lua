@@ -2,7 +2,7 @@
 -- stacksplice.handler wherever Lua calls something that can fail: the exact stack, the very value.
 local stacksplice = require "stacksplice"
 
-local modern = _VERSION ~= "Lua 5.3"
+local modern = _VERSION > "Lua 5.3"
 local RETURNED = "frames here had already returned"
 local here = debug.getinfo(1, "S").source:sub(2)
 -- Under valgrind: each kind of case once.
@@ -69,6 +69,7 @@ end
 local function run(way, chunk, value)
   recorded, searchers = {}, 0
   environment.value, _G.case_value = value, value
+  package.loaded["case.module"] = nil -- where Lua 5.1 keeps that its loader failed
   local results = table.pack(way(chunk))
   for _ = 1, searchers do
     table.remove(package.searchers, 1)
@@ -167,8 +168,10 @@ for key, expression in pairs {
   __len = "local _ = #t", __eq = "local _ = t == setmetatable({}, getmetatable(t))",
   __lt = "local _ = t < t", __le = "local _ = t <= t", __tostring = "tostring(t)", __pairs = "pairs(t)",
 } do
-  cases[#cases + 1] = {"the metamethod " .. key, "local t = setmetatable({}, {" .. key
-    .. " = function()\nerror(value, 0)\nend})\n" .. expression, "2 4"}
+  if load(expression) then -- an operator of this Lua
+    cases[#cases + 1] = {"the metamethod " .. key, "local t = setmetatable({}, {" .. key
+      .. " = function()\nerror(value, 0)\nend})\n" .. expression, "2 4"}
+  end
 end
 
 if modern then
@@ -228,7 +231,7 @@ end
 
 -- A value with identity keeps its error for life, so there are new ones for each case.
 local function new_values(only_one)
-  return (only_one or brief) and {{}} or {{}, "text", 42, true, coroutine.create(print)}
+  return (only_one or brief) and {{}} or {{}, "text", 42, true, coroutine.create(function() end)}
 end
 
 local path = os.tmpname()
@@ -417,7 +420,7 @@ describe("the memory of errors", function()
     collectgarbage()
     collectgarbage()
     local statm = assert(io.open("/proc/self/statm"))
-    local _, pages = statm:read("n", "n")
+    local _, pages = statm:read("*n", "*n")
     statm:close()
     return collectgarbage("count"), pages * 4
   end

@@ -28,7 +28,7 @@ describe("local variables", function()
 
   -- The error of fails(...), under that name.
   local function error_of(fails, ...)
-    local ok, value = xpcall(function(...)
+    local ok, value = stacksplice.xpcall(function(...) -- Lua 5.1's takes no arguments
       local result = fails(...)
       return result
     end, stacksplice.handler, ...)
@@ -42,8 +42,8 @@ describe("local variables", function()
     local inside = false
     for line in failure:text():gmatch "[^\n]+" do
       if not line:find "^        " then
-        inside = line:find(" in " .. name .. "$")
-      elseif inside and line:find "^        [%a_][%w_]* = " then
+        inside = (line .. " "):find(" in " .. name .. " ", 1, true) -- its place may be inferred
+      elseif inside and line:find "^        [%a_][%w_]* = " and line ~= "        arg = nil" then -- 5.1 has it
         found[#found + 1] = line:sub(9)
       end
     end
@@ -74,19 +74,19 @@ describe("local variables", function()
     local failure = error_of(outer, 1, nil)
     assert.same({"a = 2", "b = nil", "hidden = 2", "index = 1", "made = 3"}, lines_of(failure, "inner"))
     assert.same({"around = 1", "inner = <function>"}, lines_of(failure, "fails"))
-    assert.truthy(failure:json():find('"locals":{"around":"1","inner":"<function>"}', 1, true))
+    assert.truthy(failure:json():gsub('"arg":"nil",', ""):find('"locals":{"around":"1","inner":"<function>"}', 1, true))
   end)
 
   shown("have texts of values", function()
     for value, text in pairs {
       [true] = "true", [5] = "5", [-1.5] = "-1.5", [1e300] = "1e+300", ["a\n\"\\\0é"] = '"a\\n\\"\\\\\\000é"',
       [{}] = "{}", [{1, "x", nil, {2}}] = '{1, "x", [4] = {2}}', [{[2.5] = 1}] = "{[2.5] = 1}", [{["a b"] = 1}] = '{["a b"] = 1}',
-      [print] = "<function>", [io.stdout] = "<userdata>", [coroutine.create(print)] = "<thread>",
+      [print] = "<function>", [io.stdout] = "<userdata>", [coroutine.create(function() end)] = "<thread>",
     } do
       assert.equal(text, text_of(value))
     end
     assert.equal("nil", text_of(nil))
-    assert.equal("1.0", text_of(1.0))
+    assert.equal(math.type(1.0) == "float" and "1.0" or "1", text_of(1.0))
   end)
 
   shown("call no metamethod", function()

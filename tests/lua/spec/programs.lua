@@ -8,7 +8,7 @@ end
 -- What a command of the shell prints, errors included.
 function programs.output(command)
   local pipe = assert(io.popen("{ " .. command .. "\n} 2>&1"))
-  local text = pipe:read("a")
+  local text = pipe:read("*a")
   pipe:close()
   return text
 end

@@ -18,7 +18,7 @@ local function run(words, input)
   write("input", input or "")
   local text = programs.output(("cd %s && %s %s <input; echo $?"):format(folder, programs.lua, words))
   local output, status = text:match("^(.-)(%d+)\n$")
-  return output, tonumber(status)
+  return (output:gsub("%[C%]: at 0x%x+", "[C]")), tonumber(status) -- LuaJIT's, another in each run
 end
 
 local function same(words, input)
@@ -55,15 +55,21 @@ order(...)
     assert.truthy(text:find("no price for one", 1, true), text)
     assert.truthy(text:find("in main chunk", 1, true), text)
     write("tail.lua", "local function f() error('tail') end\nlocal function g() return f() end g()")
-    assert.truthy(same("tail.lua"):find("(...tail calls...)", 1, true))
-    write("overflow.lua", "local function f() return 1 + f() end f()")
-    assert.truthy(same("overflow.lua"):find("stack overflow", 1, true))
+    local text_of_tail_call = same("tail.lua")
+    assert.truthy(_VERSION == "Lua 5.1" or text_of_tail_call:find("(...tail calls...)", 1, true))
     write("text.lua", "string.gsub('x', 'x', function() local t = nil; t.x = 1 end)")
     same("text.lua")
-    same("-e 'error()'")
-    same("-e 'error(false)'")
     same("-e 'error(42)'")
-    same("-e 'error(print)'")
+    if _VERSION > "Lua 5.2" then -- before, Lua does not say what was raised
+      same("-e 'error()'")
+      same("-e 'error(false)'")
+      same("-e 'error(print)'")
+    end
+  end)
+
+  it("prints what Lua prints of a long stack", function()
+    write("overflow.lua", "local function f() return 1 + f() end f()")
+    assert.truthy(same("overflow.lua"):find("stack overflow", 1, true))
   end)
 
   it("leaves the rest to Lua", function()
@@ -97,7 +103,7 @@ order(...)
       "-lstacksplice -e 'error({code = 2})'", "-lstacksplice -l debug -e 'error({code = 2})'",
       "-e 'x = 1' -lstacksplice -", "-lstacksplice -i fields.lua",
     } do
-      if not (words:find("-W", 1, true) and _VERSION == "Lua 5.3") then
+      if not words:find("-W", 1, true) or _VERSION > "Lua 5.3" then
         local text = run(words, "error({code = 2})\nerror({code = 2})")
         assert.truthy(text:find("{code = 2", 1, true), words .. "\n" .. text)
       end
@@ -161,7 +167,8 @@ calls_python()
     write("requires.lua", "require 'stacksplice' print(debug.gethook()) error({code = 2})")
     for _, words in ipairs {"requires.lua", "requires.lua -lstacksplice", "-e 'require [[stacksplice]]' fields.lua"} do
       local text = run(words)
-      assert.truthy(text:find("(error object is a table value)", 1, true), text)
+      -- The words of each Lua.
+      assert.truthy(text:find("%(error object is .*%)") or text:find("(no error message)", 1, true), text)
     end
   end)
 end)

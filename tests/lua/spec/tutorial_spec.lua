@@ -6,7 +6,7 @@ local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "progra
 
 local function read(path)
   local file = assert(io.open(path))
-  local text = file:read("a")
+  local text = file:read("*a")
   file:close()
   return text
 end
@@ -51,18 +51,21 @@ local function check(page, fewest)
     assert.truthy(#runs >= fewest)
   end)
 
+  local unbuffered = "-e \"io.stdout:setvbuf('no')\" " -- Lua 5.1's print leaves it to the end
   for _, run in ipairs(runs) do
     it("tells what this prints: " .. run.command, function()
       local command = assert(run.command:match("^lua (.*)$"))
       write(scripts) -- another page may have one of the same name
-      local text = programs.output(("cd %s && %s %s"):format(folder, programs.lua, command))
+      local text = programs.output(("cd %s && %s %s"):format(folder, programs.lua, unbuffered .. command))
       text = text:gsub("in global '", "in function '") -- the word of Lua 5.5
+      text = text:gsub("%[C%]: %?", "[C]: in ?"):gsub("%[C%]: at 0x%x+", "[C]: in ?") -- those of 5.1 and LuaJIT
       text = ("\n" .. text):gsub("\n" .. programs.path:gsub("%p", "%%%0") .. ": ", "\nlua: ")
       text = text:gsub("of thread %d+", "of thread 4711"):gsub("%d+ glue", "some glue")
       -- Each line of the page is part of a line of the output, in the same order: paths and marks differ.
       local from = 1
       for line in run.output:gmatch("[^\n]+") do
         local words = line:match("^%s*(.-)$")
+        if _VERSION < "Lua 5.3" then words = words:gsub("in %a+ '", "in function '") end
         local _, last = text:find(words, from, true)
         assert.truthy(last, words .. "\nis not, or not in this place, in\n" .. text)
         from = (text:find("\n", last, true) or #text) + 1

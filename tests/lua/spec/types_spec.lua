@@ -8,7 +8,7 @@ local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 
 local function read(path)
   local file = assert(io.open(root .. path))
-  local text = file:read("a")
+  local text = file:read("*a")
   file:close()
   return text
 end
