@@ -462,8 +462,9 @@ def test_run_a_script_of_lua_with_locals(tmp_path):
     assert "    n = 5\n" in command("run", "--locals", script, status=1).stderr
 
 
-def test_errors_of_lupa_have_those_of_lua():
-    lupa = pytest.importorskip("lupa", reason="lupa is not installed")
+@pytest.mark.parametrize("name", "lua51 lua52 luajit20 luajit21 lua53 lua54 lua55".split())
+def test_errors_of_lupa_have_those_of_lua(name):
+    lupa = pytest.importorskip(f"lupa.{name}", reason=f"lupa has no {name}")
     run = lupa.LuaRuntime().eval("function(currency) local held = {1}; error('no ' .. currency) end")
 
     def outer(amount):

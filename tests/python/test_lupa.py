@@ -83,6 +83,20 @@ def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) 
     assert entries(exc) == ["caught", "second"], entries(exc)
 
 
+def test_notes_pass_lua(lua) -> None:
+    runtime, exc = runtime_of(lua), KeyError("XXX")
+    exc.add_note("while pricing")
+
+    def rate(currency):
+        raise exc
+
+    runtime.globals().rate = rate
+    assert caught(runtime.globals().price, "XXX") is exc
+    exc.add_note("on Friday")
+    assert stacksplice.error_info(exc).notes == ["while pricing", "on Friday"]
+    assert stacksplice.format_exception(exc)[-2:] == ["while pricing\n", "on Friday\n"]
+
+
 # ---- Stacks at the raise -------------------------------------------------------------------------
 
 at_the_raise = pytest.mark.skipif(
