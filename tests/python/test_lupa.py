@@ -286,3 +286,24 @@ def test_a_lua_that_is_not_known() -> None:
     assert "nothing is missing\n" not in done.stdout
     said = f"stacksplice: errors through lupa.{name} are shown without Lua: Lua 5.9 is not supported"
     assert done.stderr.count(said) == 1, done.stderr
+
+
+UNREAD_ERROR = """
+import importlib, sys
+import stacksplice
+module = importlib.import_module("lupa." + sys.argv[1])
+module.LUA_VERSION = (5, 9)
+stacksplice.install()
+runtime = module.LuaRuntime()
+runtime.globals().rate = lambda currency: {}[currency]
+runtime.execute("local found = rate('XXX') return found")
+"""
+
+
+@at_the_raise
+@pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
+def test_an_error_through_a_lua_that_is_not_known(name: str) -> None:
+    shown = ran(sys.executable, "-c", UNREAD_ERROR, name, status=1).stderr.splitlines()
+    gap = f"  [gap: Lua frames unknown: stacksplice does not read lupa.{name} ("
+    assert [line.startswith(gap) for line in shown].count(True) == 1, shown
+    assert shown[-1] == "KeyError: 'XXX'"

@@ -8,10 +8,12 @@
 #include "cross/cross.h"
 #include "traceback/traceback.h"
 
+#include <string.h>
+
 /* What lies between two Python frames. */
 typedef struct segment {
     bool foreign; /* code that is not Python's */
-    bool shown;   /* with a name that a report shows */
+    bool shown;   /* with a name that a report shows, or a gap */
 } segment;
 
 static int look(const stacksplice_frame *frame, void *data)
@@ -22,6 +24,8 @@ static int look(const stacksplice_frame *frame, void *data)
         s->foreign = s->shown = true;
     else if (frame->kind == STACKSPLICE_FRAME_NATIVE && frame->function)
         s->shown |= stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;
+    else if (frame->kind == STACKSPLICE_FRAME_GAP) /* of an interpreter that nothing reads */
+        s->shown |= strcmp(frame->language, "native") != 0;
     return 0;
 }
 
