@@ -222,6 +222,80 @@ def test_variables_of_luajit(lua, tmp_path):
         assert [frame["locals"] for frame in frames[1:3]] == [{"count": "0"}, {"count": "1"}]
 
 
+FIBER = """
+#include <stdio.h>
+#include <ucontext.h>
+
+typedef struct lua_State lua_State;
+void lua_pushvalue(lua_State *L, int index);
+void CALL(lua_State *L, int arguments, int results CONTINUATION);
+
+static ucontext_t host, fiber;
+static char stack[1 << 18];
+static lua_State *state;
+
+int c_leave(lua_State *L)
+{
+    (void)L;
+    swapcontext(&fiber, &host);
+    return 0;
+}
+
+static void run_fiber(void)
+{
+    lua_pushvalue(state, 1);
+    CALL(state, 0, 0 NO_CONTINUATION);
+}
+
+/* Rests while its coroutine is in use on the fiber, too. */
+int c_outer(lua_State *L)
+{
+    state = L;
+    getcontext(&fiber);
+    fiber.uc_stack.ss_sp = stack;
+    fiber.uc_stack.ss_size = sizeof stack;
+    fiber.uc_link = &host;
+    makecontext(&fiber, run_fiber, 0);
+    swapcontext(&host, &fiber);
+    puts("");
+    fflush(stdout);
+    return getchar() == 'x';
+}
+"""
+FIBERS = """
+local outer, leave = package.loadlib(arg[1], "c_outer"), package.loadlib(arg[1], "c_leave")
+local function in_fiber() leave() return 1 end
+local function mid() outer(in_fiber) return 1 end
+local function top() mid() return 1 end
+top()
+"""
+
+
+@pytest.mark.parametrize("name", ["lua5.1", "lua5.2", "luajit", "lua5.4"])
+def test_what_runs_on_a_suspended_fiber_is_not_on_this_stack(name, tmp_path):
+    """The state's order of calls has it inside of what rests."""
+    lua, compiler = shutil.which(name), shutil.which("cc")
+    if not lua or not compiler:
+        pytest.skip(f"no {name}, or no C compiler")
+    (tmp_path / "fiber.c").write_text(FIBER)
+    (tmp_path / "fibers.lua").write_text(FIBERS.lstrip())
+    module = tmp_path / "fiber.so"
+    call = ["-DCALL=lua_call", "-DCONTINUATION=", "-DNO_CONTINUATION="]
+    if name in ("lua5.2", "lua5.4"):
+        call = ["-DCALL=lua_callk", "-DCONTINUATION=,long context,void*k", "-DNO_CONTINUATION=,0,0"]
+    build = [compiler, *call, "-O1", "-fPIC", "-shared", tmp_path / "fiber.c", "-o", module]
+    subprocess.run(build, check=True)
+    with Resting(lua, str(tmp_path / "fibers.lua"), str(module)) as child:
+        assert child.line == "\n"
+        documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
+    for document in documents:
+        assert [(frame["line"], frame["function"]) for frame in lua_frames(document)] == [
+            (3, "mid"),
+            (4, "top"),
+            (5, "main chunk"),
+        ]
+
+
 SPINNING = """
 local function spin(limit)
   print() io.flush()

@@ -1206,6 +1206,17 @@ static bool is_fresh(const ssi_lua_layout *layout, const lua_call *c)
     return is != set->call && is != set->tail_call;
 }
 
+/* The code of the function that C calls. */
+static uint64_t function_in_c(const ssi_lua_layout *layout, const lua_call *c)
+{
+    enum { OLD_CLOSURE_FUNCTION = 32 /* 5.1 */ };
+    uint64_t value = ssi_word(c->function);
+
+    return c->tag == SSI_LUA_TAG_LIGHT ? value
+           : layout->status_is_tail    ? ssi_word(value + OLD_CLOSURE_FUNCTION)
+                                       : ssi_word(value + SSI_LUA_CLOSURE_FUNCTION);
+}
+
 static void add_state(reader *r, uint64_t address, uint64_t innermost)
 {
     ssi_lua_state state = {.address = address, .first = r->luas->run_count};
@@ -1218,6 +1229,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
         if (c.is_c) {
             if (!end_run(r, &state, &run))
                 return;
+            run.called = function_in_c(r->layout, &c);
             continue;
         }
         if (at == innermost && r->layout->state_pc)
@@ -1280,7 +1292,7 @@ static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const
     const char *name = c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer);
     ssi_frame frame;
 
-    if (!c->proto && r->scripts->frames.count == run->first && !run->called)
+    if (!c->proto && !c->is_own && r->scripts->frames.count == run->first && !run->called)
         run->called = c->function;
     if (!c->proto && !c->is_own)
         return true;
@@ -1445,6 +1457,7 @@ typedef struct placing {
     const ssi_native_stack *stack;
     uint64_t places; /* where all frames of the loop hold their CallInfo: a bit each */
     uint64_t common; /* where all of them hold a state, if that is what they hold; 0: anywhere */
+    size_t inside;   /* the native frames inside of the next one of the loop begin there */
 } placing;
 
 /* The start and *SIZE of the function of FRAME, if it is in a copy of Lua; else 0. */
@@ -1496,18 +1509,62 @@ static uint64_t places_of(const placing *p, size_t at, const ssi_lua_run *run)
     return found;
 }
 
-/* The one state whose next run is that of native frame AT, which holds it in *PLACES; NULL if there
+enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
+
+/* The first run of STATE, of those that are not placed, which calls the function in C that runs in native
+   frame AT.  Outside of Lua's binary that is the last one of these functions that begins before. */
+static size_t caller_of(const placing *p, const ssi_lua_state *state, size_t at)
+{
+    uint64_t size, pc = function_of(p, &p->stack->frames[at], &size), nearest = 1;
+    size_t found = state->count;
+
+    if (!pc) {
+        pc = p->stack->frames[at].address;
+        nearest = MAX_FUNCTION;
+    }
+    for (size_t i = state->placed; i < state->count; i++) {
+        uint64_t called = p->luas->runs[state->first + i].called;
+
+        if (called && pc - called < nearest) {
+            nearest = pc - called;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* The run of STATE for native frame AT of the loop.  Order alone is wrong where a coroutine is in use on a
+   fiber that is suspended: what runs there calls nothing on this stack. */
+static size_t next_run(const placing *p, const ssi_lua_state *state, size_t at)
+{
+    enum { NEAR = 4 /* frames from the loop to the function in C that it calls */ };
+    size_t found = state->count, first = p->inside;
+
+    if (state->placed < state->count && !p->luas->runs[state->first + state->placed].called)
+        return state->placed;
+    if (at > first + NEAR)
+        first = at - NEAR;
+    for (size_t i = first; i < at && found > state->placed; i++) {
+        size_t calls = caller_of(p, state, i);
+
+        found = calls < found ? calls : found;
+    }
+    return found < state->count ? found : state->placed;
+}
+
+/* The one state that native frame AT holds in *PLACES, and *WHICH of its runs it has next; NULL if there
    is none, or more. */
-static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
+static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places, size_t *which)
 {
     ssi_lua_state *found = NULL;
 
     for (size_t i = 0; i < p->luas->state_count; i++) {
         ssi_lua_state *state = &p->luas->states[i];
+        size_t next = next_run(p, state, at);
         uint64_t held = 0;
 
-        if (state->placed < state->count)
-            held = places_of(p, at, &p->luas->runs[state->first + state->placed]);
+        if (next < state->count)
+            held = places_of(p, at, &p->luas->runs[state->first + next]);
         if (p->common)
             held &= p->common;
         if (!held)
@@ -1515,6 +1572,7 @@ static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places)
         if (found)
             return NULL;
         found = state;
+        *which = next;
         *places = held;
     }
     return found;
@@ -1545,11 +1603,12 @@ static size_t frames_of_runs(const placing *p, uint64_t function)
 static uint64_t find_loop(const placing *p)
 {
     uint64_t loop = 0, largest = 0, size, places;
-    size_t most = 0;
+    size_t most = 0, which;
 
     for (size_t i = 0; i < p->stack->count; i++) {
         uint64_t function = function_of(p, &p->stack->frames[i], &size);
-        const ssi_lua_state *owner = function && function != loop ? owner_of(p, i, &places) : NULL;
+        const ssi_lua_state *owner =
+            function && function != loop ? owner_of(p, i, &places, &which) : NULL;
         size_t frames = 0;
 
         if (!owner)
@@ -1631,7 +1690,6 @@ static bool place_others(const placing *p, int thread, ssi_scripts *scripts, con
    native frame AT, or another run does. */
 static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
 {
-    enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
     uint64_t size, inside = at ? p->stack->frames[at - 1].address : 0;
     uint64_t own = function_of(p, &p->stack->frames[at], &size);
 
@@ -1644,10 +1702,12 @@ static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
 static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
 {
     uint64_t places = 0;
-    ssi_lua_state *state = owner_of(p, at, &places);
-    ssi_lua_run *run = state ? &p->luas->runs[state->first + state->placed] : NULL;
+    size_t which = 0;
+    ssi_lua_state *state = owner_of(p, at, &places, &which);
+    ssi_lua_run *run = state ? &p->luas->runs[state->first + which] : NULL;
     ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
 
+    p->inside = at + 1;
     p->places &= state ? places : 0;
     if (run) {
         run->is_old = run->is_jit && !run->is_running && !calls(p, at, run);
@@ -1655,7 +1715,7 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
         placed.first = run->first;
         placed.count = run->count;
         last[state - p->luas->states] = scripts->run_count;
-        state->placed++;
+        state->placed = which + 1;
     } else {
         placed.first = scripts->frames.count;
         placed.count = 1;
@@ -1728,7 +1788,7 @@ static bool is_compiled(const placing *p, size_t at)
 void ssi_lua_place(const ssi_target *target, ssi_luas *luas, const ssi_native_stack *stack,
                    int thread, ssi_scripts *scripts)
 {
-    placing p = {target, luas, stack, UINT64_MAX, 0};
+    placing p = {target, luas, stack, UINT64_MAX, 0, 0};
     uint64_t loop = find_loop(&p), size;
     size_t last[SSI_MAX_LUA_STATES] = {0};
 

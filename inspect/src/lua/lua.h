@@ -28,7 +28,7 @@ typedef struct ssi_lua_run {
     uint64_t held;       /* by the loop's frame: the innermost call, or the state */
     size_t first, count; /* of the frames */
     bool is_running;     /* Lua itself runs, in the first one */
-    uint64_t called;     /* LuaJIT: the function in C that the run calls; 0: none */
+    uint64_t called;     /* the function in C that the run calls; 0: none */
     bool is_jit;
     bool is_old; /* it may have gone on since what was stored */
 } ssi_lua_run;
