@@ -15,8 +15,8 @@ end
 
 -- An assignment before a command, to the variable that this version of Lua reads first.
 function programs.assignment(name, value)
-  local version = _VERSION:match("%d+%.%d+"):gsub("%.", "_")
-  return ("%s_%s=%s"):format(name, version, programs.quoted(value))
+  local version = _VERSION > "Lua 5.1" and "_" .. _VERSION:match("%d+%.%d+"):gsub("%.", "_") or ""
+  return ("%s%s=%s"):format(name, version, programs.quoted(value))
 end
 
 -- The program that runs the specs, and a command that runs it with the same modules in C.
