@@ -156,16 +156,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
-    outcome = yield
-    report = outcome.get_result()
+    report = (yield).get_result()
     _add_section(item.config, report, call.excinfo)
     _add_properties(item, report, call.excinfo.value if call.excinfo is not None else None)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
-    outcome = yield
-    report = outcome.get_result()
+    report = (yield).get_result()
     # pytest itself takes it from there next.
     call = getattr(report, "call", None)
     _add_section(collector.config, report, call.excinfo if call is not None else None)

@@ -30,11 +30,9 @@ def loaded_core() -> tuple[str, str] | None:
     core.stacksplice_version.restype = ctypes.c_char_p
     place = (ctypes.c_void_p * 4)()  # Dl_info: its first word is the name of the file
     dladdr.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    found = dladdr(ctypes.cast(core.stacksplice_version, ctypes.c_void_p), place)
-    if not found or not place[0]:
+    if not dladdr(ctypes.cast(core.stacksplice_version, ctypes.c_void_p), place) or not place[0]:
         return None
-    file = os.path.abspath(os.fsdecode(ctypes.string_at(place[0])))
-    return file, core.stacksplice_version().decode()
+    return os.path.abspath(os.fsdecode(ctypes.string_at(place[0]))), core.stacksplice_version().decode()
 
 
 def explain(exc: ImportError, package: str) -> ImportError | None:

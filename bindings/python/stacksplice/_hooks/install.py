@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 def _running_shell() -> Any:
     """The shell of IPython, if this is one."""
-    module = sys.modules.get("IPython.core.interactiveshell")
-    shell = getattr(module, "InteractiveShell", None)
+    shell = getattr(sys.modules.get("IPython.core.interactiveshell"), "InteractiveShell", None)
     return shell.instance() if shell is not None and shell.initialized() else None
 
 

@@ -9,11 +9,9 @@ from . import at_raise, fakeredis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
-
-_KNOWN = ((5, 1), (5, 2), (5, 3), (5, 4), (5, 5))
 
 
 def _is_module(name: str) -> bool:
@@ -74,19 +72,17 @@ def attach(runtime: Any, /) -> None:
     than 5.5); OSError when the functions of its Lua cannot be found, or when it was built with
     another luaconf.h than usual; lupa's own exceptions when the runtime has no memory left.
     """
-
     module: Any = sys.modules[_type_of(runtime).__module__]
 
     def act(kind: Any) -> None:
         coroutine = kind.compile(runtime, "").coroutine()
-        address = _address_of(coroutine)
         lock = _lock_of(runtime)
         if not hasattr(lock, "_is_owned"):
             lock = None
-        file, globals = str(module.__file__), module.__dict__
-        _stacksplice._lupa_attach(id(runtime), address, coroutine, file, globals, lock)
+        file, at = str(module.__file__), _address_of(coroutine)
+        _stacksplice._lupa_attach(id(runtime), at, coroutine, file, module.__dict__, lock)
 
-    if module.LUA_VERSION not in _KNOWN:  # nothing is touched
+    if not (5, 1) <= module.LUA_VERSION <= (5, 5):  # nothing is touched
         raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
     if not _stacksplice._lupa_attached(id(runtime)):
         _watch(module)
@@ -152,9 +148,8 @@ def _begin_to_wait(runtime: Any, lock: Any) -> None:
     if id(runtime) in _awaited:
         return
     _awaited.add(id(runtime))
-    name = "stacksplice waits for a runtime of lupa"
     try:
-        threading.Thread(target=attach_later, name=name, daemon=True).start()
+        threading.Thread(None, attach_later, "stacksplice waits for a runtime of lupa", daemon=True).start()
     except RuntimeError:  # there can be no more threads: reports have the gap
         _awaited.discard(id(runtime))
 
@@ -195,15 +190,14 @@ def _watch(module: ModuleType) -> None:
     _stacksplice._lupa_watch(module.LuaRuntime, module.LuaError, _created)
 
 
-def _modules() -> Iterator[ModuleType]:
-    for name, module in list(sys.modules.items()):
-        if _is_module(name) and isinstance(getattr(module, "LuaRuntime", None), type):
-            yield module
+def _modules() -> list[ModuleType]:
+    # No generator: without memory for one, CPython 3.12 and 3.13 release its function twice.
+    ours = [each for name, each in list(sys.modules.items()) if _is_module(name)]
+    return [each for each in ours if isinstance(getattr(each, "LuaRuntime", None), type)]
 
 
 def _runtimes() -> list[Any]:
     """All runtimes that exist."""
-    # No generator: without memory for one, CPython 3.12 and 3.13 release its function twice.
     kinds = (*[module.LuaRuntime for module in _modules()],)
     if not kinds:
         return []
@@ -240,7 +234,7 @@ def _watch_when_loaded(loader: Any) -> None:
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module
         execute(module)
-        if is_begun and isinstance(getattr(module, "LuaRuntime", None), type):
+        if is_begun and module in _modules():
             _watch(module)
 
     loader.exec_module = exec_module

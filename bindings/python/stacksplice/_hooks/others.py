@@ -34,8 +34,7 @@ def _is_native(module: object) -> bool:
 
 
 def _is_loaded() -> bool:
-    modules = list(sys.modules.items())
-    return any([_may_call_back(name) and _is_native(module) for name, module in modules])
+    return any([_may_call_back(name) and _is_native(module) for name, module in list(sys.modules.items())])
 
 
 class _Finder:

@@ -86,8 +86,7 @@ def _run_python(arguments: Sequence[str], wanted: Sequence[str]) -> int:
         if _is_secure():
             warn("run without install(): this Python's file has capabilities or a set-ID bit")
             os.execv(_interpreter(), [*_command(), *arguments])
-        environment = _preloading(_environment(), wanted)
-        os.execve(_interpreter(), [*_command(), *arguments], environment)
+        os.execve(_interpreter(), [*_command(), *arguments], _preloading(_environment(), wanted))
     except OSError as exc:
         return fail(f"cannot start the interpreter: {exc}")
 
@@ -111,8 +110,7 @@ def _lua_command() -> list[str] | None:
     for name in _LUAS:
         lua = shutil.which(name)
         if lua:
-            has_module = subprocess.run([lua, "-e", "require 'stacksplice'"], capture_output=True)
-            if has_module.returncode == 0:
+            if subprocess.run([lua, "-e", "require 'stacksplice'"], capture_output=True).returncode == 0:
                 return [lua, "-lstacksplice"]
     return None
 

@@ -128,8 +128,7 @@ def _add_run(parser: Parser) -> None:
     a Lua that finds the module stacksplice.
     """
     usage = "python -m stacksplice run [-h] [--crash] [--locals] {} [argument ...]".format
-    forms = "script.py|script.lua", "-m module", "-c text"
-    parser.usage = "\n       ".join(map(usage, forms))
+    parser.usage = "\n       ".join(map(usage, ("script.py|script.lua", "-m module", "-c text")))
     parser.add_argument(
         "--crash", action="store_true", help="also report crashes, such as segmentation faults"
     )

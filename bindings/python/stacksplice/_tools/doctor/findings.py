@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from typing import NamedTuple
 
 from ... import _stacksplice
 from ..._base import PACKAGE
@@ -21,18 +22,13 @@ if TYPE_CHECKING:
     from .lua_copies import Copy
 
 
-class Finding:
+class Finding(NamedTuple):
     """One line of the answer, and what to do about it."""
 
-    __slots__ = ("advice", "state", "subject", "text")
-
-    def __init__(
-        self, state: Literal["ok", "note", "unread", "missing"], subject: str, text: str, advice: str = ""
-    ) -> None:
-        self.state = state
-        self.subject = subject
-        self.text = text
-        self.advice = advice
+    state: Literal["ok", "note", "unread", "missing"]
+    subject: str
+    text: str
+    advice: str = ""
 
     def __str__(self) -> str:
         lines = f"{self.subject}: {self.text}".split("\n")
@@ -44,8 +40,7 @@ class Finding:
 def _package() -> Iterator[Finding]:
     from ..._base.loading import loaded_core
 
-    folder = PACKAGE
-    yield Finding("ok", "package", f"stacksplice {_stacksplice.__version__}, {folder}")
+    yield Finding("ok", "package", f"stacksplice {_stacksplice.__version__}, {PACKAGE}")
     core = loaded_core()
     where = f"{core[1]}, {core[0]}" if core else f"{_stacksplice.core_version()}, built into the program"
     yield Finding("ok", "core", f"{where}\n{_stacksplice._BUILD}")
@@ -191,14 +186,9 @@ def _hooks() -> Iterator[Finding]:
         yield Finding("note", "capture at raise", text)
 
 
-def _findings() -> Iterator[Finding]:
-    for part in (_package, _python, _native, lua_findings, _hooks):
-        yield from part()
-
-
 def examine() -> tuple[str, bool]:
     """What doctor() says, and what it returns."""
-    findings = list(_findings())
+    findings = [*_package(), *_python(), *_native(), *lua_findings(), *_hooks()]
     missing = sum(finding.state == "missing" for finding in findings)
     end = "nothing is missing\n"
     if missing:

@@ -80,8 +80,7 @@ def _calls(frames: list[Shown]) -> list[Step]:
         steps.append(Step("call", language, text, calls[-1].short_place))
     if len(steps) > 2 * _ENDS + 1:
         left = len(steps) - 2 * _ENDS
-        more = Step("more", steps[_ENDS].language, f"{left} more changes of language", "")
-        steps[_ENDS:-_ENDS] = [more]
+        steps[_ENDS:-_ENDS] = [Step("more", steps[_ENDS].language, f"{left} more changes of language", "")]
     return steps
 
 

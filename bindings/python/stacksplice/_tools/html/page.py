@@ -41,8 +41,7 @@ def _hash(text: str) -> str:
 
 def _file(name: str) -> Markup:
     """A file of ours, which is no text of an error."""
-    folder = resources.files(__package__) / "templates"
-    return Markup((folder / name).read_text(encoding="utf-8").strip())
+    return Markup((resources.files(__package__) / "templates" / name).read_text(encoding="utf-8").strip())
 
 
 def _make_environment() -> Environment:

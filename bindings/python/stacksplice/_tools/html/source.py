@@ -59,8 +59,7 @@ def _marks(source: str, begin: int | None, end: int | None) -> tuple[int, int | 
 def _split(css: str, text: str, at: int, first: int, last: int) -> list[Piece]:
     """TEXT, which begins at AT, cut where the mark begins and ends."""
     cuts = sorted({0, len(text), *(cut - at for cut in (first, last) if 0 < cut - at < len(text))})
-    pairs = zip(cuts, cuts[1:])
-    return [Piece(css, text[low:high], first <= at + low < last) for low, high in pairs]
+    return [Piece(css, text[low:high], first <= at + low < last) for low, high in zip(cuts, cuts[1:])]
 
 
 class Lines:
