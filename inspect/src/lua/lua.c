@@ -157,6 +157,23 @@ static bool lua_read_call(const ssi_lua_layout *layout, uint64_t address, lua_ca
            read_previous(layout, call) && read_base(layout, call) && read_status(layout, call);
 }
 
+/* Where the Lua function of a call is. */
+typedef struct lua_place {
+    uint64_t proto, code;
+    int32_t pc; /* the number of an instruction; -1: not known */
+} lua_place;
+
+enum { INSTRUCTION = 4 /* bytes */, MAX_INSTRUCTIONS = 1 << 22 };
+
+static lua_place place_of(const ssi_lua_layout *layout, const lua_call *call)
+{
+    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto);
+    uint64_t code = ssi_word(proto + layout->proto_code), behind = call->pc - code;
+    bool is_known = code && behind && behind <= (uint64_t)MAX_INSTRUCTIONS * INSTRUCTION;
+
+    return (lua_place){proto, code, is_known ? (int32_t)(behind / INSTRUCTION) - 1 : -1};
+}
+
 /* ---- Tables -----------------------------------------------------------------------------------*/
 
 enum {
@@ -399,46 +416,30 @@ static void put_value(const value_reader *r, lua_value value)
 
 enum { MAX_VARIABLES = 1 << 16 };
 
-typedef struct variable_row {
-    uint64_t name;
-    int32_t begin, end; /* instructions */
-} variable_row;
-
-/* The local variables of a function that are in scope at an instruction, in their order. */
-typedef struct lua_variables {
-    uint64_t rows;
-    int32_t at, count, pc;
-} lua_variables;
-
-static lua_variables lua_variables_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc)
+/* The name of variable NUMBER, from 0, of those that are in scope at instruction PC of PROTO; NULL after the
+   last. */
+static const char *variable_at(const ssi_lua_layout *layout, uint64_t proto, int32_t pc,
+                               unsigned number)
 {
-    lua_variables found = {.rows = ssi_word(proto + layout->proto_variables),
-                           .count = lua_number(proto + layout->proto_variable_count),
-                           .pc = pc};
+    struct {
+        uint64_t name;
+        int32_t begin, end; /* instructions */
+    } row;
+    uint64_t rows = ssi_word(proto + layout->proto_variables);
+    int32_t count = lua_number(proto + layout->proto_variable_count);
 
-    if (found.count > MAX_VARIABLES)
-        found.count = MAX_VARIABLES;
-    return found;
-}
-
-/* The address of the next one's name; 0 after the last. */
-static uint64_t lua_next_variable(lua_variables *variables)
-{
-    variable_row r;
-
-    while (variables->at < variables->count &&
-           ssi_read(variables->rows + (uint64_t)variables->at * sizeof r, &r, sizeof r) &&
-           r.begin <= variables->pc) {
-        variables->at++;
-        if (variables->pc < r.end)
-            return r.name;
+    for (int32_t i = 0; i < count && i < MAX_VARIABLES; i++) {
+        if (!ssi_read(rows + (uint64_t)i * sizeof row, &row, sizeof row) || row.begin > pc)
+            return NULL;
+        if (pc < row.end && number-- == 0)
+            return lua_text(layout, row.name);
     }
-    return 0;
+    return NULL;
 }
 
 /* ---- Their values -----------------------------------------------------------------------------*/
 
-enum { MAX_REGISTERS = 255, INSTRUCTION = 4 /* bytes */ };
+enum { MAX_REGISTERS = 255 };
 
 /* A variable in scope: a later one of the same name hides it. */
 typedef struct variable {
@@ -452,42 +453,27 @@ static void remember_variable(variable *found, int *count, const char *name, int
 
     while (i < *count && strcmp(found[i].name, name) != 0)
         i++;
-    if (i == SSI_SHOWN_VARIABLES)
-        return;
+    if (i == SSI_SHOWN_VARIABLES || !ss_value_is_lua_name(name, strlen(name)))
+        return; /* Lua's own are in parentheses */
     found[i] = (variable){name, place};
     *count += i == *count;
 }
 
-static void add_variable(variable *found, int *count, const char *name, int place)
+/* Those in scope in a function, C or of LuaJIT JIT_CALL; returns how many. */
+static int find_variables(const value_reader *r, const lua_call *c, const ssi_jit_call *jit_call,
+                          variable *found)
 {
-    if (name && ss_value_is_lua_name(name, strlen(name))) /* Lua's own are in parentheses */
-        remember_variable(found, count, name, place);
-}
-
-/* Those in scope in CALL; returns how many. */
-static int find_variables(const ssi_lua_layout *layout, const lua_call *call, variable *found)
-{
-    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto);
-    uint64_t code = ssi_word(proto + layout->proto_code), name;
-    int count = 0;
-    lua_variables all;
-
-    if (!code || call->pc <= code || (call->pc - code) / INSTRUCTION > INT32_MAX)
-        return 0;
-    all = lua_variables_at(layout, proto, (int32_t)((call->pc - code) / INSTRUCTION) - 1);
-    for (int place = 0; place < MAX_REGISTERS && (name = lua_next_variable(&all)); place++)
-        add_variable(found, &count, lua_text(layout, name), place);
-    return count;
-}
-
-static int find_jit_variables(const ssi_jit *jit, const ssi_jit_call *call, variable *found)
-{
-    const char *name;
+    const lua_place at = r->jit ? (lua_place){.pc = 0} : place_of(r->layout, c);
     int count = 0;
 
-    for (int place = 0;
-         place < MAX_REGISTERS && (name = ssi_jit_variable(jit, call, (unsigned)place)); place++)
-        add_variable(found, &count, name, place);
+    for (unsigned place = 0; at.pc >= 0 && place < MAX_REGISTERS; place++) {
+        const char *name = r->jit ? ssi_jit_variable(r->jit, jit_call, place)
+                                  : variable_at(r->layout, at.proto, at.pc, place);
+
+        if (!name)
+            break;
+        remember_variable(found, &count, name, (int)place);
+    }
     return count;
 }
 
@@ -730,23 +716,13 @@ static const char *upvalue(const lua_code *c, unsigned number)
     return lua_text(c->layout, ssi_word(rows + (uint64_t)number * c->layout->upvalue_size));
 }
 
-static const char *variable_name(const lua_code *c, int32_t pc, unsigned reg)
-{
-    lua_variables all = lua_variables_at(c->layout, c->proto, pc);
-    uint64_t name = lua_next_variable(&all);
-
-    for (; name && reg; reg--)
-        name = lua_next_variable(&all);
-    return name ? lua_text(c->layout, name) : NULL;
-}
-
 /* The name of what is in REG at *PC, if it is a variable, an upvalue or a constant.  *PC is then
    the instruction that set the register, or -1. */
 static const char *simple_name(lua_code *c, int32_t *pc, unsigned reg, bool *is_constant)
 {
     *is_constant = false;
     for (int moves = 0; moves < MAX_MOVES; moves++) {
-        const char *name = variable_name(c, *pc, reg);
+        const char *name = variable_at(c->layout, c->proto, *pc, reg);
         unsigned is;
         uint32_t i;
 
@@ -850,13 +826,10 @@ static const char *name_in_code(lua_code *c, int32_t pc)
 /* The name in the code of CALLER, a Lua function. */
 static const char *name_at(const ssi_lua_layout *layout, const lua_call *caller)
 {
-    lua_code c = {.layout = layout, .set = instructions_of(layout), .block_at = -1};
+    const lua_place at = place_of(layout, caller);
+    lua_code c = {layout, instructions_of(layout), at.proto, at.code, {0}, -1};
 
-    c.proto = ssi_word(ssi_word(caller->function) + layout->closure_proto);
-    c.first = ssi_word(c.proto + layout->proto_code);
-    if (!c.first || caller->pc <= c.first || caller->pc - c.first > MAX_CODE * sizeof *c.block)
-        return NULL;
-    return name_in_code(&c, (int32_t)((caller->pc - c.first) / sizeof *c.block) - 1);
+    return at.pc >= 0 && at.pc < MAX_CODE ? name_in_code(&c, at.pc) : NULL;
 }
 
 enum { NAMES = 256 };
@@ -892,8 +865,7 @@ static const char *lua_call_name(const ssi_lua_layout *layout, lua_names *names,
     return names->known[slot].name;
 }
 
-/* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not.
- */
+/* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not. */
 
 /* What follows MARK in what of BINARY is mapped, or NULL: symbols and debug information can be many times as
    much. */
@@ -948,8 +920,7 @@ bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *ma
 
 enum { MAX_LINES = 1 << 22, STORED_WHOLE = -128 };
 
-/* The name that Lua itself shows for a chunk: of a file, as its host named it, or its first line.
- */
+/* The name that Lua itself shows for a chunk: of a file, as its host named it, or its first line. */
 static const char *shown_source(const char *source)
 {
     if (!source)
@@ -1037,14 +1008,11 @@ static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, cons
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
 {
-    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto), pc = call->pc;
-    uint64_t code = ssi_word(proto + layout->proto_code);
-    bool is_known = pc > code && pc - code <= (uint64_t)MAX_LINES * INSTRUCTION;
+    const lua_place at = place_of(layout, call);
 
-    return script_frame(lua_text(layout, ssi_word(proto + layout->proto_source)), name,
-                        (uint32_t)lua_number(proto + layout->proto_line), pc,
-                        is_known ? line_of(layout, proto, (int32_t)((pc - code) / INSTRUCTION) - 1)
-                                 : 0);
+    return script_frame(lua_text(layout, ssi_word(at.proto + layout->proto_source)), name,
+                        (uint32_t)lua_number(at.proto + layout->proto_line), call->pc,
+                        line_of(layout, at.proto, at.pc));
 }
 
 /*
@@ -1073,9 +1041,10 @@ static void find_pc(const ssi_target *target, const ssi_lua_layout *layout,
                     const ssi_thread *thread, lua_call *call)
 {
     const ssi_machine *machine = target->machine;
-    uint64_t proto = ssi_word(ssi_word(call->function) + layout->closure_proto);
-    uint64_t code = ssi_word(proto + layout->proto_code), last = 0;
-    uint64_t size = (uint32_t)lua_number(proto + layout->proto_code_count) * (uint64_t)INSTRUCTION;
+    const lua_place at = place_of(layout, call);
+    uint64_t code = at.code, last = 0;
+    uint64_t size =
+        (uint32_t)lua_number(at.proto + layout->proto_code_count) * (uint64_t)INSTRUCTION;
 
     for (size_t i = 0; i < machine->saved_count; i++) {
         uint64_t value = thread->registers[machine->saved[i]];
@@ -1183,7 +1152,7 @@ static const char *locals_of(reader *r, const lua_call *c, const ssi_jit *jit,
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;
     r->locals_left--;
-    count = jit ? find_jit_variables(jit, jit_call, found) : find_variables(r->layout, c, found);
+    count = find_variables(&values, c, jit_call, found);
     write_variables(values, found, count, jit ? jit_call->base : c->base, &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
