@@ -77,6 +77,13 @@ static void assert_clean(lua_State *L)
 
 /* ---- Through protected calls ------------------------------------------------------------------*/
 
+/* LuaJIT calls no hook when its own pcall returns to the host. */
+#if SS_LUA_JIT
+#define LAST_PCALL "pcall(interrupt) return 1"
+#else
+#define LAST_PCALL "return pcall(interrupt)"
+#endif
+
 /* What would swallow the interrupt if it were an error like others. */
 static const char *const swallowing[] = {
     "interrupt()",
@@ -103,7 +110,9 @@ static const char *const swallowing[] = {
     "coroutine.wrap(function() border(function() return pcall(interrupt) end) end)()",
     "return pcall(plain_border, function() return pcall(interrupt) end)",
     "pcall(table.sort, {3, 1, 2}, function() pcall(interrupt) return true end)",
+#if !SS_LUA_JIT /* whose load keeps all hooks off after an error in one */
     "load(function() pcall(interrupt) reached = 2 return nil end)",
+#endif
     "pcall((loadstring or load)('return pcall(interrupt)'))",
     "local t = setmetatable({}, {__index = function() return pcall(interrupt) end})\n"
     "local x = t.field",
@@ -113,7 +122,9 @@ static const char *const swallowing[] = {
     "xpcall(interrupt, stacksplice.handler)",
     "pcall(xpcall, interrupt, stacksplice.traceback)",
     "xpcall(interrupt, function() pcall(interrupt) error('in the handler') end)",
+#if !SS_LUA_JIT /* whose handlers run inside of the hook, and no hook runs there */
     "xpcall(function() pcall(interrupt) end, function() while true do end end)",
+#endif
 #if LUA_VERSION_NUM >= 502 /* before it xpcall passes no arguments, and wrap wants a Lua function */
     "xpcall(pcall, coroutine.wrap(function() while true do end end), interrupt)",
     "coroutine.wrap(xpcall)(function() pcall(interrupt) end, function() while true do end end)",
@@ -273,7 +284,7 @@ INTERRUPT_TEST(test_an_interrupted_state_may_be_closed)
 
     luaL_openlibs(L);
     lua_register(L, "interrupt", interrupt);
-    assert_int_equal(luaL_loadstring(L, "return pcall(interrupt)"), LUA_OK);
+    assert_int_equal(luaL_loadstring(L, LAST_PCALL), LUA_OK);
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_ERRRUN);
     lua_close(L);
     assert_clean(*state);
@@ -361,7 +372,7 @@ INTERRUPT_TEST(test_a_coroutine_that_rests_gets_its_hook_back)
 /* A script that has ended is over: its host got the error, and what it begins then runs. */
 INTERRUPT_TEST(test_a_host_with_a_plain_pcall_goes_on)
 {
-    static const char *const scripts[] = {"return pcall(interrupt)",
+    static const char *const scripts[] = {LAST_PCALL,
                                           "coroutine.wrap(function() pcall(interrupt) end)()"};
     lua_State *L = *state;
 

@@ -228,6 +228,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
                                                            int *nresults)
 {
     lua_State *host = from;
+    HRESULT hr;
     int status;
 
     if (!nresults)
@@ -238,6 +239,12 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua_Sta
     if (!host)
         host = main_thread(L); /* now: a coroutine that failed has no free slot */
     status = lua_resume(L, from, nargs, nresults);
+    if (SS_LUA_JIT && status == LUA_OK && ss_lua_may_be_interrupted() &&
+        ss_lua_take_interrupt(host, L, SS_LUA_HERE(), &hr)) { /* its pcall returns without a hook */
+        lua_pop(L, *nresults);
+        *nresults = 0;
+        return hr;
+    }
     if (status == LUA_OK || status == LUA_YIELD)
         return status == LUA_OK ? S_OK : S_FALSE;
     *nresults = 0;

@@ -146,6 +146,12 @@ static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
         ss_lua_interrupt_clear(L, state);
 }
 
+/* LuaJIT has one hook for all coroutines: it is noted as that of the main one. */
+static lua_State *owner_of_hook(lua_State *L, const ss_lua_state *state)
+{
+    return SS_LUA_JIT ? state->main : L;
+}
+
 /* Restore the hook that L had.  A coroutine made during the interrupt inherited ours and had
    none. */
 static void give_back(lua_State *L, ss_lua_state *state)
@@ -153,7 +159,7 @@ static void give_back(lua_State *L, ss_lua_state *state)
     for (uint32_t i = 0; state && i < state->displaced_count; i++) {
         ss_lua_displaced former = state->displaced[i];
 
-        if (former.L != L)
+        if (former.L != owner_of_hook(L, state))
             continue;
         state->displaced[i] = state->displaced[--state->displaced_count];
         lua_sethook(L, former.hook, former.mask, former.count);
@@ -189,13 +195,14 @@ static void raise_again(lua_State *L, lua_Debug *activation)
 
 static void displace_hook(ss_lua_state *state, lua_State *L)
 {
-    ss_lua_displaced now = {L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
+    ss_lua_displaced now = {owner_of_hook(L, state), lua_gethook(L), lua_gethookmask(L),
+                            lua_gethookcount(L)};
     uint32_t i = 0;
 
     if (now.hook == state->interrupt_hook)
         return;
     /* Reuse an entry at L: of an earlier interrupt, or of a coroutine that had this address. */
-    while (i < state->displaced_count && state->displaced[i].L != L)
+    while (i < state->displaced_count && state->displaced[i].L != now.L)
         i++;
     if (i == SS_LUA_DISPLACED)
         return;
