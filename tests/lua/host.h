@@ -10,6 +10,13 @@
 
 #include <stacksplice/source.h>
 
+/* The frame of error itself, which has ended in a call of the function that throws: LuaJIT's is shown. */
+#if SS_LUA_JIT
+#define RAISED "lua:error:0 "
+#else
+#define RAISED ""
+#endif
+
 static inline void load(lua_State *L, const char *script)
 {
     if (luaL_loadbufferx(L, script, strlen(script), "@host.lua", "t") != LUA_OK)

@@ -54,10 +54,12 @@ STATE_TEST(test_status_value_and_stack_are_those_of_lua)
         "error(false)",
         "return nil + 1",
         "local function f() return 1 + f() end f()",
+#if !SS_LUA_JIT /* which does not bound the C stack: these end the process by themselves */
         "local function f() return (string.gsub('x', 'x', f)) end f()",
+        "local function f() coroutine.wrap(f)() end f()",
+#endif
         "local t t = setmetatable({}, {__index = function(_, k) return t[k] end}) return t.x",
         "coroutine.wrap(function() error('in it') end)()",
-        "local function f() coroutine.wrap(f)() end f()",
         "string.rep('x', 1e15)",
         "table.concat({{}})",
     };
@@ -134,6 +136,13 @@ static int resume_by_c(lua_State *L)
     return 0;
 }
 
+/* The function that coroutine.wrap made: LuaJIT's has no native frame. */
+#if SS_LUA_JIT
+#define WRAP "lua:f:0 "
+#else
+#define WRAP ""
+#endif
+
 STATE_TEST(test_parents_are_in_the_stack_when_c_resumes)
 {
     lua_State *L = *state;
@@ -143,7 +152,7 @@ STATE_TEST(test_parents_are_in_the_stack_when_c_resumes)
     load(L, "resume_by_c(function()\nlocal f = coroutine.wrap(function()\n"
             "resume_by_c(function()\nlook()\nend)\nend)\nf()\nend)");
     assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
-    assert_string_equal(seen.text, "lua:function <host.lua:3>:4 lua:function <host.lua:2>:3 "
+    assert_string_equal(seen.text, "lua:function <host.lua:3>:4 lua:function <host.lua:2>:3 " WRAP
                                    "lua:function <host.lua:1>:7 lua:main chunk:1 ");
 }
 

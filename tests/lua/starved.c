@@ -46,7 +46,8 @@ static bool equal_sites(const ss_lua_layout *a, const ss_lua_layout *b)
 
 static bool equal_layouts(const ss_lua_layout *a, const ss_lua_layout *b)
 {
-    return !a->failure && !b->failure && equal_sites(a, b) && a->knows_state && b->knows_state;
+    return !a->failure && !b->failure && equal_sites(a, b) && a->knows_state == !SS_LUA_JIT &&
+           b->knows_state == !SS_LUA_JIT;
 }
 
 /* ---- Children that learn -------------------------------------------------------------------*/
@@ -128,6 +129,8 @@ TEST(test_learning_is_whole_or_said_to_have_failed)
     long total = reference->reallocs;
     int starved = 0;
 
+    if (SS_LUA_JIT)
+        SKIP("LuaJIT's states take memory from the system");
     assert_true(total > 100);
     for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31)
         for (long count = 1; count <= 1000000; count += 999999) {

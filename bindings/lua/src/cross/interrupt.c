@@ -30,7 +30,7 @@ static bool has_activation(lua_State *L, ss_lua_ci ci)
     lua_Debug activation;
 
     for (int level = 0; lua_getstack(L, level, &activation); level++)
-        if (activation.i_ci == ci)
+        if (ss_lua_is_same_ci(activation.i_ci, ci))
             return true;
     return false;
 }
