@@ -1478,20 +1478,19 @@ static uint64_t places_of(const placing *p, size_t at, const ssi_lua_run *run)
     return found;
 }
 
-enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
-
-/* The first run of STATE, of those that are not placed, which calls the function in C that runs in native
-   frame AT.  Outside of Lua's binary that is the last one of these functions that begins before. */
+/* The first run of STATE, of the next ones, which calls the function in C that runs in native frame AT.
+   Outside of Lua's binary that is the last one of these functions that begins shortly before. */
 static size_t caller_of(const placing *p, const ssi_lua_state *state, size_t at)
 {
+    enum { SHORT_WAY = 4096, MAX_NEXT = 64 };
     uint64_t size, pc = function_of(p, &p->stack->frames[at], &size), nearest = 1;
     size_t found = state->count;
 
     if (!pc) {
         pc = p->stack->frames[at].address;
-        nearest = MAX_FUNCTION;
+        nearest = SHORT_WAY;
     }
-    for (size_t i = state->placed; i < state->count; i++) {
+    for (size_t i = state->placed; i < state->count && i < state->placed + MAX_NEXT; i++) {
         uint64_t called = p->luas->runs[state->first + i].called;
 
         if (called && pc - called < nearest) {
@@ -1509,7 +1508,7 @@ static size_t next_run(const placing *p, const ssi_lua_state *state, size_t at)
     enum { NEAR = 4 /* frames from the loop to the function in C that it calls */ };
     size_t found = state->count, first = p->inside;
 
-    if (state->placed < state->count && !p->luas->runs[state->first + state->placed].called)
+    if (!p->luas->runs[state->first + state->placed].called)
         return state->placed;
     if (at > first + NEAR)
         first = at - NEAR;
@@ -1529,11 +1528,16 @@ static ssi_lua_state *owner_of(const placing *p, size_t at, uint64_t *places, si
 
     for (size_t i = 0; i < p->luas->state_count; i++) {
         ssi_lua_state *state = &p->luas->states[i];
-        size_t next = next_run(p, state, at);
+        size_t next = state->placed;
+        const ssi_lua_run *runs = &p->luas->runs[state->first];
         uint64_t held = 0;
 
         if (next < state->count)
-            held = places_of(p, at, &p->luas->runs[state->first + next]);
+            held = places_of(p, at, &runs[next]);
+        if (next < state->count && (!held || runs->held == state->address)) {
+            next = next_run(p, state, at);
+            held = next == state->placed ? held : places_of(p, at, &runs[next]);
+        }
         if (p->common)
             held &= p->common;
         if (!held)
@@ -1659,6 +1663,7 @@ static bool place_others(const placing *p, int thread, ssi_scripts *scripts, con
    native frame AT, or another run does. */
 static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
 {
+    enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
     uint64_t size, inside = at ? p->stack->frames[at - 1].address : 0;
     uint64_t own = function_of(p, &p->stack->frames[at], &size);
 
