@@ -22,31 +22,16 @@
 
 /* ---- Which version --------------------------------------------------------------------------------*/
 
-static int refuse_version(const char *what, const char *library)
-{
-    PyErr_Format(
-        PyExc_ValueError,
-        "%s in %s is not supported: stacksplice reads the stacks of Lua 5.1 to 5.5 and LuaJIT",
-        what, library);
-    return 0;
-}
-
 /* Stands for LuaJIT among the versions. */
 enum { LUAJIT = 500 };
-
-/* Since 5.4 it takes no notice of the state.  NUMBER is the address of lua_version. */
-static int ask(void *address)
-{
-    double (*version)(void *L) = (double (*)(void *))(uintptr_t)address;
-
-    return (int)version(NULL);
-}
 
 /* The version of the copy of Lua in HANDLE, as LUA_VERSION_NUM, found before any function is called that
    differs between the versions; 0 with an exception that names LIBRARY if it is none that we support. */
 static int version_of(void *handle, const char *library)
 {
-    void *version = dlsym(handle, "lua_version");
+    /* Since 5.4 it takes no notice of the state. */
+    double (*version)(void *L) = (double (*)(void *))(uintptr_t)dlsym(handle, "lua_version");
+    int number;
 
     if (!dlsym(handle, "lua_newstate")) {
         PyErr_Format(PyExc_OSError,
@@ -63,9 +48,14 @@ static int version_of(void *handle, const char *library)
         return 502;
     if (!dlsym(handle, "lua_newuserdatauv"))
         return 503;
-    if (ask(version) == 504 || ask(version) == 505)
-        return ask(version);
-    return refuse_version("this version of Lua", library);
+    number = (int)version(NULL);
+    if (number == 504 || number == 505)
+        return number;
+    PyErr_Format(PyExc_ValueError,
+                 "this version of Lua in %s is not supported: stacksplice reads the stacks of Lua "
+                 "5.1 to 5.5 and LuaJIT",
+                 library);
+    return 0;
 }
 
 /* ---- Which copy a file calls ----------------------------------------------------------------------*/

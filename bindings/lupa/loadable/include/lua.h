@@ -3,8 +3,8 @@
  * of Lua by name.  It takes the place of Lua's own lua.h: the same sources then call through
  * pointers.  It has what the binding uses, and no more.
  *
- * SS_LUA_ABI chooses the version: 501 to 505; SS_LUA_JIT=1 with 501 is LuaJIT.  A test compares this file with the headers of
- * each version.
+ * SS_LUA_ABI chooses the version: 501 to 505; SS_LUA_JIT=1 with 501 is LuaJIT.  A test compares this
+ * file with the headers of each version.
  */
 #ifndef SS_LUA_LOADABLE_LUA_H
 #define SS_LUA_LOADABLE_LUA_H
