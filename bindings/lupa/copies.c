@@ -246,7 +246,8 @@ static bool add_glue(const char *path, const char *unread)
     names->files[0] = names->name;
     names->glue = (stacksplice_glue){.size = sizeof names->glue, .language = "lua"};
     if (unread) {
-        (void)snprintf(names->reason, sizeof names->reason, "Lua frames unknown: %s", unread);
+        (void)snprintf(names->reason, sizeof names->reason,
+                       "Lua frames unknown: stacksplice does not read %s", unread);
         names->glue.unread = names->reason;
         names->glue.libraries = names->files;
     } else {

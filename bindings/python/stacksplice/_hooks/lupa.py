@@ -112,7 +112,7 @@ def _say_unread(module: Any, why: Exception) -> None:
     if file in unread:
         return
     kind = "LuaJIT, like Lua" if "jit" in module.__name__ else "Lua"
-    unread[file] = f"stacksplice does not read {module.__name__} ({kind} {_version_of(module)}): {why}"
+    unread[file] = f"{module.__name__} ({kind} {_version_of(module)}): {why}"
     _stacksplice._lupa_unread(file, unread[file])
     at_raise.begin_below_others()
     if sys.stderr is not None:

@@ -144,7 +144,8 @@ def _runtime_findings() -> Iterator[Finding]:
         advice = "stacksplice.attach(runtime) attaches one, or says why it cannot"
         if not hook.is_begun:
             advice = "stacksplice.install() attaches them"
-        yield Finding("unread", "lupa's runtimes", "\n".join([text, *hook.unread.values()]), advice)
+        unread = [f"\nstacksplice does not read {each}" for each in hook.unread.values()]
+        yield Finding("unread", "lupa's runtimes", "".join([text, *unread]), advice)
     elif runtimes:
         yield Finding("ok", "lupa's runtimes", f"{attached} of {attached} are attached")
 
