@@ -211,17 +211,19 @@ def binding_flags(version: str, build: Build, include: Path) -> list[str]:
 
 
 def compile_with_binding(
-    files: list[Path], version: str, build: Build, more: list[str], tag: str = ""
+    files: list[Path], version: str, build: Build, more: list[str], tag: str = "", module: bool = False
 ) -> list[Path]:
     """The objects of FILES and of the binding, against the lua.h of that version."""
     include = installed_headers(version) if version in INSTALLED else lua_source(version)
     watched = [file for place in (*HEADERS, include, HERE) for file in place.rglob("*.h")]
     tool = "-".join([build.compiler, *build.program])
-    flags = binding_flags(version, build, include)
+    flags = [*binding_flags(version, build, include), f"-DSS_LUA_MODULE={int(module)}"]
     place = OUT / version
     return [
         *compile_all(build, flags + more, files, watched, place / f"tests-{tool}{tag}"),
-        *compile_all(build, flags, sources(version), watched, place / f"binding-{tool}"),
+        *compile_all(
+            build, flags, sources(version), watched, place / f"{'module' if module else 'binding'}-{tool}"
+        ),
     ]
 
 
@@ -310,7 +312,7 @@ def lua_module(version: str) -> Path:
     folder = OUT / version / "module"
     folder.mkdir(parents=True, exist_ok=True)
     for name, sources in ("stacksplice", []), ("stacksplice_test_border", [HERE / "border_module.c"]):
-        objects = compile_with_binding(sources, version, build, [])
+        objects = compile_with_binding(sources, version, build, [], module=not sources)
         link(folder / f"{name}.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
     return folder
 
@@ -372,3 +374,41 @@ def test_the_helper_of_busted(version: str) -> None:
         pytest.skip(f"busted is not installed in {folder}")
     modules = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/lua/{folder.name}/?.so;;"
     run_specs("busted", version, f"{folder}/?.lua;{folder}/?/init.lua;;", modules)
+
+
+def require_module(program: str | Path, built_for: str) -> str:
+    path = f"{lua_module(built_for)}/?.so"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LUA_CPATH")} | {"LUA_CPATH": path}
+    script = "print((select(2, pcall(require, 'stacksplice'))))"
+    return run(program, "-e", script, env=environment).stdout.strip()
+
+
+@pytest.mark.parametrize("built_for", ["5.1", "5.2", "5.4", "luajit"])
+@pytest.mark.parametrize("version", ["5.1", "5.2", "5.3", "5.5", "luajit"])
+def test_a_module_for_another_version(version: str, built_for: str) -> None:
+    if version == built_for:
+        pytest.skip("it is for this one")
+    running, other = ("LuaJIT" if name == "luajit" else f"Lua {name}" for name in (version, built_for))
+    said = require_module(lua_program(version), built_for)
+    built = f"stacksplice is built with the lua.h of {other}"
+    assert said == f"{built}, and this is {running}: build it with that of {running}"
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "said"),
+    [
+        ("#define LUA_IDSIZE\t60", "#define LUA_IDSIZE\t600", "luaconf.h of another Lua"),
+        ("#define LUA_NUMBER\tdouble", "#define LUA_NUMBER\tfloat", "luaconf.h of another Lua"),
+        ("#define LUAI_MAXCSTACK\t8000", "#define LUAI_MAXCSTACK\t100000", "table: "),
+    ],
+)
+def test_a_changed_luaconf(line: str, other: str, said: str, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    shutil.copytree(lua_source("5.1"), source)
+    settings = (source / "luaconf.h").read_text()
+    assert line in settings
+    (source / "luaconf.h").write_text(settings.replace(line, other))
+    files = [file for file in source.glob("*.c") if file.name not in ("luac.c", "print.c")]
+    flags = ["-O1", "-w", "-DLUA_USE_POSIX", "-DLUA_USE_DLOPEN", "-Wl,-E"]
+    run("gcc", *flags, *files, "-o", tmp_path / "lua", "-lm", "-ldl")
+    assert said in require_module(tmp_path / "lua", "5.1")

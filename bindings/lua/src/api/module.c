@@ -3,6 +3,9 @@
 #include "cross/cross.h"
 #include "traceback/traceback.h"
 
+#include <dlfcn.h>
+#include <string.h>
+
 /* Nil, or a failing HRESULT, signed or unsigned. */
 static HRESULT check_hresult(lua_State *L, int arg)
 {
@@ -194,13 +197,74 @@ static const luaL_Reg calls[] = {
     {NULL, NULL},
 };
 
-__attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
+/* ---- The Lua that loads the module -----------------------------------------------------------*/
+
+#if SS_LUA_MODULE
+/* Whether the library that has lua_gettop has that function, too. */
+static bool has(const char *function)
+{
+    const void *found = dlsym(RTLD_DEFAULT, function);
+    Dl_info its, of_lua;
+
+    return found && dladdr(found, &its) && dladdr((void *)(uintptr_t)lua_gettop, &of_lua) &&
+           its.dli_fbase == of_lua.dli_fbase;
+}
+
+/* By functions that came or went with a version. */
+static void check_version(lua_State *L)
+{
+    const char *built_for = SS_LUA_JIT ? "LuaJIT" : LUA_VERSION;
+    const char *running = has("luaJIT_setmode")    ? "LuaJIT"
+                          : has("lua_setfenv")     ? "Lua 5.1"
+                          : has("lua_getctx")      ? "Lua 5.2"
+                          : has("lua_newuserdata") ? "Lua 5.3"
+                          : has("lua_resetthread") ? "Lua 5.4"
+                                                   : "Lua 5.5";
+
+    if (strcmp(running, built_for) != 0)
+        luaL_error(
+            L,
+            "stacksplice is built with the lua.h of %s, and this is %s: build it with that of %s",
+            built_for, running, running);
+}
+#else
+static void check_version(lua_State *L)
 {
     const char *wrong = ss_lua_kind_reason();
 
-    luaL_checkversion(L);
     if (wrong)
-        return luaL_error(L, "%s", wrong);
+        luaL_error(L, "%s", wrong);
+}
+#endif
+
+/* Raise an error in a Lua that the binding is not built for, or one whose luaconf.h has other
+   numbers, or other sizes: Lua writes the name of a chunk into lua_Debug. */
+static void check_lua(lua_State *L)
+{
+    enum { SEEN_BYTES = 1024 };
+    char name[SEEN_BYTES];
+    struct {
+        lua_Debug activation;
+        char room[SEEN_BYTES];
+    } seen;
+
+    check_version(L);
+    luaL_checkversion(L);
+    memset(name, '=', SEEN_BYTES - 1);
+    name[SEEN_BYTES - 1] = 0;
+    lua_pushinteger(L, -0x1234);
+    if (lua_tonumber(L, -1) != -0x1234 || luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK ||
+        !lua_getinfo(L, ">S", &seen.activation) ||
+        strlen(seen.activation.short_src) != sizeof seen.activation.short_src - 1)
+        luaL_error(L,
+                   "stacksplice is built with the luaconf.h of another Lua than this one: build it "
+                   "with that of this one");
+    lua_pop(L, 1);
+}
+
+__attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
+{
+    check_lua(L);
     ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_newlib(L, functions);
     ss_lua_push_capture(L);
@@ -215,7 +279,7 @@ __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_St
 
 __attribute__((visibility("default"))) int luaopen_stacksplice_host(lua_State *L)
 {
-    luaL_checkversion(L);
+    check_lua(L);
     luaL_newlib(L, host_functions);
     return 1;
 }

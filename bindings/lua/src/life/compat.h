@@ -8,6 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* In the module all functions of Lua are weak: one that is built for another version loads, and says
+   so.  A static library of Lua would lack what only weak names ask for. */
+#ifndef SS_LUA_MODULE
+#define SS_LUA_MODULE 0
+#endif
+#if SS_LUA_MODULE
+#include <luaconf.h>
+#undef LUA_API
+#define LUA_API extern __attribute__((weak))
+#endif
 #include <lua.h>
 #include <lauxlib.h>
 #include <stacksplice/lua.h>
@@ -218,10 +228,6 @@ static inline int ss_lua_version(void)
  */
 #if LUA_VERSION_NUM == 501 && !SS_LUA_BY_NAME
 extern __attribute__((weak)) int luaJIT_setmode(lua_State *L, int index, int mode);
-#if SS_LUA_JIT
-#pragma weak \
-    luaL_traceback /* which 5.1 lacks: it then loads the module, which says what is wrong */
-#endif
 
 static inline const char *ss_lua_kind_reason(void)
 {
