@@ -414,27 +414,17 @@ static const char *text_at(const ssi_jit *jit, uint64_t string)
     return length < 0 ? NULL : ssi_text(bytes, (size_t)length);
 }
 
-const char *ssi_jit_source(const ssi_jit *jit, uint64_t proto)
+ssi_jit_place ssi_jit_place_of(const ssi_jit *jit, const ssi_jit_call *call)
 {
-    return text_at(jit, reference(jit, proto, 64, 40));
-}
-
-uint32_t ssi_jit_first_line(const ssi_jit *jit, uint64_t proto)
-{
-    return number(jit, proto, 72, 44);
-}
-
-uint32_t ssi_jit_line(const ssi_jit *jit, uint64_t proto, uint64_t pc)
-{
-    uint32_t place = place_of(jit, proto, pc), lines = number(jit, proto, 76, 48), more = 0;
-    uint64_t rows = reference(jit, proto, 80, 52);
+    uint64_t proto = call->proto, rows = reference(jit, proto, 80, 52);
+    uint32_t place = place_of(jit, proto, call->pc), lines = number(jit, proto, 76, 48), more = 0;
     size_t size = lines < 256 ? 1 : lines < 65536 ? 2 : 4;
+    ssi_jit_place is = {text_at(jit, reference(jit, proto, 64, 40)), number(jit, proto, 72, 44), 0};
 
-    if (place == UINT32_MAX || !rows)
-        return 0;
-    if (place && !ssi_read(rows + (place - 1) * size, &more, size))
-        return 0;
-    return more <= lines ? ssi_jit_first_line(jit, proto) + more : 0;
+    if (rows && place != UINT32_MAX &&
+        (!place || ssi_read(rows + (place - 1) * size, &more, size)) && more <= lines)
+        is.line = is.defined + more;
+    return is;
 }
 
 /*
@@ -523,18 +513,18 @@ static const char *variable(const ssi_jit *jit, uint64_t proto, uint32_t place, 
     uint8_t kind;
 
     for (int rows = 0; at && rows < MAX_BACK && ssi_read(at, &kind, 1) && kind; rows++) {
-        const char *name = kind == GENERATOR ? "(for generator)" : "(for state)";
+        uint64_t name = at++;
 
-        if (kind < OWN)
+        for (uint8_t byte = kind; kind >= OWN && byte && ssi_read(at, &byte, 1);)
             at++;
-        else if (!(name = zero_text(&at)))
-            return NULL;
         begin += packed(&at);
         end = begin + packed(&at);
         if (begin > place)
             return NULL;
         if (place < end && slot-- == 0)
-            return name;
+            return kind >= OWN         ? zero_text(&name)
+                   : kind == GENERATOR ? "(for generator)"
+                                       : "(for state)";
     }
     return NULL;
 }
@@ -623,19 +613,22 @@ const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller)
 
 /* ---- Values -----------------------------------------------------------------------------------*/
 
-bool ssi_jit_value(const ssi_jit *jit, uint64_t address, unsigned *kind, uint64_t *bits)
+bool ssi_jit_value(const ssi_jit *jit, uint64_t address, uint8_t *tag, uint64_t *bits)
 {
-    enum { KINDS = 14, LIGHT = 3 };
-    uint32_t tag;
+    enum { LIGHT = 3, INTEGER = 13 /* on some machines */, NUMBER };
+    static const uint8_t tags[] = {0, 1, 17, 2, 4, 9, 8, 9, 6, 9, 10, 5, 7, 3, 19};
+    uint32_t kind;
 
     if (!ssi_read(address, bits, sizeof *bits))
         return false;
-    tag = ~(uint32_t)(jit->is_narrow ? *bits >> 32 : (uint64_t)((int64_t)*bits >> 47));
-    *kind = tag < KINDS ? tag : SSI_JIT_NUMBER;
-    if (jit->is_narrow && *kind == SSI_JIT_NUMBER && *bits >> 47 == 0x1ffff)
-        *kind = LIGHT;
-    if (*kind != SSI_JIT_NUMBER)
-        *bits &= jit->is_narrow && *kind != LIGHT ? UINT32_MAX : (UINT64_C(1) << 47) - 1;
+    kind = ~(uint32_t)(jit->is_narrow ? *bits >> 32 : (uint64_t)((int64_t)*bits >> 47));
+    if (kind >= NUMBER)
+        kind = jit->is_narrow && *bits >> 47 == 0x1ffff ? LIGHT : NUMBER;
+    if (kind == INTEGER)
+        *bits = (uint64_t)(int32_t)*bits;
+    else if (kind != NUMBER)
+        *bits &= jit->is_narrow && kind != LIGHT ? UINT32_MAX : (UINT64_C(1) << 47) - 1;
+    *tag = tags[kind];
     return true;
 }
 

@@ -52,17 +52,19 @@ const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller);
 const char *ssi_jit_variable(const ssi_jit *jit, const ssi_jit_call *call, unsigned number);
 /* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */
 int64_t ssi_jit_bytes(const ssi_jit *jit, uint64_t string, char *out, size_t size);
-/* The kind of the value at ADDRESS, or SSI_JIT_NUMBER; *BITS: the number, or the object's address. */
-enum { SSI_JIT_NUMBER = 14 };
-bool ssi_jit_value(const ssi_jit *jit, uint64_t address, unsigned *kind, uint64_t *bits);
+/* Read the value at ADDRESS: with the tag that Lua has for it, or 9 for what no variable has, 10 for C data. */
+enum { SSI_JIT_VALUE = 8 /* its size */ };
+bool ssi_jit_value(const ssi_jit *jit, uint64_t address, uint8_t *tag, uint64_t *bits);
 typedef struct ssi_jit_table {
     uint64_t array, nodes, array_size, node_count;
 } ssi_jit_table;
 bool ssi_jit_read_table(const ssi_jit *jit, uint64_t table, ssi_jit_table *read);
-/* The name of the chunk of PROTO, as its host gave it, or NULL; the line where it is defined, or 0. */
-const char *ssi_jit_source(const ssi_jit *jit, uint64_t proto);
-uint32_t ssi_jit_first_line(const ssi_jit *jit, uint64_t proto);
-/* The line of the instruction before PC; 0: not known. */
-uint32_t ssi_jit_line(const ssi_jit *jit, uint64_t proto, uint64_t pc);
+/* Where a call is: what its host named the chunk, or NULL, the line where it is defined, and that of the
+   instruction before its pc; 0: not known. */
+typedef struct ssi_jit_place {
+    const char *source;
+    uint32_t defined, line;
+} ssi_jit_place;
+ssi_jit_place ssi_jit_place_of(const ssi_jit *jit, const ssi_jit_call *call);
 
 #endif

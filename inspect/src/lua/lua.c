@@ -80,23 +80,6 @@ static bool lua_read_value(const ssi_lua_layout *layout, uint64_t bits, uint64_t
     return true;
 }
 
-enum { JIT_VALUE = 8 };
-
-/* That of LuaJIT at ADDRESS. */
-static bool read_jit_value(const ssi_jit *jit, uint64_t address, lua_value *out)
-{
-    /* By LuaJIT's kinds.  9 stands for what no variable has, 10 for C data. */
-    static const uint8_t tags[] = {0, 1, 17, 2, 4, 9, 8, 9, 6, 9, 10, 5, 7, 3, 19};
-    unsigned kind;
-
-    if (!ssi_jit_value(jit, address, &kind, &out->bits))
-        return false;
-    out->tag = tags[kind];
-    if (out->tag == SSI_LUA_TAG_INTEGER) /* only some machines have any */
-        out->bits = (uint64_t)(int32_t)out->bits;
-    return true;
-}
-
 /* In 5.1 the function says what it is, and has the tag that this had in later versions. */
 static bool read_old_status(lua_call *c, uint32_t tail_calls)
 {
@@ -203,7 +186,7 @@ typedef struct lua_table {
 
 static bool read_value(const value_reader *r, uint64_t address, lua_value *out)
 {
-    return r->jit ? read_jit_value(r->jit, address, out)
+    return r->jit ? ssi_jit_value(r->jit, address, &out->tag, &out->bits)
                   : lua_read_value(r->layout, address, address + SSI_LUA_VALUE_TAG, out);
 }
 
@@ -249,7 +232,7 @@ static bool read_element(const lua_table *t, uint64_t at, lua_value *value)
     if (r->layout->array_of_tags)
         return lua_read_value(r->layout, t->is.array - (at + 1) * sizeof value->bits,
                               t->is.array + TAGS + at, value);
-    return read_value(r, t->is.array + at * (r->jit ? JIT_VALUE : SSI_LUA_VALUE), value);
+    return read_value(r, t->is.array + at * (r->jit ? SSI_JIT_VALUE : SSI_LUA_VALUE), value);
 }
 
 static bool read_node(const lua_table *t, uint64_t at, lua_value *key, lua_value *value)
@@ -488,7 +471,8 @@ static void write_variables(value_reader r, const variable *found, int count, ui
         ss_value_text text;
         lua_value value;
 
-        if (!read_value(&r, base + (uint64_t)found[i].place * (r.jit ? JIT_VALUE : SSI_LUA_VALUE),
+        if (!read_value(&r,
+                        base + (uint64_t)found[i].place * (r.jit ? SSI_JIT_VALUE : SSI_LUA_VALUE),
                         &value))
             continue;
         ss_value_text_init(&text, to->shows_secrets);
@@ -999,11 +983,10 @@ static ssi_frame script_frame(const char *source, const char *name, uint32_t def
 /* One that is LuaJIT's own code, such as pcall, is in no chunk. */
 static ssi_frame jit_frame_of(const ssi_jit *jit, const ssi_jit_call *call, const char *name)
 {
-    if (!call->proto)
-        return script_frame("=[C]", name ? name : "?", 0, 0, 0);
-    return script_frame(ssi_jit_source(jit, call->proto), name,
-                        ssi_jit_first_line(jit, call->proto), call->pc,
-                        ssi_jit_line(jit, call->proto, call->pc));
+    const ssi_jit_place at =
+        call->proto ? ssi_jit_place_of(jit, call) : (ssi_jit_place){"=[C]", 0, 0};
+
+    return script_frame(at.source, name || call->proto ? name : "?", at.defined, call->pc, at.line);
 }
 
 static ssi_frame frame_of(const ssi_lua_layout *layout, const lua_call *call, const char *name)
