@@ -211,14 +211,14 @@ static lua_State *new_state(int upvalues)
     return L;
 }
 
-static int run_all(int upvalues)
+static int run_all(const char *file, int upvalues)
 {
-    oracle_begin("scenarios.lua");
+    oracle_begin(file);
     oracle_name_state = name_state;
     home = new_state(upvalues);
     other = new_state(upvalues);
     run_chunk(other, "@others.lua", others, 0);
-    if (luaL_loadfile(home, SCENARIOS) != LUA_OK || lua_pcall(home, 0, 0, 0) != LUA_OK)
+    if (luaL_loadfile(home, file) != LUA_OK || lua_pcall(home, 0, 0, 0) != LUA_OK)
         fail_msg("%s", lua_tostring(home, -1));
     lua_close(other);
     other = NULL;
@@ -248,7 +248,7 @@ static void run_without_site(uint32_t index)
 
     forget_site(index);
     oracle_site_is_missed = true;
-    failures = run_all(1);
+    failures = run_all(SCENARIOS, 1);
     print_message("without site %u: %d inferred, %d gaps\n", index, oracle.inferred, oracle.gaps);
     (void)fflush(NULL);
     _exit(failures ? 1 : 0);
@@ -280,10 +280,15 @@ TEST(test_what_a_missed_site_hides_is_inferred_or_a_gap)
 
 TEST(test_light_functions)
 {
-    assert_int_equal(run_all(0), 0);
+    assert_int_equal(run_all(SCENARIOS, 0), 0);
 }
 
 TEST(test_closures)
 {
-    assert_int_equal(run_all(1), 0);
+    assert_int_equal(run_all(SCENARIOS, 1), 0);
+}
+
+TEST(test_random_calls)
+{
+    assert_int_equal(run_all(RANDOM_CALLS, 1), 0);
 }

@@ -203,6 +203,7 @@ def binding_flags(version: str, build: Build, include: Path) -> list[str]:
         "-fasynchronous-unwind-tables",
         *WARNINGS,
         f'-DSCENARIOS="{HERE / "scenarios.lua"}"',
+        f'-DRANDOM_CALLS="{HERE / "random_calls.lua"}"',
         f"-I{include}",
         *(f"-I{folder}" for folder in HEADERS),
         "-include",
