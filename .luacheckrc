@@ -7,7 +7,8 @@ files["bench"].read_globals = {"row"}
 files["tests/matrix/steps.lua"].globals = {"left"}
 
 -- Code of every shape, run for the stacks that it has; the program gives it its functions.
-files["tests/lua/scenarios.lua"] = {
+local shapes = {
     globals = {"scenario"},
     ignore = {"1..", "2..", "3..", "4..", "512", "542", "581"},
 }
+files["tests/lua/scenarios.lua"], files["tests/lua/random_calls.lua"] = shapes, shapes

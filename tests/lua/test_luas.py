@@ -258,13 +258,19 @@ def choose(version: str, build: Build, request: pytest.FixtureRequest) -> None:
         pytest.skip(f"there is no {build.compiler}")
 
 
+def run_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -> None:
+    """Random calls, too: --all-luas captures 20,000 times in one build of each version."""
+    program = compile_program("scenarios", ["scenarios.c", "oracle.c"], version, build)
+    many = build.name == "gcc-O2" and request.config.getoption("--all-luas")
+    output = run(program, env={**os.environ, "STACKSPLICE_CAPTURES": "20000" if many else "2000"}).stdout
+    print("\n".join(line for line in output.splitlines() if " stacks, " in line))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
 def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -> None:
     choose(version, build, request)
-    program = compile_program("scenarios", ["scenarios.c", "oracle.c"], version, build)
-    output = run(program).stdout
-    print("\n".join(line for line in output.splitlines() if " stacks, " in line))
+    run_scenarios(version, build, request)
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, *INSTALLED])
@@ -278,8 +284,8 @@ def test_others(test: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", INSTALLED)
-def test_scenarios_of_the_installed_ones(version: str) -> None:
-    run(compile_program("scenarios", ["scenarios.c", "oracle.c"], version, build_named("gcc-O2")))
+def test_scenarios_of_the_installed_ones(version: str, request: pytest.FixtureRequest) -> None:
+    run_scenarios(version, build_named("gcc-O2"), request)
 
 
 def plugin(name: str, version: str, lua: list[str | Path], *flags: str) -> Path:

@@ -28,6 +28,8 @@ enum {
         3 /* the frame outside is the same activation's, before its arguments moved */
 };
 
+enum { SS_LUA_CALLBACK = 1 /* the continuation of what C has called by FFI */ };
+
 /* What the first byte of a collected object's kind says. */
 enum { SS_LUA_IS_THREAD = 6, SS_LUA_IS_FUNCTION = 8 };
 
@@ -175,13 +177,27 @@ static inline uintptr_t ss_lua_previous(uintptr_t ci)
     return (inner - frame) / SS_LUA_SLOT_SIZE << SS_LUA_DISTANCE_BIT | frame;
 }
 
+/* The continuation behind a frame that has one: code, or what stands for C's callback or a tail call. */
+static inline uintptr_t ss_lua_continuation_of(uintptr_t frame)
+{
+    return ss_lua_narrow ? ss_lua_half(frame - SS_LUA_SLOT_SIZE)
+                         : ss_lua_word(frame - 3 * SS_LUA_SLOT_SIZE);
+}
+
 /* Where the function goes on, if the frame inside of it tells; else 0. */
 static inline uintptr_t ss_lua_pc_of(uintptr_t ci)
 {
     uintptr_t distance = ci >> SS_LUA_DISTANCE_BIT,
-              link = ss_lua_link_of(ss_lua_frame_of(ci) + distance * SS_LUA_SLOT_SIZE);
+              inner = ss_lua_frame_of(ci) + distance * SS_LUA_SLOT_SIZE;
+    uintptr_t link = distance ? ss_lua_link_of(inner) : SS_LUA_LINK_C;
 
-    return distance && (link & SS_LUA_LINK_KIND) == SS_LUA_LINK_LUA ? link : 0;
+    if ((link & SS_LUA_LINK_KIND) == SS_LUA_LINK_LUA)
+        return link;
+    if ((link & SS_LUA_LINK_BITS) != SS_LUA_LINK_NEXT ||
+        ss_lua_continuation_of(inner) == SS_LUA_CALLBACK)
+        return 0;
+    return ss_lua_narrow ? ss_lua_half(inner - SS_LUA_SLOT_SIZE + 4)
+                         : ss_lua_word(inner - 2 * SS_LUA_SLOT_SIZE);
 }
 
 /* Whether C has called the function of CI: the activation outside is that of a function in C. */
@@ -195,8 +211,7 @@ static inline bool ss_lua_is_entered(uintptr_t ci)
     if ((link & SS_LUA_LINK_KIND) == SS_LUA_LINK_C)
         return true;
     return (link & SS_LUA_LINK_BITS) == SS_LUA_LINK_NEXT &&
-           (ss_lua_narrow ? ss_lua_half(frame - SS_LUA_SLOT_SIZE)
-                          : ss_lua_word(frame - 3 * SS_LUA_SLOT_SIZE)) == 1;
+           ss_lua_continuation_of(frame) == SS_LUA_CALLBACK;
 }
 
 #endif

@@ -388,8 +388,7 @@ uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
         lua_getinfo(L, "n", &callee);
     key.token = token_of(&activation, is_loaded ? loaded : NULL, ss_lua_called_name(&callee),
                          interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
-    /* A function in C has no code that distinguishes its calls. */
-    if (interpreter->cached && at->pc && lasting)
+    if (ss_lua_has_key(interpreter, at, caller) && lasting)
         keep(interpreter, L, at, caller, key);
     return key.token;
 }

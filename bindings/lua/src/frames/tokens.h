@@ -153,6 +153,17 @@ static inline bool ss_lua_entry_holds(const ss_lua_interpreter *interpreter,
            (entry->epoch == interpreter->cache->epoch || ss_lua_renew(interpreter, entry));
 }
 
+/*
+ * Whether AT and CALLER have a key: a function in C has no code that distinguishes its calls, and in
+ * LuaJIT a function in Lua has none either below a hook or a finalizer, which does not say where that goes on.
+ */
+static inline bool ss_lua_has_key(const ss_lua_interpreter *interpreter,
+                                  const ss_lua_activation *at, const ss_lua_activation *caller)
+{
+    return interpreter->cached && at->pc &&
+           (!SS_LUA_JIT || caller->pc || !caller->ci || !ss_lua_is_in_lua(caller->ci));
+}
+
 /* Make the token of AT, an activation of L that CALLER called, by asking Lua: the table has no key
    for it, or the key is used up. */
 uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
@@ -162,7 +173,7 @@ uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
 static inline uintptr_t ss_lua_token(ss_lua_interpreter *interpreter, lua_State *L,
                                      const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    if (interpreter->cached && at->pc) {
+    if (ss_lua_has_key(interpreter, at, caller)) {
         ss_lua_keyed_token *set = ss_lua_key_set(interpreter, at, caller);
 
         for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
