@@ -11,7 +11,7 @@
 
 #include "inspect_texts.h"
 
-enum { MAX_PIECES = 4096 };
+enum { MAX_PIECES = 4096, LUAJIT = 255 };
 
 typedef struct head {
     uint64_t runtime, version, block; /* addresses */
@@ -89,8 +89,9 @@ static void begin(const head *h, ssi_target *target, ssi_inspection *i)
     i->python_count = 1;
     i->blocks.addresses[0] = h->block;
     i->blocks.count = 1;
-    if (ssi_lua_layout_of(h->lua))
-        i->luas.copies[i->luas.copy_count++] = (ssi_lua){.layout = ssi_lua_layout_of(h->lua)};
+    if (ssi_lua_layout_of(h->lua) || h->lua == LUAJIT) /* all code may be LuaJIT's */
+        i->luas.copies[i->luas.copy_count++] = (ssi_lua){.layout = ssi_lua_layout_of(h->lua),
+                                                         .end = h->lua == LUAJIT ? UINT64_MAX : 0};
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
