@@ -76,7 +76,7 @@ TESTS = [
     "starved",
     "stacks",
 ]
-LUAJIT_TESTS = [test for test in TESTS if test not in ("lost", "captures", "stacks", "host_handler")]
+LUAJIT_TESTS = [test for test in TESTS if test not in ("lost", "stacks")]
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
@@ -348,6 +348,10 @@ def lua_program(version: str) -> str:
         program,
     )
     return str(program)
+
+
+def test_luajit_calls_c_by_the_ffi() -> None:
+    run(compile_program("jit", ["jit.c"], "luajit", build_named("gcc-O2")))
 
 
 @pytest.mark.parametrize("mode", LUAJIT_MODES)

@@ -34,6 +34,20 @@ static bool has_words(lua_State *L)
     return top == base + size && stack < base && top < end && end - stack < (uintptr_t)1 << 20;
 }
 
+/* All visits agree on the place, or there is none.  No compiled code runs here. */
+static void learn_current(uintptr_t L)
+{
+    enum { END = 1024 };
+    uint32_t size = ss_lua_narrow ? 4 : 8,
+             at = sample.layout->current ? sample.layout->current : size;
+
+    while (at < END && (ss_lua_shared_of(L, at) != L || ss_lua_shared_of(L, at + size)))
+        at += size;
+    sample.layout->current = at;
+    if (at == END)
+        sample.layout->current = 0;
+}
+
 static void compare(lua_State *L)
 {
     uintptr_t ci = ss_lua_innermost(L);
@@ -50,6 +64,7 @@ static void compare(lua_State *L)
         lua_pop(L, 1);
     }
     sample.contradicted |= ci != 0;
+    learn_current((uintptr_t)L);
     sample.compared = true;
 }
 

@@ -43,6 +43,9 @@ typedef struct ss_lua_layout {
     /* Return addresses of the allocator's callers, which are no call sites of C functions. */
     uintptr_t callbacks[SS_LUA_CALLBACKS];
     uint32_t callback_count;
+    /* Of LuaJIT: where it has the coroutine that runs, followed by the base of the function in which
+       compiled code was entered; 0: unknown. */
+    uint32_t current;
     bool knows_state; /* ss_lua_handler_of and ss_lua_hooks_of are right */
 } ss_lua_layout;
 

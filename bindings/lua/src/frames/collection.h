@@ -122,6 +122,10 @@ bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame);
 #define SS_LUA_NO_HOLE UINT32_MAX
 uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t *next);
 
+/* Of LuaJIT: the coroutine whose compiled code ended the walk, or NULL; *CI is the activation in which that
+   code was entered. */
+lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci);
+
 /* Splice what belongs to the found sites into their places. */
 void ss_lua_splice_all(ss_lua_collection *c);
 

@@ -352,12 +352,12 @@ static uintptr_t first_candidate(const ss_lua_call_site *site, const ss_lua_call
 static bool is_lost(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     const stacksplice_native_frame *frames = c->walk->frames;
-    uint32_t frame = site->frame, flags = frames[frame].flags & STACKSPLICE_NATIVE_INFERRED;
+    uint32_t frame = site->frame, flags = 0;
     uintptr_t at, function;
     uint8_t mark = frame ? ss_lua_mark_of(c, frame - 1) : 0;
 
     for (uint32_t i = 0; i <= frame; i++)
-        flags |= frames[i].flags & STACKSPLICE_NATIVE_SIGNAL;
+        flags |= frames[i].flags & (STACKSPLICE_NATIVE_SIGNAL | STACKSPLICE_NATIVE_INFERRED);
     if (!flags || (mark && mark != SS_LUA_MARK_NEAR))
         return false;
     at = ss_lua_base_of((uintptr_t)site->L) - (ss_lua_narrow ? 1u : 2u) * SS_LUA_SLOT_SIZE;
@@ -421,6 +421,34 @@ static void prove_order(ss_lua_collection *c)
             left -= !ss_lua_is_in_lua(ci);
         site->inferred = left != 0 || !limit;
     }
+}
+#endif
+
+#if SS_LUA_JIT
+lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci)
+{
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+    const stacksplice_walk *walk = c->walk;
+    uint32_t last = c->site_count ? c->sites[c->site_count - 1].frame : UINT32_MAX, next;
+
+    if (!walk->frame_count || ss_lua_hole_behind(c, last, &next) != walk->frame_count)
+        return NULL;
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
+        uintptr_t L, base;
+
+        if (!c->layout->current || !atomic_load(&state->registry))
+            continue;
+        L = ss_lua_shared_of((uintptr_t)state->main, c->layout->current);
+        base =
+            ss_lua_shared_of((uintptr_t)state->main, c->layout->current + (ss_lua_narrow ? 4 : 8));
+        *ci = base - SS_LUA_SLOT_SIZE;
+        if (base && is_coroutine(L) && L != (uintptr_t)c->lost && base > ss_lua_stack_of(L) &&
+            base < ss_lua_stack_end_of(L) &&
+            ss_lua_c_frame_of(L) > walk->frames[walk->frame_count - 1].sp &&
+            ss_lua_c_frame_of(L) < walk->stack_high)
+            return (lua_State *)L;
+    }
+    return NULL;
 }
 #endif
 

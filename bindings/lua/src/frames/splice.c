@@ -1,6 +1,7 @@
 /* Puts the activations of one coroutine, as tokens, in the place of native frames. */
 #include "frames/collection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 bool ss_lua_flush(ss_lua_collection *c)
@@ -599,6 +600,33 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
            push_run(c, &site, ci, STACKSPLICE_TRUST_EXACT, 0) && ss_lua_flush(c));
 }
 
+#if SS_LUA_JIT
+/* Where the walk ends in code that LuaJIT has compiled, which keeps no frames: push a gap with the function
+   in which that was entered, and the callers of that. */
+static bool push_compiled(ss_lua_collection *c)
+{
+    ss_lua_call_site *site = &c->running;
+    char reason[LUA_IDSIZE + 64];
+    lua_Debug entered;
+    uintptr_t ci;
+
+    if (c->rest.ci)
+        return true;
+    *site = (ss_lua_call_site){.L = ss_lua_compiled(c, &ci), .first = true};
+    if (!site->L)
+        return true;
+    stacksplice_walk_refuse(c->walk);
+    site->interpreter = ss_lua_interpreter_of(c, site->L);
+    ss_lua_log_coroutine(c, site->L);
+    entered = ss_lua_debug_of(site->L, ci);
+    lua_getinfo(site->L, "S", &entered);
+    (void)snprintf(reason, sizeof reason, "JIT-compiled: entered in function <%s:%d>",
+                   entered.short_src, entered.linedefined);
+    return open_splice(c, c->walk->frame_count, 0) && ss_lua_push(c, ss_lua_gap(reason)) &&
+           push_run(c, site, ss_lua_outer(ci), STACKSPLICE_TRUST_EXACT, 0);
+}
+#endif
+
 /* Splice what belongs to the found sites. */
 void ss_lua_splice_all(ss_lua_collection *c)
 {
@@ -614,6 +642,10 @@ void ss_lua_splice_all(ss_lua_collection *c)
             return;
     if (!push_missed(c, c->walk->frame_count))
         return;
+#if SS_LUA_JIT
+    if (!push_compiled(c))
+        return;
+#endif
     if (c->too_many && (!open_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
                         !ss_lua_push(c, ss_lua_gap("too many calls between C and Lua to follow"))))
         return;
