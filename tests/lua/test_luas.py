@@ -76,7 +76,7 @@ TESTS = [
     "starved",
     "stacks",
 ]
-LUAJIT_TESTS = [test for test in TESTS if test not in ("lost", "stacks")]
+LUAJIT_TESTS = [test for test in TESTS if test not in ("lost", "stacks", "host_handler")]
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
