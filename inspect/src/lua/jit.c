@@ -256,12 +256,14 @@ bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, uint64_t start, 
     unsigned row = 0;
 
     *trace = (ssi_jit_trace){.sp = 0};
-    for (uint64_t at = own; base && at < own + MAX_OWN && row < ROW; at += sizeof at) {
+    for (uint64_t at = own; base && at < own + MAX_OWN && !(found && row == ROW); at += sizeof at) {
         uint64_t word = ssi_word(at);
         uint32_t room = half(at + 12);
 
-        row = word >= start && word < end ? row + 1 : 0;
-        trace->loop = word;
+        if (row < ROW) {
+            row = word >= start && word < end ? row + 1 : 0;
+            trace->loop = word;
+        }
         if (found || word % 4 || room < 2 || room > MAX_TRACES || half(at + 8) > room)
             continue;
         list = word;
