@@ -3,7 +3,7 @@
 local version = _VERSION:match("%d+%.%d+")
 local folder = "build/luarocks/stage/lib/lua/" .. version
 local pipe = assert(io.popen("pwd"))
-package.cpath = pipe:read("l") .. "/" .. folder .. "/?.so;" .. package.cpath
+package.cpath = pipe:read("*l") .. "/" .. folder .. "/?.so;" .. package.cpath
 pipe:close()
 
 local file = io.open(folder .. "/stacksplice.so")

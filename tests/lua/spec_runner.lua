@@ -92,6 +92,8 @@ local environment = setmetatable({
   assert = setmetatable(checks, {__call = function(_, ...) return assert(...) end}),
 }, {__index = _G, __newindex = _G})
 
+local has_border = pcall(require, "stacksplice_test_border") -- without it some specs are not there
+
 -- What this Lua cannot do of a file of specs.
 local function exceptions_of(file)
   local version, found = jit and "luajit" or _VERSION:match("%d.%d"), {}
@@ -142,7 +144,7 @@ for _, file in ipairs(arg) do
   source:close()
   for _, exception in ipairs(exceptions) do
     print(("left out: %s: %s"):format(exception.name, exception.why))
-    if not exception.used then failures[#failures + 1] = exception.name .. "\nis an exception, but no spec" end
+    if not exception.used and has_border then failures[#failures + 1] = exception.name .. "\nis an exception, but no spec" end
   end
 end
 print(_VERSION .. ": " .. successes .. " successes / " .. #failures .. " failures")
