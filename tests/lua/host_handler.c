@@ -53,8 +53,8 @@ STATE_TEST(test_status_value_and_stack_are_those_of_lua)
         "error(fixed)",
         "error(false)",
         "return nil + 1",
+#if !SS_LUA_JIT /* which fails in another way where a stack was full before, and bounds no C stack */
         "local function f() return 1 + f() end f()",
-#if !SS_LUA_JIT /* which does not bound the C stack: these end the process by themselves */
         "local function f() return (string.gsub('x', 'x', f)) end f()",
         "local function f() coroutine.wrap(f)() end f()",
 #endif

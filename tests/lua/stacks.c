@@ -283,9 +283,12 @@ TEST(test_a_fiber_that_nobody_registered)
          "string.gsub('a', 'a', inner) end\nouter()",
          UNWALKED("metamethod 'newindex'") "function <f.lua:1>:1 gsub:0 outer:3 main chunk:4 "},
     };
-    void *memory =
-        mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory;
 
+#if SS_LUA_JIT
+    SKIP("LuaJIT's loop is no sign of Lua where nothing is known to have called it");
+#endif
+    memory = mmap(NULL, FIBER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         on_fiber_state = new_state();

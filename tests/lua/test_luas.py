@@ -76,7 +76,6 @@ TESTS = [
     "starved",
     "stacks",
 ]
-LUAJIT_TESTS = [test for test in TESTS if test not in ("lost", "stacks", "host_handler")]
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
@@ -276,8 +275,6 @@ def test_scenarios(version: str, build: Build, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("version", [*VERSIONS, *INSTALLED])
 @pytest.mark.parametrize("test", TESTS)
 def test_others(test: str, version: str) -> None:
-    if version == "luajit" and test not in LUAJIT_TESTS:
-        pytest.skip("this test has not been gone through for LuaJIT")
     double = "../support/error_double.c"
     more = {"tokens": ["oracle.c"], "interrupts": [double], "lost": [double]}.get(test, [])
     run(compile_program(test, [f"{test}.c", *more], version, build_named("gcc-O2")))

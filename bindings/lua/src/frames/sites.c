@@ -139,7 +139,8 @@ uint32_t ss_lua_hole_behind(const ss_lua_collection *c, uint32_t frame, uint32_t
     for (uint32_t i = frame + 1; i < *next; i++)
         if (walk->frames[i].flags & STACKSPLICE_NATIVE_INFERRED)
             return i;
-    return *next == walk->frame_count && ended_early(walk) ? *next : SS_LUA_NO_HOLE;
+    return *next == walk->frame_count && (c->uncalled || ended_early(walk)) ? *next
+                                                                            : SS_LUA_NO_HOLE;
 }
 
 /* ---- Missed sites -----------------------------------------------------------------------------*/
@@ -487,7 +488,9 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
     uintptr_t found[2];
 
     if (SS_LUA_JIT && !is_called(c->walk, frame)) {
-        missed_note(c, frame);
+        c->uncalled = true;
+        if (!c->site_count) /* else its coroutine goes on where the walk ends */
+            missed_note(c, frame);
         return true;
     }
     if (!read_site(c->walk, frame, site, found)) {

@@ -80,7 +80,7 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->interpreter_count = c->site_count = 0;
     c->marks = has_marks();
     c->source = walk->source;
-    c->too_many = false;
+    c->too_many = c->uncalled = false;
     c->unclaimed_end = c->missed_count = c->missed_pushed = c->token_count = 0;
     c->tail_calls = 0;
     c->spliced = 0;
