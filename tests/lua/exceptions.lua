@@ -1,6 +1,6 @@
 -- What the specs ask for and a Lua lacks: for each file its versions, how the names begin, and the reason.
 local CALLS = "LuaJIT: no frame has the name that its function calls another by"
-local AT_ONCE = "stacks are read at once: before 5.3 ipairs asks no metamethod"
+local AT_ONCE = "stacks are read at once: neither # nor ipairs asks a metamethod"
 local FINALIZERS = "tables have no finalizers"
 local NO_YIELD = "nothing yields across a call of C"
 local NO_INTERRUPT = "LuaJIT cannot be interrupted at a deadline"
@@ -20,8 +20,8 @@ return {
     {"luajit", "a captured stack is shown with that name where the function has another one", CALLS},
     {"5.1 5.2 luajit", "a captured stack has the kind of a metamethod",
       "5.1 names none, 5.2 and LuaJIT name a hook after the instruction that it interrupts"},
-    {"5.1 5.2 luajit", "a captured stack keeps its metatable until then", AT_ONCE},
-    {"5.1 5.2 luajit", "a captured stack believes no script", AT_ONCE},
+    {"5.1 luajit", "a captured stack keeps its metatable until then", AT_ONCE},
+    {"5.1 luajit", "a captured stack believes no script", AT_ONCE},
   },
   causes = {
     {"5.1 luajit", "a cause survives with its effect, and is collected with it",
@@ -66,7 +66,7 @@ return {
     {"luajit", "an error in a wrapped iterator is told", ASSEMBLY},
     {"luajit", "an error in a wrapped coroutine that has yielded is told", ASSEMBLY},
     {"luajit", "an error in parents that resumed it", ASSEMBLY},
-    {"luajit", "an error in an overflow of Lua's stack", "the handler gets too little room to record the stack"},
+    {"luajit", "an error in an overflow of Lua's stack", "the handler may get too little room to record the stack"},
     {"5.1 luajit", "an error in a coroutine that resumes itself", "a gap more says that frames had already returned"},
     {"5.1 5.2", "an error in an overflow of the C stack in metamethods",
       "the Lua frames stand together, inside of the interpreter's"},

@@ -2,8 +2,8 @@
 -- A captured stack whose frames are looked up at its first use.
 local stacksplice = require "stacksplice"
 
--- Before, ipairs asks no metamethod: stacks are read at once.
-local is_read_later = _VERSION > "Lua 5.2"
+-- In 5.1 neither # nor ipairs asks a metamethod: stacks are read at once.
+local is_read_later = _VERSION > "Lua 5.1"
 
 local function is_unread(stack)
   return not is_read_later or debug.getmetatable(stack) ~= nil and rawlen(stack) == 0

@@ -2,14 +2,14 @@
  * stacksplice.capture: the stack as a table.  Naming the frames costs far more than capturing them,
  * and most stacks are captured in case somebody asks.  So at first the table has only the elements
  * and a metatable, which looks up all frames at the first use.  From then on it is an ordinary
- * table.  Before 5.3 it is one from the start: there ipairs asks no __index, in 5.1 # no __len.
+ * table.  In 5.1 it is one from the start: there neither # nor ipairs asks a table's metamethods.
  */
 #include "api/api.h"
 #include "value/value.h"
 
 #include <string.h>
 
-enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512, IS_READ_LATER = LUA_VERSION_NUM >= 503 };
+enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512, IS_READ_LATER = LUA_VERSION_NUM > 501 };
 
 /* ---- A stack that nobody has read yet --------------------------------------------------------*/
 
@@ -124,14 +124,41 @@ static int stack_pairs(lua_State *L)
     return 3;
 }
 
+#if LUA_VERSION_NUM == 502
+/* Here ipairs asks no __index. */
+static int next_frame(lua_State *L)
+{
+    int next = (int)luaL_checkinteger(L, 2) + 1;
+
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_pushinteger(L, next);
+    return lua_rawgeti(L, 1, next) == LUA_TNIL ? 1 : 2;
+}
+
+static int stack_ipairs(lua_State *L)
+{
+    lua_settop(L, 1);
+    read_frames(L);
+    lua_pushcfunction(L, next_frame);
+    lua_insert(L, 1);
+    lua_pushinteger(L, 0);
+    return 3;
+}
+#endif
+
 /* Without a name, so that tostring shows a table; protected, so that nobody exchanges it. */
 static void push_metatable(lua_State *L)
 {
-    static const luaL_Reg metamethods[] = {{"__index", stack_index},
-                                           {"__newindex", stack_newindex},
-                                           {"__len", stack_length},
-                                           {"__pairs", stack_pairs},
-                                           {NULL, NULL}};
+    static const luaL_Reg metamethods[] = {
+        {"__index", stack_index},
+        {"__newindex", stack_newindex},
+        {"__len", stack_length},
+        {"__pairs", stack_pairs},
+#if LUA_VERSION_NUM == 502
+        {"__ipairs", stack_ipairs},
+#endif
+        {NULL, NULL}
+    };
 
     luaL_newlib(L, metamethods);
     lua_pushboolean(L, 0);
