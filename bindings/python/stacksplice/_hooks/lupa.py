@@ -158,8 +158,8 @@ def _lock_of(runtime: Any) -> Any:
     """The lock that every call of RUNTIME holds; None if this lupa does not show it."""
     import gc
 
-    held = (each for each in gc.get_referents(runtime) if type(each).__name__ == "FastRLock")
-    return next(held, None)
+    held = [each for each in gc.get_referents(runtime) if type(each).__name__ == "FastRLock"]
+    return held[0] if held else None
 
 
 def _attach_existing(runtime: Any) -> None:
