@@ -253,8 +253,9 @@ static void check_lua(lua_State *L)
     memset(name, '=', SEEN_BYTES - 1);
     name[SEEN_BYTES - 1] = 0;
     lua_pushinteger(L, -0x1234);
-    if (lua_tonumber(L, -1) != -0x1234 || luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK ||
-        !lua_getinfo(L, ">S", &seen.activation) ||
+    if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK)
+        (void)lua_error(L);
+    if (lua_tonumber(L, -2) != -0x1234 || !lua_getinfo(L, ">S", &seen.activation) ||
         strlen(seen.activation.short_src) != sizeof seen.activation.short_src - 1)
         luaL_error(L,
                    "stacksplice is built with the luaconf.h of another Lua than this one: build it "
