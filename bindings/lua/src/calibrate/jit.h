@@ -64,12 +64,6 @@ static inline uintptr_t ss_lua_stack_end_of(uintptr_t L)
     return ss_lua_narrow ? ss_lua_half(L + 32) : ss_lua_word(L + 48);
 }
 
-/* The frame of the C stack in which L runs. */
-static inline uintptr_t ss_lua_c_frame_of(uintptr_t L)
-{
-    return ss_lua_word(L + (ss_lua_narrow ? 48 : 80)) & ~(uintptr_t)3;
-}
-
 /* A reference of the state that all coroutines share, AT that place. */
 static inline uintptr_t ss_lua_shared_of(uintptr_t L, uint32_t at)
 {

@@ -426,27 +426,39 @@ static void prove_order(ss_lua_collection *c)
 #endif
 
 #if SS_LUA_JIT
+/* A reference, of a state that another thread may be closing; 0: it cannot be read. */
+static uintptr_t reference_at(uintptr_t address)
+{
+    uintptr_t word;
+
+    if (!ss_lua_read_words(address, &word, 1))
+        return 0;
+    return ss_lua_narrow ? (uint32_t)word : word;
+}
+
 lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci)
 {
     ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
     const stacksplice_walk *walk = c->walk;
     uint32_t last = c->site_count ? c->sites[c->site_count - 1].frame : UINT32_MAX, next;
 
-    if (!walk->frame_count || ss_lua_hole_behind(c, last, &next) != walk->frame_count)
+    if (!walk->frame_count || !c->layout->current ||
+        ss_lua_hole_behind(c, last, &next) != walk->frame_count)
         return NULL;
     for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
-        uintptr_t L, base;
+        uintptr_t at, L, base, c_frame;
 
-        if (!c->layout->current || !atomic_load(&state->registry))
+        if (!atomic_load(&state->registry))
             continue;
-        L = ss_lua_shared_of((uintptr_t)state->main, c->layout->current);
-        base =
-            ss_lua_shared_of((uintptr_t)state->main, c->layout->current + (ss_lua_narrow ? 4 : 8));
+        at = reference_at((uintptr_t)state->main + (ss_lua_narrow ? 8 : 16)) + c->layout->current;
+        L = reference_at(at);
+        base = reference_at(at + (ss_lua_narrow ? 4 : 8));
+        if (!base || !is_coroutine(L) ||
+            !ss_lua_read_words(L + (ss_lua_narrow ? 48 : 80), &c_frame, 1) ||
+            c_frame <= walk->frames[walk->frame_count - 1].sp || c_frame >= walk->stack_high)
+            continue; /* it runs on another stack, if it runs */
         *ci = base - SS_LUA_SLOT_SIZE;
-        if (base && is_coroutine(L) && L != (uintptr_t)c->lost && base > ss_lua_stack_of(L) &&
-            base < ss_lua_stack_end_of(L) &&
-            ss_lua_c_frame_of(L) > walk->frames[walk->frame_count - 1].sp &&
-            ss_lua_c_frame_of(L) < walk->stack_high)
+        if (L != (uintptr_t)c->lost && base > ss_lua_stack_of(L) && base < ss_lua_stack_end_of(L))
             return (lua_State *)L;
     }
     return NULL;
