@@ -11,6 +11,9 @@
 
 #include "inspect_texts.h"
 
+#include <elf.h>
+#include <sys/mman.h>
+
 enum { MAX_PIECES = 4096, LUAJIT = 255 };
 
 typedef struct head {
@@ -89,9 +92,18 @@ static void begin(const head *h, ssi_target *target, ssi_inspection *i)
     i->python_count = 1;
     i->blocks.addresses[0] = h->block;
     i->blocks.count = 1;
-    if (ssi_lua_layout_of(h->lua) || h->lua == LUAJIT) /* all code may be LuaJIT's */
-        i->luas.copies[i->luas.copy_count++] = (ssi_lua){.layout = ssi_lua_layout_of(h->lua),
-                                                         .end = h->lua == LUAJIT ? UINT64_MAX : 0};
+    if (ssi_lua_layout_of(h->lua) || h->lua == LUAJIT) {
+        static const unsigned char ident[] = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB};
+        void *empty = mmap(NULL, sizeof(Elf64_Ehdr), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ssi_lua lua = {.layout = ssi_lua_layout_of(h->lua)};
+
+        ALWAYS(empty != MAP_FAILED);
+        memcpy(empty, ident, sizeof ident);
+        lua.end = h->lua == LUAJIT ? UINT64_MAX : 0; /* all code may be LuaJIT's */
+        lua.binary = (ssi_binary){.bytes = empty, .size = sizeof(Elf64_Ehdr)}; /* it is unmapped */
+        i->luas.copies[i->luas.copy_count++] = lua;
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -74,5 +74,15 @@ function forms.calling() -- C from compiled code
   local function nap(time) ffi.C.usleep(time) return time end
   told() for i = 1, math.huge do nap(math.min(math.max(i - 200, 1) * 1000, 100000)) end return 1 end
 
+function forms.exits() -- often leaves compiled code, for the interpreter, the collector and the compiler
+  local kept = {}
+  local function step(i)
+    if i % 7 == 0 then kept[i % 100] = { i } end
+    if i % 11 == 0 then kept[i % 100] = tostring(i) end
+    if i % 1001 == 0 then kept = {} end
+    return #kept + i
+  end
+  told() for i = 1, math.huge do step(i) end return 1 end
+
 local name = arg and arg[1] or form -- luacheck: ignore
 pcall(function() forms[name]() return 1 end)

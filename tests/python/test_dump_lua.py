@@ -199,6 +199,27 @@ def test_the_callers_of_code_that_luajit_compiled(lua, form, tmp_path):
         assert {f["trust"] for f in stack if f["kind"] == "script" and f is not first} == {"exact"}
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="compiled code is followed on x86-64 only")
+@each_jit
+def test_luajit_between_compiled_code_and_all_else(lua):
+    """Its stack is whole at any moment: in parts of the loop that move the pointer, too."""
+    with jit_resting(lua, "exits") as (process, told):
+        time.sleep(0.3)
+        stacks = [dumped(process)["threads"][0]["stack"] for _ in range(30)]
+    truth = [line.split(":")[1] for line in told if not line.startswith("[")]
+    for stack in stacks:
+        frames = [
+            f for f in stack if f["language"] == "lua" and f["file"] != "[C]" and f["function"] != "step"
+        ]
+        assert [str(frame["line"]) for frame in frames[1:]] == truth[1:]
+        assert frames[0]["function"].endswith(f":{int(truth[0]) - 8}>")
+        reasons = [frame["reason"] for frame in stack if frame["kind"] == "gap"]
+        assert all(
+            reason.endswith("jit.off() has them shown") and "where that" in reason for reason in reasons
+        )
+        assert "main" in str(stack[-3:]) or "python" in str(stack[-3:])
+
+
 @each_jit
 def test_variables_of_luajit(lua, tmp_path):
     with jit_resting(lua, "interpreted") as (process, _):

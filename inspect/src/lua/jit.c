@@ -100,22 +100,57 @@ static bool is_chain(const ssi_jit *jit, uint64_t frame)
     return false;
 }
 
+/*
+ * LuaJIT's own state has, at places that differ by version: the state that runs, followed by the base of
+ * the function in which compiled code was entered; the list of all such code; the addresses of the loop.
+ */
+enum {
+    MAX_OWN = 1 << 14, /* bytes of LuaJIT's own state */
+    MAX_TRACES = 1 << 16,
+    MAX_MOVED = 2048, /* bytes from the loop's frame to that of compiled code */
+    KIND_TRACE = 9,
+    SAVED = 16, /* bytes on top of the loop's frame, by x86-64's compiled code */
+    ROW = 4     /* so many addresses in a row are those of the loop's instructions */
+};
+
+static uint64_t own_state(const ssi_jit *jit)
+{
+    return reference(jit, jit->state, 16, 8);
+}
+
+/* The base of the function in which compiled code was entered; 0: none runs. */
+static uint64_t entry_base(const ssi_jit *jit)
+{
+    uint64_t own = own_state(jit), size = reference_size(jit);
+
+    for (uint64_t at = own; own && at < own + MAX_OWN; at += size) {
+        uint64_t base;
+
+        if (reference(jit, at, 0, 0) != jit->state)
+            continue;
+        base = reference(jit, at + size, 0, 0);
+        if (base > jit->first && base < jit->end && is_chain(jit, base - SLOT))
+            return base;
+    }
+    return 0;
+}
+
 bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow)
 {
-    uint64_t base, top;
-
     *jit = (ssi_jit){.is_narrow = is_narrow, .state = state};
     if (kind_of(jit, state) != KIND_THREAD)
         return false;
-    base = ssi_word(state + (is_narrow ? 16 : 32));
-    top = ssi_word(state + (is_narrow ? 24 : 40));
     jit->end = reference(jit, state, 48, 32);
     jit->stack = reference(jit, state, 56, 36);
     jit->first = jit->stack + (frame_slots(jit) - 1) * SLOT;
-    jit->frame = base - SLOT;
+    jit->frame = ssi_word(state + (is_narrow ? 16 : 32)) - SLOT;
     jit->c_frame = ssi_word(state + (is_narrow ? 48 : 80)) & ~(uint64_t)3;
-    return jit->stack && jit->stack < base && base <= top && jit->stack < jit->end &&
-           jit->end - jit->stack <= (uint64_t)MAX_SLOTS * SLOT && is_chain(jit, jit->frame);
+    if (!jit->stack || jit->stack >= jit->end || jit->end - jit->stack > (uint64_t)MAX_SLOTS * SLOT)
+        return false;
+    if (is_chain(jit, jit->frame))
+        return true;
+    jit->frame = entry_base(jit) - SLOT; /* compiled code leaves the state's own base behind */
+    return jit->frame != (uint64_t)-SLOT;
 }
 
 /* ---- Functions --------------------------------------------------------------------------------*/
@@ -161,23 +196,6 @@ bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc)
 
 /* ---- Compiled code ----------------------------------------------------------------------------*/
 
-/*
- * LuaJIT's own state has, at places that differ by version: the state that runs, followed by the base of
- * the function in which compiled code was entered; the list of all such code; the addresses of the loop.
- */
-enum {
-    MAX_OWN = 1 << 14, /* bytes of LuaJIT's own state */
-    MAX_TRACES = 1 << 16,
-    KIND_TRACE = 9,
-    SAVED = 16, /* bytes on top of the loop's frame, by x86-64's compiled code */
-    ROW = 4     /* so many addresses in a row are those of the loop's instructions */
-};
-
-static uint64_t own_state(const ssi_jit *jit)
-{
-    return reference(jit, jit->state, 16, 8);
-}
-
 static bool is_trace(const ssi_jit *jit, uint64_t trace, uint32_t which)
 {
     return trace && kind_of(jit, trace) == KIND_TRACE &&
@@ -194,52 +212,6 @@ static uint64_t trace_start(const ssi_jit *jit, uint64_t trace, uint64_t object)
                : 0;
 }
 
-/* The base of the function in which compiled code was entered; 0: none runs. */
-static uint64_t entry_base(const ssi_jit *jit)
-{
-    uint64_t own = own_state(jit), size = reference_size(jit);
-
-    for (uint64_t at = own; own && at < own + MAX_OWN; at += size) {
-        uint64_t base;
-
-        if (reference(jit, at, 0, 0) != jit->state)
-            continue;
-        base = reference(jit, at + size, 0, 0);
-        if (base > jit->first && base < jit->end && is_chain(jit, base - SLOT))
-            return base;
-    }
-    return 0;
-}
-
-/* Whether that of TRACE runs in a frame inside of the loop's: PC of the thread is in it, or it made the
-   call that left its address below. */
-static bool runs(const ssi_jit *jit, uint64_t trace, uint64_t sp, uint64_t pc, uint64_t *frame)
-{
-    uint64_t code = ssi_word(trace + (jit->is_narrow ? 64 : 88));
-    uint64_t size = number(jit, trace, 84, 60);
-
-    *frame = jit->c_frame - SAVED - (number(jit, trace, 102, 78) & UINT16_MAX);
-    return pc - code < size ? sp == *frame
-                            : sp < *frame && ssi_word(*frame - sizeof *frame) - code < size;
-}
-
-/* The compiled code that runs, of the list at LIST; 0: it is not there, or that is no list. */
-static uint64_t running_trace(const ssi_jit *jit, uint64_t list, uint32_t count, uint64_t sp,
-                              uint64_t pc, uint64_t *frame)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        uint64_t trace = reference(jit, list + i * reference_size(jit), 0, 0);
-
-        if (!trace)
-            continue;
-        if (!is_trace(jit, trace, i))
-            return 0;
-        if (runs(jit, trace, sp, pc, frame))
-            return trace;
-    }
-    return 0;
-}
-
 /* The code with which TRACE, one of LIST, began. */
 static uint64_t root_of(const ssi_jit *jit, uint64_t trace, uint64_t list)
 {
@@ -249,32 +221,76 @@ static uint64_t root_of(const ssi_jit *jit, uint64_t trace, uint64_t list)
     return root && is_trace(jit, root, which) ? root : trace;
 }
 
-bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, uint64_t start, uint64_t end,
-                        ssi_jit_trace *trace)
+/* Add the code of TRACE, one of LIST, if it runs in a frame inside of the loop's: PC of the thread is in it,
+   which is then certain and returned, or it made the call that left its address below. */
+static bool add_made(const ssi_jit *jit, uint64_t trace, uint64_t list, uint64_t sp, uint64_t pc,
+                     ssi_jit_trace *all)
 {
-    uint64_t base = jit->c_frame ? entry_base(jit) : 0, own = own_state(jit), found = 0, list = 0;
-    unsigned row = 0;
+    uint64_t code = ssi_word(trace + (jit->is_narrow ? 64 : 88)), start;
+    uint64_t size = number(jit, trace, 84, 60);
+    uint64_t frame = jit->c_frame - SAVED - (number(jit, trace, 102, 78) & UINT16_MAX);
+    bool is_certain = pc - code < size && sp < jit->c_frame && jit->c_frame - sp <= MAX_MOVED;
 
-    *trace = (ssi_jit_trace){.sp = 0};
-    for (uint64_t at = own; base && at < own + MAX_OWN && !(found && row == ROW); at += sizeof at) {
-        uint64_t word = ssi_word(at);
+    if (is_certain) /* it moves the pointer where it begins and ends */
+        frame = sp;
+    else if (sp >= frame || ssi_word(frame - sizeof frame) - code >= size)
+        return false;
+    start = trace_start(jit, root_of(jit, trace, list), object_of(jit, jit->frame));
+    if (is_certain)
+        all->count = 0;
+    all->pc = !all->count || all->pc == start ? start : 0;
+    if (all->count < SSI_MAX_MADE) {
+        all->made[all->count].sp = frame;
+        all->made[all->count].code = code;
+        all->made[all->count++].size = size;
+    }
+    return is_certain;
+}
+
+/* Add the compiled code that may run, of the list at LIST, if that is one. */
+static void find_made(const ssi_jit *jit, uint64_t list, uint32_t count, uint64_t sp, uint64_t pc,
+                      ssi_jit_trace *all)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint64_t trace = reference(jit, list + i * reference_size(jit), 0, 0);
+
+        if (trace && (!is_trace(jit, trace, i) || add_made(jit, trace, list, sp, pc, all)))
+            return;
+    }
+}
+
+bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, ssi_jit_trace *trace)
+{
+    uint64_t base = jit->c_frame ? entry_base(jit) : 0, own = own_state(jit);
+    ssi_jit entered = *jit;
+
+    entered.frame = base - SLOT;
+    entered.inner = 0;
+    trace->count = 0;
+    for (uint64_t at = own; base && !trace->count && at < own + MAX_OWN; at += sizeof at) {
+        uint64_t list = ssi_word(at);
         uint32_t room = half(at + 12);
 
-        if (row < ROW) {
-            row = word >= start && word < end ? row + 1 : 0;
-            trace->loop = word;
-        }
-        if (found || word % 4 || room < 2 || room > MAX_TRACES || half(at + 8) > room)
-            continue;
-        list = word;
-        found = running_trace(jit, list, room, sp, pc, &trace->sp);
+        if (list % 4 == 0 && room > 1 && room <= MAX_TRACES && half(at + 8) <= room)
+            find_made(&entered, list, room, sp, pc, trace);
     }
-    if (!found || row < ROW)
-        return false;
-    jit->frame = base - SLOT;
-    jit->inner = 0;
-    trace->pc = trace_start(jit, root_of(jit, found, list), object_of(jit, jit->frame));
-    return true;
+    if (trace->count)
+        *jit = entered;
+    return trace->count;
+}
+
+uint64_t ssi_jit_loop(const ssi_jit *jit, uint64_t start, uint64_t end)
+{
+    uint64_t own = own_state(jit), word;
+    unsigned row = 0;
+
+    for (uint64_t at = own; own && at < own + MAX_OWN; at += sizeof at) {
+        word = ssi_word(at);
+        row = word >= start && word < end ? row + 1 : 0;
+        if (row == ROW)
+            return word;
+    }
+    return 0;
 }
 
 static bool is_empty(const ssi_jit *jit, uint64_t frame)
@@ -322,10 +338,11 @@ static uint64_t pc_in(const ssi_jit *jit, uint64_t object, uint64_t pc)
     return kind_of(jit, trace) == KIND_TRACE ? trace_start(jit, trace, object) : 0;
 }
 
-/* That of the loop's frame outside of JIT->c_frame. */
-static uint64_t outer_c_frame(const ssi_jit *jit)
+uint64_t ssi_jit_outer_c_frame(const ssi_jit *jit)
 {
-    return ssi_word(jit->c_frame + (jit->is_arm ? 0 : 32)) & ~(uint64_t)3;
+    uint64_t outer = ssi_word(jit->c_frame + (jit->is_arm ? 0 : 32)) & ~(uint64_t)3;
+
+    return outer > jit->c_frame ? outer : 0;
 }
 
 /* Where the function OBJECT of FRAME is as the loop's frame has it, which is the innermost one or outside of
@@ -340,7 +357,7 @@ static uint64_t stored_pc(ssi_jit *jit, uint64_t frame, uint64_t object)
 
         if (results >= 0 || frame >= jit->stack - (uint64_t)results)
             break;
-        jit->c_frame = outer_c_frame(jit);
+        jit->c_frame = ssi_jit_outer_c_frame(jit);
     }
     at = jit->c_frame + (jit->is_narrow ? 24 : 16);
     if (!jit->c_frame || reference(jit, at, 0, 0) != jit->state)
@@ -381,7 +398,7 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
         frame = outside(jit, frame);
     call->is_entered = frame && is_entered(jit, frame);
     if (call->is_entered && jit->c_frame)
-        jit->c_frame = outer_c_frame(jit);
+        jit->c_frame = ssi_jit_outer_c_frame(jit);
     jit->inner = frame;
     jit->frame = frame ? outside(jit, frame) : 0;
     return true;

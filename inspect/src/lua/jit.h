@@ -19,11 +19,15 @@ typedef struct ssi_jit {
     uint64_t c_frame; /* the stack address of the loop's frame that runs the next one; 0: none */
 } ssi_jit;
 
-/* Compiled code that runs for a state: its frame lies inside of the one of the loop that called it. */
+/* Compiled code that runs for a state: its frame lies inside of the one of the loop that called it.  Old
+   words on the stack may speak for several. */
+enum { SSI_MAX_MADE = 8 };
 typedef struct ssi_jit_trace {
-    uint64_t sp;   /* of its frame */
-    uint64_t loop; /* an address in the loop */
-    uint64_t pc;   /* behind the instruction where it began */
+    uint64_t pc; /* behind the instruction where all of them began; 0: not known */
+    size_t count;
+    struct {
+        uint64_t sp, code, size; /* SP: of its frame */
+    } made[SSI_MAX_MADE];
 } ssi_jit_trace;
 
 typedef struct ssi_jit_call {
@@ -40,10 +44,13 @@ bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow);
 /* Have the next activation be that of the Lua function whose variables begin at BASE and which is at PC;
    false if that cannot be. */
 bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc);
-/* Whether the state is in compiled code that a thread whose registers say PC and SP runs, of the LuaJIT
-   from START to END.  The next activation is then the one in which that code was entered. */
-bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, uint64_t start, uint64_t end,
-                        ssi_jit_trace *trace);
+/* Whether the state is in compiled code that a thread whose registers say PC and SP runs.  The next
+   activation is then the one in which that code was entered. */
+bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, ssi_jit_trace *trace);
+/* An address in the loop of the LuaJIT from START to END; 0: not found. */
+uint64_t ssi_jit_loop(const ssi_jit *jit, uint64_t start, uint64_t end);
+/* That of the loop's frame outside of JIT->c_frame, which the state had before; 0: none. */
+uint64_t ssi_jit_outer_c_frame(const ssi_jit *jit);
 /* False after the last activation. */
 bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call);
 /* The name that the code of CALLER has for what it calls, or NULL. */

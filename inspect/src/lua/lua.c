@@ -1201,13 +1201,27 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
     end_state(r, &state, &run);
 }
 
-/* Where the thread runs LuaJIT's loop or compiled code, how the walk goes on from its frame there. */
-static void add_jump(reader *r, uint64_t from, uint64_t sp, uint64_t pc)
+/* Where the loop of JIT is on the stack of a thread, so that the walk goes on there: in its innermost frame
+   behind what TRACE says. */
+static void add_jumps(reader *r, const ssi_lua *copy, ssi_jit jit, const ssi_jit_trace *trace)
 {
-    const ssi_native_jump jump = {from, sp, pc};
+    enum { MAX_ENTRIES = 200 };
+    ssi_native_jump jump = {.pc = ssi_jit_loop(&jit, copy->start, copy->end)};
 
-    (void)ssi_append(&r->luas->jumps, &r->luas->jump_count, &r->luas->jump_room, &jump,
-                     sizeof jump);
+    jump.code = ssi_binary_function(&copy->binary, jump.pc, &jump.size);
+    for (size_t i = 0; jump.pc && jit.c_frame && i < MAX_ENTRIES; i++) {
+        bool is_made = i < trace->count;
+
+        jump.sp = jit.c_frame;
+        jump.from = is_made ? trace->made[i].sp : 0;
+        jump.made = is_made ? trace->made[i].code : 0;
+        jump.made_size = is_made ? trace->made[i].size : 0;
+        if (!ssi_append(&r->luas->jumps, &r->luas->jump_count, &r->luas->jump_room, &jump,
+                        sizeof jump))
+            return;
+        if (i + 1 >= trace->count)
+            jit.c_frame = ssi_jit_outer_c_frame(&jit);
+    }
 }
 
 /* LuaJIT itself runs, or what it compiled, which was entered at *PC: what it had stored of its place is old,
@@ -1215,25 +1229,19 @@ static void add_jump(reader *r, uint64_t from, uint64_t sp, uint64_t pc)
 static bool begin_at_registers(reader *r, const ssi_lua *copy, ssi_jit *jit, uint64_t *pc,
                                bool *is_compiled)
 {
-    enum { RDX = 1, RBX = 3, MAX_HELPERS = 64 /* bytes on the stack */ };
+    enum { RDX = 1, RBX = 3 };
     const ssi_machine *machine = r->target->machine;
     const uint64_t *registers = r->thread->registers;
-    uint64_t sp = registers[machine->sp], at = registers[machine->pc];
+    uint64_t at = registers[machine->pc];
     ssi_jit_trace trace;
 
     if (machine->number != EM_X86_64)
         return false;
-    *is_compiled = ssi_jit_find_trace(jit, sp, at, copy->start, copy->end, &trace);
+    *is_compiled = ssi_jit_find_trace(jit, registers[machine->sp], at, &trace);
     *pc = *is_compiled ? trace.pc : registers[RBX];
-    if (*is_compiled) {
-        add_jump(r, trace.sp, jit->c_frame, trace.loop);
-        return true;
-    }
-    if (at < copy->start || at >= copy->end || !ssi_jit_begin_at(jit, registers[RDX], *pc))
-        return false;
-    if (sp < jit->c_frame && jit->c_frame - sp <= MAX_HELPERS) /* which have no unwind data */
-        add_jump(r, sp, jit->c_frame, at);
-    return true;
+    add_jumps(r, copy, *jit, &trace);
+    return *is_compiled ||
+           (at >= copy->start && at < copy->end && ssi_jit_begin_at(jit, registers[RDX], *pc));
 }
 
 /* Add the frame of the Lua function of C to RUN, or of LuaJIT's own, with the name that the caller OUTER
@@ -1737,7 +1745,7 @@ static bool ends_in_made_code(const placing *p)
 static bool is_compiled(const placing *p, size_t at)
 {
     for (size_t i = 0; i < p->luas->jump_count; i++)
-        if (p->luas->jumps[i].from == p->stack->frames[at].sp)
+        if (ssi_native_is_made(&p->luas->jumps[i], &p->stack->frames[at]))
             return true;
     return false;
 }

@@ -402,28 +402,46 @@ static bool step_out_of_forwarder(ssi_native *native, const ssi_native_frame *fr
     return true;
 }
 
-/* Whether FRAME's caller is known without unwind data.  The registers are then those of the caller, of
-   which LuaJIT on x86-64 keeps two on top of its frame; the loop's own frame has the others. */
-static bool jump(ssi_native *native, ssi_native_frame *frame)
+/* The loop's frame that FRAME is of compiled code inside of, or *IS_PART of; NULL: neither. */
+static const ssi_native_jump *jump_of(const ssi_native *native, const ssi_native_frame *frame,
+                                      bool *is_part)
 {
-    const ssi_machine *machine = native->target->machine;
-    uint64_t *r = native->registers;
-    enum { R12 = 12, R13 = 13 };
+    enum { MAX_MOVED = 2048 };
+    const ssi_native_jump *found = NULL;
 
+    *is_part = false;
     for (size_t i = 0; i < native->jump_count; i++) {
         const ssi_native_jump *j = &native->jumps[i];
+        bool is_loop = frame->address - 1 - j->code < j->size;
 
-        if (j->from != frame->sp)
-            continue;
-        memset(r, 0, sizeof native->registers);
-        r[R12] = ssi_word(j->sp);
-        r[R13] = ssi_word(j->sp - sizeof *r);
-        r[machine->sp] = j->sp;
-        r[machine->pc] = j->pc;
-        frame->described = native->is_call = native->goes_on = true;
-        return true;
+        if (ssi_native_is_made(j, frame))
+            return j;
+        if (is_loop && j->sp == frame->sp)
+            return NULL;
+        if (is_loop && j->sp - frame->sp <= MAX_MOVED && (!found || j->sp < found->sp))
+            found = j;
     }
-    return false;
+    *is_part = found;
+    return found;
+}
+
+/* Whether the walk goes on behind FRAME in the loop's own, on top of which x86-64's compiled code keeps two
+   registers. */
+static bool jump(ssi_native *native, ssi_native_frame *frame, bool *is_part)
+{
+    enum { R12 = 12, R13 = 13 };
+    const ssi_native_jump *j = jump_of(native, frame, is_part);
+    uint64_t *r = native->registers;
+
+    if (!j)
+        return false;
+    memset(r, 0, sizeof native->registers);
+    r[R12] = ssi_word(j->sp);
+    r[R13] = ssi_word(j->sp - sizeof *r);
+    r[native->target->machine->sp] = j->sp;
+    r[native->target->machine->pc] = j->pc;
+    frame->described = native->is_call = native->goes_on = true;
+    return true;
 }
 
 static int stop(ssi_native_stack *stack, const char *why)
@@ -438,7 +456,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
     ssi_native_stack *stack = native->stack;
     const ssi_native_frame *last = last_of(stack);
     ssi_native_frame frame = {0};
-    bool interrupted = false, jumps;
+    bool interrupted = false, jumps, is_part = false;
     Dwarf_Addr pc;
 
     native->unread = false;
@@ -461,7 +479,9 @@ static int on_frame(Dwfl_Frame *state, void *data)
         native->goes_on = true;
         return 1;
     }
-    jumps = !frame.described && jump(native, &frame);
+    jumps = jump(native, &frame, &is_part);
+    if (jumps && is_part)
+        return 1;
     if (!put(stack, &frame))
         return stop(stack, "native part truncated: out of memory");
     if (jumps)
@@ -519,8 +539,6 @@ static void walk_on(ssi_native *native)
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, const ssi_native_jump *jumps,
                      size_t count, ssi_native_stack *stack)
 {
-    const ssi_machine *machine = native->target->machine;
-
     stack->count = stack->left_out = 0;
     stack->truncated = NULL;
     if (!thread->has_registers) {
@@ -535,10 +553,6 @@ void ssi_native_walk(ssi_native *native, const ssi_thread *thread, const ssi_nat
     native->returns = 0;
     native->is_call = false;
     memcpy(native->registers, thread->registers, sizeof native->registers);
-    for (size_t i = 0; i < count; i++) /* of the same code: it has only called a part of itself */
-        if (jumps[i].from == native->registers[machine->sp] &&
-            jumps[i].pc == native->registers[machine->pc])
-            native->registers[machine->sp] = jumps[i].sp;
     do
         walk_on(native);
     while (native->goes_on);

@@ -31,11 +31,20 @@ ssi_native *ssi_native_new(const ssi_target *target, const char **why);
 /* A note about binaries that cannot be read; NULL if all can. */
 const char *ssi_native_missing(const ssi_native *native);
 void ssi_native_free(ssi_native *native);
-/* Code without unwind data whose caller is known all the same. */
+/* Where the stack pointer of LuaJIT's loop has to be, and code inside of it whose unwind data is missing or
+   wrong: compiled code, and parts of the loop that have moved the pointer. */
 typedef struct ssi_native_jump {
-    uint64_t from;   /* the sp of its frame */
-    uint64_t sp, pc; /* of the caller */
+    uint64_t sp, pc;     /* of the loop */
+    uint64_t code, size; /* all of the loop's */
+    uint64_t from;       /* the sp of compiled code, or 0 */
+    uint64_t made, made_size;
 } ssi_native_jump;
+
+/* Whether FRAME is that of the compiled code of JUMP. */
+static inline bool ssi_native_is_made(const ssi_native_jump *jump, const ssi_native_frame *frame)
+{
+    return jump->from == frame->sp && frame->address - 1 - jump->made < jump->made_size;
+}
 
 /* The frames of THREAD, innermost first, with COUNT known JUMPS; STACK is emptied before. */
 void ssi_native_walk(ssi_native *native, const ssi_thread *thread, const ssi_native_jump *jumps,
