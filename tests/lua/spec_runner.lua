@@ -144,7 +144,9 @@ for _, file in ipairs(arg) do
   source:close()
   for _, exception in ipairs(exceptions) do
     print(("left out: %s: %s"):format(exception.name, exception.why))
-    if not exception.used and has_border then failures[#failures + 1] = exception.name .. "\nis an exception, but no spec" end
+    if not exception.used and has_border then
+      failures[#failures + 1] = exception.name .. "\nis an exception, but no spec"
+    end
   end
 end
 print(_VERSION .. ": " .. successes .. " successes / " .. #failures .. " failures")

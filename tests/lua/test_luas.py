@@ -317,7 +317,7 @@ def lua_module(version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, sources in ("stacksplice", []), ("stacksplice_test_border", [HERE / "border_module.c"]):
         objects = compile_with_binding(sources, version, build, [], module=not sources)
-        link(folder / f"{name}.so", build, [*objects], "-shared", "-Wl,-z,nodelete")
+        link(folder / f"{name}.so", build, [*objects], "-shared", "-Wl,-z,nodelete", "-Wl,-u,luaL_error")
     return folder
 
 
@@ -403,20 +403,21 @@ def test_a_module_for_another_version(version: str, built_for: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "other", "said"),
+    ("line", "other", "flag", "said"),
     [
-        ("#define LUA_IDSIZE\t60", "#define LUA_IDSIZE\t600", "luaconf.h of another Lua"),
-        ("#define LUA_NUMBER\tdouble", "#define LUA_NUMBER\tfloat", "luaconf.h of another Lua"),
-        ("#define LUAI_MAXCSTACK\t8000", "#define LUAI_MAXCSTACK\t100000", "table: "),
+        ("#define LUA_IDSIZE\t60", "#define LUA_IDSIZE\t600", "-Wl,-E", "luaconf.h of another Lua"),
+        ("#define LUA_NUMBER\tdouble", "#define LUA_NUMBER\tfloat", "-Wl,-E", "luaconf.h of another Lua"),
+        ("#define LUAI_MAXCSTACK\t8000", "#define LUAI_MAXCSTACK\t100000", "-Wl,-E", "table: "),
+        ("LUA_IDSIZE", "LUA_IDSIZE", "-s", "undefined symbol: luaL_error"),  # it hides its functions
     ],
 )
-def test_a_changed_luaconf(line: str, other: str, said: str, tmp_path: Path) -> None:
+def test_another_build_of_lua(line: str, other: str, flag: str, said: str, tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(lua_source("5.1"), source)
     settings = (source / "luaconf.h").read_text()
     assert line in settings
     (source / "luaconf.h").write_text(settings.replace(line, other))
     files = [file for file in source.glob("*.c") if file.name not in ("luac.c", "print.c")]
-    flags = ["-O1", "-w", "-DLUA_USE_POSIX", "-DLUA_USE_DLOPEN", "-Wl,-E"]
+    flags = ["-O1", "-w", "-DLUA_USE_POSIX", "-DLUA_USE_DLOPEN", flag]
     run("gcc", *flags, *files, "-o", tmp_path / "lua", "-lm", "-ldl")
     assert said in require_module(tmp_path / "lua", "5.1")
