@@ -305,7 +305,8 @@ static void begin(lua_State *L, const wanted *w)
                                             .interrupt = w->interrupts ? interrupt_late : NULL};
     ss_lua_deadline *d;
 
-    if (SS_LUA_JIT && w->interrupts) /* an error in a hook lets LuaJIT go on with other variables */
+    if (SS_LUA_JIT &&
+        w->interrupts) /* compiled code calls no hook: such a deadline could not be kept */
         (void)luaL_error(L,
                          "LuaJIT cannot be interrupted at a deadline: use one without interrupt");
     d = push_deadline(L);

@@ -66,7 +66,7 @@ typedef struct ss_lua_collection {
     uint32_t source; /* the source that gave our marks */
     bool marks;      /* frames have marks */
     bool too_many;
-    bool uncalled; /* the walk ends in LuaJIT's loop, where a trace ends */
+    bool uncalled;          /* the walk ends in LuaJIT's loop, where a trace ends */
     uint32_t unclaimed_end; /* the frame after the last one of the interpreter without a site */
     uint32_t missed_count, missed_pushed;
     uint32_t spliced;         /* the frame after those that tokens have replaced so far */

@@ -495,6 +495,22 @@ static bool is_called(const stacksplice_walk *walk, uint32_t frame)
            !(walk->frames[frame + 1].flags & STACKSPLICE_NATIVE_INFERRED);
 }
 
+/* Whether a frame of LuaJIT's loop protects code of LuaJIT, as the parser, which is no activation: the
+   number of results is negative then. */
+static bool calls_no_function(const stacksplice_walk *walk, uint32_t frame)
+{
+#if SS_LUA_JIT
+    const ss_lua_place place = {SS_LUA_HALF, ss_lua_narrow ? 16 : 8};
+    uintptr_t results;
+
+    return read_place(walk, frame, place, &results) && (int32_t)results < 0;
+#else
+    (void)walk;
+    (void)frame;
+    return false;
+#endif
+}
+
 static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
 {
     uintptr_t found[2];
@@ -505,7 +521,7 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
             missed_note(c, frame);
         return true;
     }
-    if (!read_site(c->walk, frame, site, found)) {
+    if (!read_site(c->walk, frame, site, found) || calls_no_function(c->walk, frame)) {
         (void)hide(c, frame);
         return true;
     }
