@@ -44,7 +44,7 @@ class Build:
 BUILDS = [
     Build("gcc-O0", ("-O0",)),
     Build("gcc-O1", ("-O1",)),
-    Build("gcc-O2", usual=("5.5",)),
+    Build("gcc-O2", usual=("5.1", "5.2", "5.5")),
     Build("gcc-O3", ("-O3",)),
     Build("gcc-Os", ("-Os",)),
     Build("gcc-O2-lto", ("-O2", "-flto=auto")),
