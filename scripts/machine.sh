@@ -109,6 +109,12 @@ need_for_tests() {
     if wants luas all-luas; then
         need lua5.3 command -v lua5.3
         need liblua5.3-dev has_header lua5.3/lua.h
+        need libluajit-5.1-dev has_header luajit-2.1/lua.h
+    fi
+    if wants pytest pythons long luas all-luas; then
+        for lua in lua5.1 lua5.2 luajit; do
+            need $lua command -v $lua
+        done
     fi
     if wants busted valgrind long; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
