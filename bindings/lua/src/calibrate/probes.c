@@ -330,7 +330,8 @@ static void keep_candidates(const stacksplice_walk *walk, uint32_t row, uintptr_
 
     sample.visits[sample.upvalues][row]++;
     keep_registers(&sample.state[row], walk, state, first);
-    keep_registers(&sample.ci[row], walk, ci, first);
+    if (!SS_LUA_BY_ORDER) /* else no site keeps it */
+        keep_registers(&sample.ci[row], walk, ci, first);
     if (sample.state[row].registers && sample.ci[row].registers)
         return;
     count = count < SLOTS ? count : SLOTS;

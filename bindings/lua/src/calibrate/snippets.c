@@ -127,7 +127,7 @@ const char *const ss_lua_snippets[] = {
     "local n load(function() C() if n then return nil end n = 1 return 'return 1' end)",
     "call(C) call(function() C() call(C) return C() end)",
     "load('C() return C()')() load('local function f() C() end f()')()",
-    "return ('x'):rep(9000)", /* a library calls the allocator */
+    "return ('xxxxxxxxx'):rep(1000)", /* a library calls the allocator */
     /* hooks: count, line, call and return events, in a coroutine too */
     "hook(1) for i = 1, 3 do local x = i end unhook()",
     "hook(3)\nlocal function f()\nreturn 1\nend\nf()\nf()\nlocal t = #'x'\nunhook()",
