@@ -353,7 +353,9 @@ static uint64_t stored_pc(ssi_jit *jit, uint64_t frame, uint64_t object)
     uint64_t at;
 
     for (int i = 0; i < MAX_ENTRIES; i++) {
-        int64_t results = (int32_t)half(jit->c_frame + (jit->is_arm ? 40 : 8));
+        int64_t results = (int32_t)half(jit->c_frame + (jit->is_arm      ? 40
+                                                        : jit->is_narrow ? 16
+                                                                         : 8));
 
         if (results >= 0 || frame >= jit->stack - (uint64_t)results)
             break;
