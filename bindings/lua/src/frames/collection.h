@@ -115,8 +115,8 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
 uintptr_t ss_lua_run_end(const ss_lua_collection *c, const ss_lua_call_site *site, uint32_t frame,
                          uintptr_t ci, uintptr_t stop);
 
-/* Whether a missed site lies between FRAME and the next site outward. */
-bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame);
+/* Whether a missed site lies between FRAME and the next site outward, or, if not SURELY, what may be one. */
+bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame, bool surely);
 
 /* The place where the walk may have lost frames between FRAME and the next site outward, which is
    *NEXT: the first frame after it, which may be the end; SS_LUA_NO_HOLE if there is none. */

@@ -83,12 +83,13 @@ bool ss_lua_resumes_between(const ss_lua_collection *c, uint32_t first, uint32_t
     return false;
 }
 
-bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame)
+bool ss_lua_misses_behind(const ss_lua_collection *c, uint32_t frame, bool surely)
 {
     uint32_t end = next_site(c, frame);
 
     for (uint32_t i = 0; i < c->missed_count; i++)
-        if (c->missed[i].frame > frame && c->missed[i].frame < end && !c->missed[i].may_be_none)
+        if (c->missed[i].frame > frame && c->missed[i].frame < end &&
+            !(surely && c->missed[i].may_be_none))
             return true;
     return false;
 }
@@ -111,7 +112,7 @@ uintptr_t ss_lua_run_end(const ss_lua_collection *c, const ss_lua_call_site *sit
     for (uint32_t i = 0; ci && ci != stop && i < SS_LUA_RUN_LIMIT; i++, ci = ss_lua_outer(ci))
         if (ci != hooked && !ss_lua_is_in_lua(ci))
             return ss_lua_resumes_between(c, frame, next_site(c, frame)) &&
-                           !ss_lua_misses_behind(c, frame)
+                           !ss_lua_misses_behind(c, frame, true)
                        ? stop
                        : ci;
 #endif

@@ -114,6 +114,13 @@ static bool push_run(ss_lua_collection *c, const ss_lua_call_site *site, uintptr
     return true;
 }
 
+/* LuaJIT has one site only: where that does not help, a signal has interrupted it, or a trace ends. */
+#if SS_LUA_JIT
+#define MISSED_CALL "LuaJIT does not tell which Lua functions run here"
+#else
+#define MISSED_CALL "unrecognized call between Lua and C"
+#endif
+
 /*
  * Push the activations from FROM outward that the frames of Lua from FRAME on ran.  If the coroutine
  * continues elsewhere, push a gap, unless that of a missed site follows; if it may continue where the
@@ -127,12 +134,16 @@ static bool push_run_here(ss_lua_collection *c, const ss_lua_call_site *site, ui
 
     if (!push_run(c, site, from, trust, end))
         return false;
-    if (end == stop || c->too_many || ss_lua_misses_behind(c, frame))
+    if (end == stop || c->too_many || ss_lua_misses_behind(c, frame, true))
         return true;
     hole = ss_lua_hole_behind(c, frame, &next);
-    if (hole == SS_LUA_NO_HOLE || c->rest.ci)
-        return ss_lua_push(c,
-                           ss_lua_gap("outer frames of this coroutine were called from elsewhere"));
+    if (hole == SS_LUA_NO_HOLE || c->rest.ci) {
+        bool missed = ss_lua_misses_behind(c, frame, false);
+
+        return ss_lua_push(
+            c, ss_lua_gap(missed ? MISSED_CALL
+                                 : "outer frames of this coroutine were called from elsewhere"));
+    }
     c->rest = (ss_lua_rest){site, end, stop, hole, next};
     return true;
 }
@@ -537,13 +548,6 @@ static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
     return missed->may_be_none || is_abort(c, missed->frame - 1) ||
            (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
 }
-
-/* LuaJIT has one site only: where that does not help, a signal has interrupted it, or a trace ends. */
-#if SS_LUA_JIT
-#define MISSED_CALL "LuaJIT does not tell which Lua functions run here"
-#else
-#define MISSED_CALL "unrecognized call between Lua and C"
-#endif
 
 /* Push the missed sites inside of frame END that were not pushed yet. */
 static bool push_missed_until(ss_lua_collection *c, uint32_t end)
