@@ -233,9 +233,16 @@ static void empty_cache(void)
         }
 }
 
-/* Leak checkers would report debug information as lost, because it tags its pointers. */
+extern __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
+
+/* Leak checkers would report debug information as lost, because it tags its pointers.  For others the end
+   of the process must not wait for this: threads may still run then. */
 static __attribute__((destructor)) void close_debug(void)
 {
+    const char *preloaded = getenv("LD_PRELOAD");
+
+    if (!__lsan_do_recoverable_leak_check && !(preloaded && strstr(preloaded, "vgpreload")))
+        return;
     if (!ss_lock_try(&lock))
         return; /* another thread is still resolving at exit, which is allowed */
     empty_cache();
