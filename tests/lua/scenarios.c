@@ -82,7 +82,7 @@ static int after(lua_State *L, int status, lua_KContext context)
     return 0;
 }
 
-SS_LUA_CONTINUATION(after)
+SS_LUA_CONTINUATION(after);
 
 static int callk(lua_State *L)
 {

@@ -10,6 +10,7 @@ By default a few builds run, --all-luas runs them all.  Everything is kept in bu
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -391,11 +392,14 @@ def require_module(program: str | Path, built_for: str) -> str:
     return run(program, "-e", script, env=environment).stdout.strip()
 
 
-@pytest.mark.parametrize("built_for", ["5.1", "5.2", "5.4", "luajit"])
-@pytest.mark.parametrize("version", ["5.1", "5.2", "5.3", "5.5", "luajit"])
+BUILT_FOR = ["5.1", "5.2", "5.4", "luajit"]
+RUNNING = ["5.1", "5.2", "5.3", "5.5", "luajit"]
+
+
+@pytest.mark.parametrize(
+    ("version", "built_for"), [pair for pair in itertools.product(RUNNING, BUILT_FOR) if len({*pair}) == 2]
+)
 def test_a_module_for_another_version(version: str, built_for: str) -> None:
-    if version == built_for:
-        pytest.skip("it is for this one")
     running, other = ("LuaJIT" if name == "luajit" else f"Lua {name}" for name in (version, built_for))
     said = require_module(lua_program(version), built_for)
     built = f"stacksplice is built with the lua.h of {other}"

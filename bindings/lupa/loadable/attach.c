@@ -67,7 +67,7 @@ static int finish_former(lua_State *L, int status, lua_KContext context)
     return lua_gettop(L);
 }
 
-SS_LUA_CONTINUATION(finish_former)
+SS_LUA_CONTINUATION(finish_former);
 
 /* A function in C is called inside our own activation: it counts levels as if it were called
    itself. */

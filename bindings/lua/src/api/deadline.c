@@ -348,7 +348,7 @@ static int finish(lua_State *L, int status, lua_KContext unused)
     return lua_gettop(L) - RESULTS;
 }
 
-SS_LUA_CONTINUATION(finish)
+SS_LUA_CONTINUATION(finish);
 
 /*
  * A coroutine that fails closes its variables only when it is closed itself, and those of Lua 5.3

@@ -97,7 +97,7 @@ static bool look(stacksplice_walk *walk)
     return true;
 }
 
-static __attribute__((noinline)) int probe(lua_State *L)
+static __attribute__((noinline)) int visit(lua_State *L)
 {
     uint32_t captured;
 
@@ -133,7 +133,7 @@ static int run(lua_State *L)
     lua_call(L, 0, 0);
     lua_pushcfunction(L, luaopen_string);
     lua_call(L, 0, 0);
-    lua_pushcfunction(L, probe);
+    lua_pushcfunction(L, visit);
     lua_setglobal(L, "C");
     if (luaL_loadbufferx(L, script, sizeof script - 1, "=calibration", "t") != LUA_OK)
         return lua_error(L);

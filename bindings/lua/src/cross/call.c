@@ -118,7 +118,7 @@ static SS_LUA_NOINLINE int continue_call(lua_State *L, int status, lua_KContext 
     return k(L, FAILED(hr) ? (int)hr : LUA_YIELD, context);
 }
 
-SS_LUA_CONTINUATION(continue_call)
+SS_LUA_CONTINUATION(continue_call);
 
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcallk(lua_State *L, int nargs, int nresults,
                                                            lua_KContext context, lua_KFunction k)
@@ -332,7 +332,7 @@ static SS_LUA_NOINLINE int finish(lua_State *L, int status, lua_KContext handlin
     return finish_failed(L, state, status, SS_LUA_HERE());
 }
 
-SS_LUA_CONTINUATION(finish)
+SS_LUA_CONTINUATION(finish);
 
 /* The handler, true and the function with its arguments are on the stack.  Inlined, so that a stack
    shows the frame of the function that scripts know. */

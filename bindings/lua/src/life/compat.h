@@ -54,10 +54,11 @@ static inline bool ss_lua_is_same_ci(ss_lua_ci a, ss_lua_ci b)
         int context = 0, status = lua_getctx(L, &context); \
                                                            \
         return k(L, status, context);                      \
-    }
+    }                                                      \
+    _Static_assert(1, "")
 #define SS_LUA_K(k) k##_continued
 #else
-#define SS_LUA_CONTINUATION(k)
+#define SS_LUA_CONTINUATION(k) _Static_assert(1, "")
 #define SS_LUA_K(k) k
 #endif
 
