@@ -132,6 +132,7 @@ if(TARGET stacksplice_python_extension)
   install(CODE "
     set(folder \"\${CMAKE_INSTALL_PREFIX}/${STACKSPLICE_PYTHON_DIR}\")
     file(CREATE_LINK ${to_libraries}/${core} \"\$ENV{DESTDIR}\${folder}/stacksplice/${core}\" SYMBOLIC)
-    message(STATUS \"The Python package is in \${folder}; Python finds it there by PYTHONPATH\")"
+    message(STATUS \"Python finds the package by:\")
+    execute_process(COMMAND \${CMAKE_COMMAND} -E echo \"export PYTHONPATH=\${folder}\")"
     COMPONENT python)
 endif()

@@ -214,7 +214,7 @@ def plain_locals_of(frame):
 
 
 def text_of(document, all_frames, files):
-    """DOCUMENT for people, as `python -m stacksplice dump` writes it, with lines of FILES."""
+    """DOCUMENT for people, as `stacksplice dump` writes it, with lines of FILES."""
     files.belong_to(document["process"].get("user"))
     parts = ["note: " + plain(note) + "\n" for note in document["notes"]]
     for thread in document["threads"]:

@@ -2,7 +2,7 @@
  * stacksplice-inspect: the stacks of all threads of another process, as JSON on standard output.
  *
  * A program of its own: what it reads may be damaged, and neither its own faults nor those of libdw
- * can then hurt anybody else.  `python -m stacksplice dump` runs it and writes what people read.
+ * can then hurt anybody else.  `stacksplice dump` runs it and writes what people read.
  */
 #include "core/core.h"
 #include "inspection.h"

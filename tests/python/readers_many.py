@@ -62,7 +62,7 @@ def _top(folder: Path) -> str:
     text = run(folder, "-m", "stacksplice", "top", "errors.jsonl")
     first, _, second = text.rpartition(FINGERPRINT)
     assert FINGERPRINT in first  # each group has its own
-    return f"$ python -m stacksplice top errors.jsonl\n{first}{FINGERPRINT[::-1]}{second}".rstrip("\n")
+    return f"$ stacksplice top errors.jsonl\n{first}{FINGERPRINT[::-1]}{second}".rstrip("\n")
 
 
 def page(folder: Path) -> str:
@@ -94,7 +94,7 @@ def _symbolize(folder: Path) -> str:
     parts = []
     for command in ("show errors.json", "symbolize --symbols debug --text errors.json"):
         shown = _of_library(run(folder, "-m", "stacksplice", *command.split()))
-        parts.append(f"$ python -m stacksplice {command}\n...\n{shown}...")
+        parts.append(f"$ stacksplice {command}\n...\n{shown}...")
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The commands of ``python -m stacksplice`` that test_reports.py does not try, and doctor()."""
+"""The commands of ``stacksplice`` that test_reports.py does not try, and doctor()."""
 
 from __future__ import annotations
 

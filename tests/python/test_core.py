@@ -1,4 +1,4 @@
-"""``python -m stacksplice core``: a core file shows what the process knew; damaged ones do no harm."""
+"""``stacksplice core``: a core file shows what the process knew; damaged ones do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m stacksplice core`` reads core files of 64-bit Arm, whatever machine it runs on."""
+"""``stacksplice core`` reads core files of 64-bit Arm, whatever machine it runs on."""
 
 from __future__ import annotations
 

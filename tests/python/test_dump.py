@@ -1,4 +1,4 @@
-"""``python -m stacksplice dump``: what is read from outside is what the process knows of itself."""
+"""``stacksplice dump``: what is read from outside is what the process knows of itself."""
 
 from __future__ import annotations
 

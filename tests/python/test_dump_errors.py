@@ -1,4 +1,4 @@
-"""``python -m stacksplice dump`` and ``core``: the errors of other processes are what they say themselves."""
+"""``stacksplice dump`` and ``core``: the errors of other processes are what they say themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m stacksplice dump`` and ``core``: who has the GIL, who waits for it, and who collects."""
+"""``stacksplice dump`` and ``core``: who has the GIL, who waits for it, and who collects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The help of the commands of ``python -m stacksplice``: all have the same parts, and the docs agree."""
+"""The help of the commands of ``stacksplice``: all have the same parts, and the docs agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_list_has_each_command():
 @pytest.mark.parametrize("name", NAMES)
 def test_each_command_says_what_it_does_and_how_it_ends(name):
     text = command(name, "--help").stdout
-    assert text.startswith(f"usage: python -m stacksplice {name} [-h]")
+    assert text.startswith(f"usage: stacksplice {name} [-h]")
     about = re.search(r"\n\n([A-Z].*?\.)\n\n(?:positional|options)", text, re.DOTALL)
     assert about, "no sentences on what it does"
     assert all(len(line) <= 79 for line in about[1].splitlines())

@@ -269,7 +269,7 @@ def test_json_lines_end_at_line_feeds_alone(border, tmp_path):
         (b'{"x": 1,\n"y"}', "line 2 column 4"),
         (b'{"hresult": 1}\n{', "on line 2: "),
         (b"\xff{}", "it is not UTF-8 (byte 0)"),
-        (b"\x7fELF\xff", "it is no report; python -m stacksplice core reads core files"),
+        (b"\x7fELF\xff", "it is no report; stacksplice core reads core files"),
         (b"[" * 100_000, "Stack overflow" if sys.version_info >= (3, 14) else "recursion"),
         (b'{"hresult_signed": "x", "message": 1, "stack": 5, "propagation": []}', "report 1 is damaged"),
     ],

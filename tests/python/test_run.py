@@ -1,4 +1,4 @@
-"""``python -m stacksplice run X`` is ``python X``: each form is run both ways, and all that a program
+"""``stacksplice run X`` is ``python X``: each form is run both ways, and all that a program
 can see of its interpreter is compared, as well as what a parent sees of the program."""
 
 from __future__ import annotations

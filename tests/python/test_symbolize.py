@@ -1,4 +1,4 @@
-"""``python -m stacksplice symbolize``: files and lines for the native frames of saved reports."""
+"""``stacksplice symbolize``: files and lines for the native frames of saved reports."""
 
 from __future__ import annotations
 

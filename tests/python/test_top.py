@@ -1,4 +1,4 @@
-"""``python -m stacksplice top``: groups of many saved reports."""
+"""``stacksplice top``: groups of many saved reports."""
 
 from __future__ import annotations
 

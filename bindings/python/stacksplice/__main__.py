@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
-_PROGRAM = "python -m stacksplice"
+_PROGRAM = "stacksplice"
 
 
 def _parser(names: Iterable[str]) -> argparse.ArgumentParser:

@@ -1,5 +1,5 @@
 /*
- * `python -m stacksplice run`: the interpreter starts anew, with the command line of the program
+ * `stacksplice run`: the interpreter starts anew, with the command line of the program
  * alone, and this library loaded before it (LD_PRELOAD).  So all that Python does at its start and
  * at its end is its own.  Between the two, when it is about to run the program, install() is called.
  *

@@ -1,4 +1,4 @@
-"""``python -m stacksplice run``: a script, a module or a text, so that uncaught errors are reported."""
+"""``stacksplice run``: a script, a module or a text, so that uncaught errors are reported."""
 
 from __future__ import annotations
 

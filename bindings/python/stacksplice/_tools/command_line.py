@@ -1,4 +1,4 @@
-"""The commands of ``python -m stacksplice``: what each understands, and where it is done."""
+"""The commands of ``stacksplice``: what each understands, and where it is done."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _add_run(parser: Parser) -> None:
     starts anew with its own options.  A script whose name ends in .lua is run by
     a Lua that finds the module stacksplice.
     """
-    usage = "python -m stacksplice run [-h] [--crash] [--locals] {} [argument ...]".format
+    usage = "stacksplice run [-h] [--crash] [--locals] {} [argument ...]".format
     parser.usage = "\n       ".join(map(usage, ("script.py|script.lua", "-m module", "-c text")))
     parser.add_argument(
         "--crash", action="store_true", help="also report crashes, such as segmentation faults"

@@ -175,7 +175,7 @@ def _hooks() -> Iterator[Finding]:
     if isinstance(sys.excepthook, Hook) and sys.excepthook.place.active:
         yield Finding("ok", "install()", "uncaught exceptions are shown with the frames of all languages")
     else:
-        advice = "call stacksplice.install(), or start the program by: python -m stacksplice run PROGRAM"
+        advice = "call stacksplice.install(), or start the program by: stacksplice run PROGRAM"
         yield Finding("note", "install()", "was not called in this process", advice)
     if sys.version_info < (3, 12):
         text = "CPython 3.12 and newer can capture the stack at each raise; this one cannot"

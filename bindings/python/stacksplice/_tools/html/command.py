@@ -1,4 +1,4 @@
-"""The pages of ``python -m stacksplice``: of saved reports, of a process, of groups of reports."""
+"""The pages of ``stacksplice``: of saved reports, of a process, of groups of reports."""
 
 from __future__ import annotations
 

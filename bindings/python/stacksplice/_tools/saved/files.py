@@ -141,7 +141,7 @@ def saying_why_not(path: str, verb: str) -> Iterator[None]:
         fail(f"cannot read {name}: {exc.strerror}")
     except UnicodeDecodeError as exc:
         if exc.object.startswith(b"\x7fELF"):
-            fail(f"cannot {verb} {name}: it is no report; python -m stacksplice core reads core files")
+            fail(f"cannot {verb} {name}: it is no report; stacksplice core reads core files")
         else:
             fail(f"cannot {verb} {name}: it is not UTF-8 (byte {exc.start})")
     except MemoryError:

@@ -1,4 +1,4 @@
-"""``python -m stacksplice show``: saved JSON reports as text, as JSON or as an HTML page."""
+"""``stacksplice show``: saved JSON reports as text, as JSON or as an HTML page."""
 
 from __future__ import annotations
 
