@@ -81,4 +81,40 @@ enum {
     SSI_LUA_TEXT_DATA = 24
 };
 
+/*
+ * LuaJIT keeps the calls of a state on its stack, in slots of 8 bytes, and references have 64 or, in builds
+ * that are narrow, 32 bits: of each place the wide build's comes first, then the narrow one's.
+ */
+#define SSI_JIT_SHARED 16, 8 /* of a state: what all coroutines share, */
+#define SSI_JIT_BASE 32, 16
+#define SSI_JIT_TOP 40, 24
+#define SSI_JIT_STACK_END 48, 32
+#define SSI_JIT_STACK 56, 36
+#define SSI_JIT_KIND 9, 5  /* of any object, in a byte */
+#define SSI_JIT_SORT 10, 6 /* of a function, in a byte: 0: in Lua, 1: in C, more: a library's own */
+#define SSI_JIT_C_FUNCTION 40, 24 /* of a function that is not in Lua */
+#define SSI_JIT_FRAME_SLOTS 2, 1 /* a frame: the function, and how far it is to the frame outside */
+
+enum {
+    SSI_JIT_SLOT = 8,
+    SSI_JIT_REFERENCE_BITS = 47, /* in a slot of a wide build; the others say what it is */
+
+    /* Kinds of objects. */
+    SSI_JIT_STRING = 4,
+    SSI_JIT_THREAD = 6,
+    SSI_JIT_PROTO = 7,
+    SSI_JIT_FUNCTION = 8,
+    SSI_JIT_TRACE = 9,
+    SSI_JIT_TABLE = 11,
+
+    /* The link to the frame outside, in the lowest bits of a frame's second word. */
+    SSI_JIT_LINK_BITS = 7,
+    SSI_JIT_LINK_KIND = 3,
+    SSI_JIT_LINK_LUA = 0,    /* else the other bits are the distance */
+    SSI_JIT_LINK_C = 1,      /* C has called this function */
+    SSI_JIT_LINK_NEXT = 2,   /* a continuation follows, as after a metamethod, or C's callback */
+    SSI_JIT_LINK_VARARG = 3, /* the frame outside is the same call's, before its arguments moved */
+    SSI_JIT_CALLBACK = 1     /* the continuation of what C has called by FFI */
+};
+
 #endif

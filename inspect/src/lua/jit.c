@@ -1,23 +1,17 @@
 #include "lua/jit.h"
 
 #include "base/base.h"
+#include "shared/lua.h"
 
 #include <string.h>
 
 enum {
-    SLOT = 8,
-    KIND_THREAD = 6,
-    KIND_STRING = 4,
-    KIND_FUNCTION = 8,
-    KIND_PROTO = 7,
+    SLOT = SSI_JIT_SLOT,
     MAX_SLOTS = 1 << 17,
     MAX_CHUNK = 1024,
     MAX_CODE = 1 << 22, /* instructions */
     INSTRUCTION = 4
 };
-
-/* The links to the frame outside. */
-enum { LINK_BITS = 7, LINK_KIND = 3, LINK_LUA = 0, LINK_C = 1, LINK_NEXT = 2, LINK_VARARG = 3 };
 
 /* ---- Words ------------------------------------------------------------------------------------*/
 
@@ -28,7 +22,12 @@ static uint32_t half(uint64_t address)
     return ssi_read(address, &value, sizeof value) ? value : 0;
 }
 
-/* A reference at one of two places. */
+/* One of the two places of shared/lua.h. */
+static unsigned pick(const ssi_jit *jit, unsigned wide, unsigned narrow)
+{
+    return jit->is_narrow ? narrow : wide;
+}
+
 static uint64_t reference(const ssi_jit *jit, uint64_t object, unsigned wide, unsigned narrow)
 {
     return jit->is_narrow ? half(object + narrow) : ssi_word(object + wide);
@@ -36,7 +35,7 @@ static uint64_t reference(const ssi_jit *jit, uint64_t object, unsigned wide, un
 
 static uint32_t number(const ssi_jit *jit, uint64_t object, unsigned wide, unsigned narrow)
 {
-    return half(object + (jit->is_narrow ? narrow : wide));
+    return half(object + pick(jit, wide, narrow));
 }
 
 static uint64_t reference_size(const ssi_jit *jit)
@@ -51,14 +50,15 @@ static unsigned byte(const ssi_jit *jit, uint64_t object, unsigned wide, unsigne
 
 static unsigned kind_of(const ssi_jit *jit, uint64_t object)
 {
-    return object % 4 ? 0 : byte(jit, object, 9, 5);
+    return object % 4 ? 0 : byte(jit, object, SSI_JIT_KIND);
 }
 
 /* ---- Frames -----------------------------------------------------------------------------------*/
 
 static uint64_t object_of(const ssi_jit *jit, uint64_t frame)
 {
-    return jit->is_narrow ? half(frame) : ssi_word(frame - SLOT) & ((UINT64_C(1) << 47) - 1);
+    return jit->is_narrow ? half(frame)
+                          : ssi_word(frame - SLOT) & ((UINT64_C(1) << SSI_JIT_REFERENCE_BITS) - 1);
 }
 
 static uint64_t link_of(const ssi_jit *jit, uint64_t frame)
@@ -66,20 +66,16 @@ static uint64_t link_of(const ssi_jit *jit, uint64_t frame)
     return jit->is_narrow ? half(frame + 4) : ssi_word(frame);
 }
 
-static unsigned frame_slots(const ssi_jit *jit)
-{
-    return jit->is_narrow ? 1 : 2;
-}
-
 /* The frame outside; the first one has none: 0. */
 static uint64_t outside(const ssi_jit *jit, uint64_t frame)
 {
-    uint64_t link = link_of(jit, frame), distance = link & ~(uint64_t)LINK_BITS;
+    uint64_t link = link_of(jit, frame), distance = link & ~(uint64_t)SSI_JIT_LINK_BITS;
 
     if (frame == jit->first)
         return 0;
-    if ((link & LINK_KIND) == LINK_LUA)
-        distance = (uint64_t)SLOT * ((half(link - INSTRUCTION) >> 8 & 255) + frame_slots(jit));
+    if ((link & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_LUA)
+        distance = (uint64_t)SLOT *
+                   ((half(link - INSTRUCTION) >> 8 & 255) + pick(jit, SSI_JIT_FRAME_SLOTS));
     return distance && distance <= frame - jit->first ? frame - distance : 0;
 }
 
@@ -93,7 +89,7 @@ static bool is_chain(const ssi_jit *jit, uint64_t frame)
         kind = kind_of(jit, object_of(jit, frame));
         if (frame == jit->first)
             return object_of(jit, frame) == jit->state;
-        if (kind != KIND_FUNCTION && kind != KIND_THREAD)
+        if (kind != SSI_JIT_FUNCTION && kind != SSI_JIT_THREAD)
             return false;
         frame = outside(jit, frame);
     }
@@ -108,14 +104,13 @@ enum {
     MAX_OWN = 1 << 14, /* bytes of LuaJIT's own state */
     MAX_TRACES = 1 << 16,
     MAX_MOVED = 2048, /* bytes from the loop's frame to that of compiled code */
-    KIND_TRACE = 9,
-    SAVED = 16, /* bytes on top of the loop's frame, by x86-64's compiled code */
-    ROW = 4     /* so many addresses in a row are those of the loop's instructions */
+    SAVED = 16,       /* bytes on top of the loop's frame, by x86-64's compiled code */
+    ROW = 4           /* so many addresses in a row are those of the loop's instructions */
 };
 
 static uint64_t own_state(const ssi_jit *jit)
 {
-    return reference(jit, jit->state, 16, 8);
+    return reference(jit, jit->state, SSI_JIT_SHARED);
 }
 
 /* The base of the function in which compiled code was entered; 0: none runs. */
@@ -138,12 +133,12 @@ static uint64_t entry_base(const ssi_jit *jit)
 bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow)
 {
     *jit = (ssi_jit){.is_narrow = is_narrow, .state = state};
-    if (kind_of(jit, state) != KIND_THREAD)
+    if (kind_of(jit, state) != SSI_JIT_THREAD)
         return false;
-    jit->end = reference(jit, state, 48, 32);
-    jit->stack = reference(jit, state, 56, 36);
-    jit->first = jit->stack + (frame_slots(jit) - 1) * SLOT;
-    jit->frame = ssi_word(state + (is_narrow ? 16 : 32)) - SLOT;
+    jit->end = reference(jit, state, SSI_JIT_STACK_END);
+    jit->stack = reference(jit, state, SSI_JIT_STACK);
+    jit->first = jit->stack + (pick(jit, SSI_JIT_FRAME_SLOTS) - 1) * SLOT;
+    jit->frame = ssi_word(state + pick(jit, SSI_JIT_BASE)) - SLOT;
     jit->c_frame = ssi_word(state + (is_narrow ? 48 : 80)) & ~(uint64_t)3;
     if (!jit->stack || jit->stack >= jit->end || jit->end - jit->stack > (uint64_t)MAX_SLOTS * SLOT)
         return false;
@@ -165,11 +160,11 @@ static uint64_t proto_of(const ssi_jit *jit, uint64_t object)
 {
     uint64_t code, proto;
 
-    if (kind_of(jit, object) != KIND_FUNCTION || byte(jit, object, 10, 6))
+    if (kind_of(jit, object) != SSI_JIT_FUNCTION || byte(jit, object, SSI_JIT_SORT))
         return 0;
     code = reference(jit, object, 32, 16);
     proto = code - proto_size(jit);
-    return code && kind_of(jit, proto) == KIND_PROTO ? proto : 0;
+    return code && kind_of(jit, proto) == SSI_JIT_PROTO ? proto : 0;
 }
 
 /* The number of the instruction before PC; UINT32_MAX: it is not of PROTO. */
@@ -198,7 +193,7 @@ bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc)
 
 static bool is_trace(const ssi_jit *jit, uint64_t trace, uint32_t which)
 {
-    return trace && kind_of(jit, trace) == KIND_TRACE &&
+    return trace && kind_of(jit, trace) == SSI_JIT_TRACE &&
            (number(jit, trace, 104, 80) & UINT16_MAX) == which;
 }
 
@@ -295,13 +290,13 @@ uint64_t ssi_jit_loop(const ssi_jit *jit, uint64_t start, uint64_t end)
 
 static bool is_empty(const ssi_jit *jit, uint64_t frame)
 {
-    return kind_of(jit, object_of(jit, frame)) == KIND_THREAD;
+    return kind_of(jit, object_of(jit, frame)) == SSI_JIT_THREAD;
 }
 
 /* Whether a frame of this link has a word that says what continues it, which is FOUND. */
 static bool continues(const ssi_jit *jit, uint64_t frame, uint64_t *found)
 {
-    if ((link_of(jit, frame) & LINK_BITS) != LINK_NEXT)
+    if ((link_of(jit, frame) & SSI_JIT_LINK_BITS) != SSI_JIT_LINK_NEXT)
         return false;
     *found = jit->is_narrow ? half(frame - SLOT) : ssi_word(frame - 3 * SLOT);
     return true;
@@ -309,10 +304,10 @@ static bool continues(const ssi_jit *jit, uint64_t frame, uint64_t *found)
 
 static bool is_entered(const ssi_jit *jit, uint64_t frame)
 {
-    uint64_t continuation; /* 1: a callback of C's */
+    uint64_t continuation;
 
-    return (link_of(jit, frame) & LINK_KIND) == LINK_C ||
-           (continues(jit, frame, &continuation) && continuation == 1);
+    return (link_of(jit, frame) & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_C ||
+           (continues(jit, frame, &continuation) && continuation == SSI_JIT_CALLBACK);
 }
 
 /* Where the function goes on that called the one of FRAME; 0: not known. */
@@ -320,9 +315,9 @@ static uint64_t pc_inside(const ssi_jit *jit, uint64_t frame)
 {
     uint64_t link = link_of(jit, frame), continuation;
 
-    if ((link & LINK_KIND) == LINK_LUA)
+    if ((link & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_LUA)
         return link;
-    if (!continues(jit, frame, &continuation) || continuation <= 1)
+    if (!continues(jit, frame, &continuation) || continuation <= SSI_JIT_CALLBACK)
         return 0;
     return jit->is_narrow ? half(frame - SLOT + 4) : ssi_word(frame - 2 * SLOT);
 }
@@ -335,7 +330,7 @@ static uint64_t pc_in(const ssi_jit *jit, uint64_t object, uint64_t pc)
 
     if (!pc || place_of(jit, proto_of(jit, object), pc) != UINT32_MAX)
         return pc;
-    return kind_of(jit, trace) == KIND_TRACE ? trace_start(jit, trace, object) : 0;
+    return kind_of(jit, trace) == SSI_JIT_TRACE ? trace_start(jit, trace, object) : 0;
 }
 
 uint64_t ssi_jit_outer_c_frame(const ssi_jit *jit)
@@ -372,7 +367,7 @@ static uint64_t stored_pc(ssi_jit *jit, uint64_t frame, uint64_t object)
    would say how much room that needs. */
 static bool is_own(const ssi_jit *jit, uint64_t object)
 {
-    return byte(jit, object, 10, 6) > 1 && half(reference(jit, object, 32, 16)) >> 8 == 0;
+    return byte(jit, object, SSI_JIT_SORT) > 1 && half(reference(jit, object, 32, 16)) >> 8 == 0;
 }
 
 bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
@@ -393,10 +388,10 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
                        ? pc_in(jit, object, pc_inside(jit, jit->inner))
                        : stored_pc(jit, frame, object);
     } else {
-        call->function = ssi_word(object + (jit->is_narrow ? 24 : 40));
+        call->function = ssi_word(object + pick(jit, SSI_JIT_C_FUNCTION));
         call->is_own = is_own(jit, object);
     }
-    if ((link_of(jit, frame) & LINK_BITS) == LINK_VARARG) /* its arguments moved */
+    if ((link_of(jit, frame) & SSI_JIT_LINK_BITS) == SSI_JIT_LINK_VARARG) /* its arguments moved */
         frame = outside(jit, frame);
     call->is_entered = frame && is_entered(jit, frame);
     if (call->is_entered && jit->c_frame)
@@ -414,7 +409,7 @@ int64_t ssi_jit_bytes(const ssi_jit *jit, uint64_t string, char *out, size_t siz
 {
     static const uint8_t wide[][2] = {{20, 24}, {16, 24}}, narrow[][2] = {{16, 20}, {12, 16}};
 
-    for (int i = 0; string && kind_of(jit, string) == KIND_STRING && i < 2; i++) {
+    for (int i = 0; string && kind_of(jit, string) == SSI_JIT_STRING && i < 2; i++) {
         const uint8_t *at = jit->is_narrow ? narrow[i] : wide[i];
         uint64_t length = half(string + at[0]);
         size_t wanted = length < size ? (size_t)length : size;
@@ -655,9 +650,7 @@ bool ssi_jit_value(const ssi_jit *jit, uint64_t address, uint8_t *tag, uint64_t 
 
 bool ssi_jit_read_table(const ssi_jit *jit, uint64_t table, ssi_jit_table *read)
 {
-    enum { KIND_TABLE = 11 };
-
     *read = (ssi_jit_table){reference(jit, table, 16, 8), reference(jit, table, 40, 20),
                             number(jit, table, 48, 24), (uint64_t)number(jit, table, 52, 28) + 1};
-    return kind_of(jit, table) == KIND_TABLE;
+    return kind_of(jit, table) == SSI_JIT_TABLE;
 }

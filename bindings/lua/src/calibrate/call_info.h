@@ -242,7 +242,7 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
 #if SS_LUA_JIT
 #define SS_LUA_KIND_WORD (ss_lua_narrow ? 0 : 8)
 #define SS_LUA_KIND_SHIFT (ss_lua_narrow ? 40 : 8)
-#define SS_LUA_KIND_THREAD SS_LUA_IS_THREAD
+#define SS_LUA_KIND_THREAD SSI_JIT_THREAD
 #else
 #define SS_LUA_KIND_WORD SSI_LUA_TYPE
 #define SS_LUA_KIND_SHIFT 0

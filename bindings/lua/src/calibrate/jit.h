@@ -11,27 +11,12 @@
 #include <stdint.h>
 
 #include "life/compat.h"
+#include "shared/lua.h"
 
 /* Whether references have 32 bits; learnt with the layout. */
 extern __attribute__((visibility("hidden"))) bool ss_lua_narrow;
 
-enum { SS_LUA_SLOT_SIZE = 8, SS_LUA_DISTANCE_BIT = 48 };
-
-/* The kinds of links to the frame outside, in the lowest bits of a frame's second word. */
-enum {
-    SS_LUA_LINK_BITS = 7,
-    SS_LUA_LINK_KIND = 3,
-    SS_LUA_LINK_LUA = 0,  /* else the other bits are the distance */
-    SS_LUA_LINK_C = 1,    /* C has called this function */
-    SS_LUA_LINK_NEXT = 2, /* a continuation follows, as after a metamethod, or C's callback */
-    SS_LUA_LINK_VARARG =
-        3 /* the frame outside is the same activation's, before its arguments moved */
-};
-
-enum { SS_LUA_CALLBACK = 1 /* the continuation of what C has called by FFI */ };
-
-/* What the first byte of a collected object's kind says. */
-enum { SS_LUA_IS_THREAD = 6, SS_LUA_IS_FUNCTION = 8 };
+enum { SS_LUA_SLOT_SIZE = SSI_JIT_SLOT, SS_LUA_DISTANCE_BIT = 48 };
 
 static inline uintptr_t ss_lua_word(uintptr_t address)
 {
@@ -43,32 +28,42 @@ static inline uint32_t ss_lua_half(uintptr_t address)
     return *(const uint32_t *)address;
 }
 
+/* One of the two places of shared/lua.h. */
+static inline uint32_t ss_lua_at(uint32_t wide, uint32_t narrow)
+{
+    return ss_lua_narrow ? narrow : wide;
+}
+
+static inline uintptr_t ss_lua_reference(uintptr_t object, uint32_t wide, uint32_t narrow)
+{
+    return ss_lua_narrow ? ss_lua_half(object + narrow) : ss_lua_word(object + wide);
+}
+
 /* The words of a lua_State. */
 static inline uintptr_t ss_lua_stack_of(uintptr_t L)
 {
-    return ss_lua_narrow ? ss_lua_half(L + 36) : ss_lua_word(L + 56);
+    return ss_lua_reference(L, SSI_JIT_STACK);
 }
 
 static inline uintptr_t ss_lua_base_of(uintptr_t L)
 {
-    return ss_lua_word(L + (ss_lua_narrow ? 16 : 32));
+    return ss_lua_word(L + ss_lua_at(SSI_JIT_BASE));
 }
 
 static inline uintptr_t ss_lua_top_of(uintptr_t L)
 {
-    return ss_lua_word(L + (ss_lua_narrow ? 24 : 40));
+    return ss_lua_word(L + ss_lua_at(SSI_JIT_TOP));
 }
 
 static inline uintptr_t ss_lua_stack_end_of(uintptr_t L)
 {
-    return ss_lua_narrow ? ss_lua_half(L + 32) : ss_lua_word(L + 48);
+    return ss_lua_reference(L, SSI_JIT_STACK_END);
 }
 
 /* A reference of the state that all coroutines share, AT that place. */
 static inline uintptr_t ss_lua_shared_of(uintptr_t L, uint32_t at)
 {
-    return ss_lua_narrow ? ss_lua_half(ss_lua_half(L + 8) + at)
-                         : ss_lua_word(ss_lua_word(L + 16) + at);
+    return ss_lua_reference(ss_lua_reference(L, SSI_JIT_SHARED), at, at);
 }
 
 /* ---- Frames ----------------------------------------------------------------------------------*/
@@ -82,12 +77,13 @@ static inline uintptr_t ss_lua_frame_of(uintptr_t ci)
 static inline uintptr_t ss_lua_frame_object(uintptr_t frame)
 {
     return ss_lua_narrow ? ss_lua_half(frame)
-                         : ss_lua_word(frame - SS_LUA_SLOT_SIZE) & ((UINT64_C(1) << 47) - 1);
+                         : ss_lua_word(frame - SS_LUA_SLOT_SIZE) &
+                               ((UINT64_C(1) << SSI_JIT_REFERENCE_BITS) - 1);
 }
 
 static inline uint8_t ss_lua_kind_of(uintptr_t object)
 {
-    return *(const uint8_t *)(object + (ss_lua_narrow ? 5 : 9));
+    return *(const uint8_t *)(object + ss_lua_at(SSI_JIT_KIND));
 }
 
 static inline uintptr_t ss_lua_link_of(uintptr_t frame)
@@ -100,21 +96,21 @@ static inline uintptr_t ss_lua_frame_outside(uintptr_t frame)
 {
     uintptr_t link = ss_lua_link_of(frame);
 
-    if ((link & SS_LUA_LINK_KIND) != SS_LUA_LINK_LUA)
-        return frame - (link & ~(uintptr_t)SS_LUA_LINK_BITS);
-    return frame -
-           SS_LUA_SLOT_SIZE * ((ss_lua_half(link - 4) >> 8 & 0xff) + (ss_lua_narrow ? 1 : 2));
+    if ((link & SSI_JIT_LINK_KIND) != SSI_JIT_LINK_LUA)
+        return frame - (link & ~(uintptr_t)SSI_JIT_LINK_BITS);
+    return frame - SS_LUA_SLOT_SIZE *
+                       ((ss_lua_half(link - 4) >> 8 & 0xff) + ss_lua_at(SSI_JIT_FRAME_SLOTS));
 }
 
 static inline bool ss_lua_is_moved(uintptr_t frame)
 {
-    return (ss_lua_link_of(frame) & SS_LUA_LINK_BITS) == SS_LUA_LINK_VARARG;
+    return (ss_lua_link_of(frame) & SSI_JIT_LINK_BITS) == SSI_JIT_LINK_VARARG;
 }
 
 /* Whether the frame has no function: its stack's first one, or one that Lua puts under an error. */
 static inline bool ss_lua_is_empty(uintptr_t frame)
 {
-    return ss_lua_kind_of(ss_lua_frame_object(frame)) == SS_LUA_IS_THREAD;
+    return ss_lua_kind_of(ss_lua_frame_object(frame)) == SSI_JIT_THREAD;
 }
 
 static inline bool ss_lua_is_base(uintptr_t frame)
@@ -147,25 +143,24 @@ static inline uintptr_t ss_lua_function_of(uintptr_t ci)
     return ss_lua_frame_object(ss_lua_frame_of(ci));
 }
 
-/* 0: in Lua, 1: in C, more: a library's own. */
 static inline uint8_t ss_lua_sort_of(uintptr_t function)
 {
-    return *(const uint8_t *)(function + (ss_lua_narrow ? 6 : 10));
+    return *(const uint8_t *)(function + ss_lua_at(SSI_JIT_SORT));
 }
 
 static inline bool ss_lua_is_in_lua(uintptr_t ci)
 {
     uintptr_t function = ss_lua_function_of(ci);
 
-    return ss_lua_kind_of(function) == SS_LUA_IS_FUNCTION && !ss_lua_sort_of(function);
+    return ss_lua_kind_of(function) == SSI_JIT_FUNCTION && !ss_lua_sort_of(function);
 }
 
 static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
 {
     uintptr_t function = ss_lua_function_of(ci);
 
-    return ss_lua_kind_of(function) == SS_LUA_IS_FUNCTION && ss_lua_sort_of(function)
-               ? ss_lua_word(function + (ss_lua_narrow ? 24 : 40))
+    return ss_lua_kind_of(function) == SSI_JIT_FUNCTION && ss_lua_sort_of(function)
+               ? ss_lua_word(function + ss_lua_at(SSI_JIT_C_FUNCTION))
                : 0;
 }
 
@@ -196,12 +191,12 @@ static inline uintptr_t ss_lua_pc_of(uintptr_t ci)
 {
     uintptr_t distance = ci >> SS_LUA_DISTANCE_BIT,
               inner = ss_lua_frame_of(ci) + distance * SS_LUA_SLOT_SIZE;
-    uintptr_t link = distance ? ss_lua_link_of(inner) : SS_LUA_LINK_C;
+    uintptr_t link = distance ? ss_lua_link_of(inner) : SSI_JIT_LINK_C;
 
-    if ((link & SS_LUA_LINK_KIND) == SS_LUA_LINK_LUA)
+    if ((link & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_LUA)
         return link;
-    if ((link & SS_LUA_LINK_BITS) != SS_LUA_LINK_NEXT ||
-        ss_lua_continuation_of(inner) == SS_LUA_CALLBACK)
+    if ((link & SSI_JIT_LINK_BITS) != SSI_JIT_LINK_NEXT ||
+        ss_lua_continuation_of(inner) == SSI_JIT_CALLBACK)
         return 0;
     return ss_lua_narrow ? ss_lua_half(inner - SS_LUA_SLOT_SIZE + 4)
                          : ss_lua_word(inner - 2 * SS_LUA_SLOT_SIZE);
@@ -215,10 +210,10 @@ static inline bool ss_lua_is_entered(uintptr_t ci)
     if (ss_lua_is_moved(frame))
         frame = ss_lua_frame_outside(frame);
     link = ss_lua_link_of(frame);
-    if ((link & SS_LUA_LINK_KIND) == SS_LUA_LINK_C)
+    if ((link & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_C)
         return true;
-    return (link & SS_LUA_LINK_BITS) == SS_LUA_LINK_NEXT &&
-           ss_lua_continuation_of(frame) == SS_LUA_CALLBACK;
+    return (link & SSI_JIT_LINK_BITS) == SSI_JIT_LINK_NEXT &&
+           ss_lua_continuation_of(frame) == SSI_JIT_CALLBACK;
 }
 
 #endif
