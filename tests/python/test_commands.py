@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 
@@ -147,6 +148,37 @@ def test_show_as_json(info, saved, tmp_path):
     ]
     many.write_text('[{"error": {"message": "no report"}}]')
     assert "not a report" in command("show", "--json", str(many), status=2).stderr
+
+
+def test_show_prints_each_report_as_it_is_read(info):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    line, text = info.to_json(), info.format()
+    with subprocess.Popen([*MODULE, "show", "-"], **pipes, text=True, env=environment()) as show:
+        show.stdin.write(line)
+        show.stdin.flush()
+        assert show.stdout.read(len(text)) == text
+        show.stdin.write(line[:50] + "\n" + line + "hello\n")
+        show.stdin.close()
+        assert show.stdout.read() == "\n" + text
+        told = "on line 2: it is cut off, and 1 more line"
+        assert show.stderr.read() == f"stacksplice: cannot show standard input: {told}\n"
+    assert show.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["show", "--json"], ["show", "--html", "/nowhere"], ["top"], ["symbolize"]]
+)
+def test_ctrl_c(info, arguments):
+    if "--html" in arguments:
+        pytest.importorskip("jinja2", reason="jinja2 is not installed")
+        pytest.importorskip("pygments", reason="pygments is not installed")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*MODULE, *arguments, "-"], **pipes, text=True, env=environment()) as child:
+        child.stdin.write(info.to_json() * 200)  # more than a pipe holds
+        child.stdin.flush()
+        child.send_signal(signal.SIGINT)
+        assert child.stderr.read() == "stacksplice: interrupted\n"
+    assert child.returncode == 130
 
 
 # ---- Output --------------------------------------------------------------------------------------

@@ -581,6 +581,6 @@ def test_a_stack_deeper_than_python_may_recurse():
 
 
 @pytest.mark.any_python
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "x", "1e9"])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "x", "2e9"])
 def test_no_number_of_seconds(seconds):
-    assert "invalid seconds value" in command("dump", "--repeat", seconds, "1", status=2).stderr
+    assert "is not a number of seconds" in command("dump", "--repeat", seconds, "1", status=2).stderr

@@ -267,9 +267,10 @@ def test_json_lines_end_at_line_feeds_alone(border, tmp_path):
         (b"[]", "the list of errors is empty"),
         *((content, "") for content in (b"{}", b"[1]", b"not json", b'{"stack": 1}', b'{"schema": "x"}')),
         (b'{"x": 1,\n"y"}', "line 2 column 4"),
-        (b'{"hresult": 1}\n{', "on line 2: "),
+        (b"hello\nworld\n", "it is not a report: no JSON\n"),
+        (b'{"hresult": 1, "message": "on the w', "it is cut off\n"),
         (b"\xff{}", "it is not UTF-8 (byte 0)"),
-        (b"\x7fELF\xff", "it is no report; stacksplice core reads core files"),
+        (b"\x7fELF\xff", "it is not a report; stacksplice core reads core files"),
         (b"[" * 100_000, "Stack overflow" if sys.version_info >= (3, 14) else "recursion"),
         (b'{"hresult_signed": "x", "message": 1, "stack": 5, "propagation": []}', "report 1 is damaged"),
     ],
@@ -296,12 +297,11 @@ def test_show_prints_wherever_it_goes(border, tmp_path):
 
 
 def test_help_and_version():
-    assert (
-        "exit status:" in command(status=2).stderr and "required: script\n" in command("run", status=2).stderr
-    )
+    assert command(status=2).stderr == command("--help").stdout
+    assert "required: script\n" in command("run", status=2).stderr
     assert command("--version").stdout == command("version").stdout
     text = command("--help").stdout
-    for part in ("run ", "show ", "doctor ", "version ", "exit status:", "that of python", "cannot be read"):
+    for part in ("run ", "show ", "doctor ", "version "):
         assert part in text
     assert "run [-h] [--crash] [--locals] -m module" in command("run", "--help").stdout
     lines = command("version").stdout.splitlines()

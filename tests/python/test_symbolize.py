@@ -207,17 +207,17 @@ def test_lines_of_a_log_without_an_error_stay(library, tmp_path):
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (b"{", "on line 3: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        (b'{"a": 1}', "report 3: data is not a report of schema stacksplice-error/1"),
-        (b"\xff", "it is not UTF-8 (byte "),
+        (b"{", "on line 3: it is cut off"),
+        (b'{"a": 1}', "on line 3: report 3: data is not a report of schema stacksplice-error/1"),
+        (b"\xff", "on line 3: it is not UTF-8 (byte "),
     ],
 )
-def test_lines_before_a_broken_one_are_written(library, tmp_path, end, reason):
+def test_lines_around_a_broken_one_are_written(library, tmp_path, end, reason):
     path = tmp_path / "errors.ndjson"
     line = json.dumps(report(library.saved())).encode() + b"\n"
     path.write_bytes(line + line + end + b"\n" + line)
     done = command("symbolize", str(path), status=2)
-    assert [json.loads(text)["stack"] for text in done.stdout.splitlines()] == [library.known()] * 2
+    assert [json.loads(text)["stack"] for text in done.stdout.splitlines()] == [library.known()] * 3
     if end == b"\xff":
         reason += f"{2 * len(line)})"
     assert done.stderr.startswith(f"stacksplice: cannot symbolize {path}: {reason}"), done.stderr
@@ -231,7 +231,7 @@ def test_what_cannot_be_done_is_one_line(library, tmp_path):
     assert done.stderr.startswith(f"stacksplice: cannot symbolize {tmp_path / 'bad'}: ")
     assert done.stderr.count("\n") == 1
     done = command("symbolize", "--symbols", str(tmp_path / "none"), str(tmp_path / "bad"), status=2)
-    assert done.stderr == f"stacksplice: --symbols: {tmp_path / 'none'} is no folder\n"
+    assert done.stderr == f"stacksplice: --symbols: {tmp_path / 'none'} is not a folder\n"
 
 
 @pytest.mark.parametrize(

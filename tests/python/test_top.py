@@ -66,16 +66,19 @@ def test_no_text_and_no_order_of_members_misleads(lines, tmp_path):
         assert found == {report[name]: len(CHANGES) + 1 for report in reports}
 
 
-@pytest.mark.parametrize("term, told", [("xterm", b"1,024 reports"), ("dumb", b"")])
-def test_a_terminal_is_told_how_many_were_read(lines, tmp_path, term, told):
+@pytest.mark.parametrize("columns", [80, 40, 12])
+@pytest.mark.parametrize("term, told", [("xterm", b" lines"), ("dumb", b"")])
+def test_a_terminal_is_told_how_much_was_read(lines, tmp_path, term, told, columns):
     path = tmp_path / "reports.jsonl"
-    path.write_text(lines[0] * 1500)
+    path.write_text(lines[0] * ((4 << 20) // len(lines[0])))
     master, terminal = pty.openpty()
     with open(master, "rb", buffering=0) as reader:
-        shown = command("top", str(path), stderr=terminal, TERM=term).stdout
+        shown = command("top", str(path), stderr=terminal, TERM=term, COLUMNS=columns).stdout
         os.close(terminal)
         text = reader.read(4096) if told else b""
-    assert told in text and (not told or text.endswith(b" \r"))
+    *rows, last = text.split(b"\x1b[K")
+    assert told in text and (not told or last == b"\r")
+    assert all(row[0] == b"\r"[0] and len(row) <= columns for row in rows)
     quiet = command("top", str(path))
     assert quiet.stdout == shown and not quiet.stderr
 
@@ -85,8 +88,8 @@ def test_a_line_that_was_cut_off_is_not_counted(lines, tmp_path):
     cut = [line[:end] for line in lines for end in range(1, len(line) - 1, 61)]
     path.write_text("\n".join(cut) + "\n")
     done = command("top", str(path), status=1)
-    assert done.stdout.startswith("0 reports in 0 groups")
-    assert f"passed over {len(cut):,} lines that hold no report" in done.stderr
+    assert done.stdout.startswith("no report in 1 file\n")
+    assert f"skipped {len(cut):,} lines without a report" in done.stderr
 
 
 def test_a_frequent_group_is_found_among_many_others():
@@ -211,19 +214,22 @@ def test_broken_lines_are_counted_and_named(lines, tmp_path):
     path.write_text(lines[0] + "\n".join(broken) + "\n" + lines[0])
     done = command("top", str(path), status=1)
     assert done.stdout.startswith("2 reports in 1 group, 1 file\n")
-    assert done.stderr == f"stacksplice: passed over 5 lines that hold no report; the first is {path}:2\n"
+    assert done.stderr == f"stacksplice: skipped 5 lines without a report (first: {path}:2)\n"
     path.write_text("hello\nworld\n")
     done = command("top", str(path), status=1)
-    assert done.stdout == "0 reports in 0 groups, 1 file\n" and f"the first is {path}:1\n" in done.stderr
+    assert done.stdout == "no report in 1 file\n" and f"(first: {path}:1)\n" in done.stderr
 
 
 def test_a_file_that_cannot_be_read_hides_no_other(lines, tmp_path):
     path = tmp_path / "reports.jsonl"
     path.write_text(lines[0])
     done = command("top", str(tmp_path / "none"), str(path), status=2)
-    assert done.stdout.startswith("1 report in 1 group")
+    assert done.stdout.startswith("1 report in 1 group, 1 file\n")
     assert done.stderr == f"stacksplice: cannot read {tmp_path / 'none'}: No such file or directory\n"
-    assert "invalid number value: '0'" in command("top", "--limit", "0", str(path), status=2).stderr
+    page = tmp_path / "page.html"
+    done = command("top", "--html", str(page), str(tmp_path / "none"), status=2)
+    assert not page.exists() and done.stderr.count("\n") == 1
+    assert "'0' is not a number from 1 up" in command("top", "--limit", "0", str(path), status=2).stderr
 
 
 def test_no_text_of_an_error_breaks_its_line(lines, tmp_path):

@@ -6,53 +6,72 @@ import argparse
 import sys
 from functools import partial
 from importlib import import_module
+from typing import NamedTuple
 
 from .. import __version__, _stacksplice
-from .._base.arguments import Parser
+from .._base.arguments import Parser, number
 from .._base.loading import loaded_core
-from .._base.output import write
+from .._base.output import fail, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._base.arguments import Commands
 
-# What adds each command to those of the command line.
-COMMANDS: dict[str, Callable[[Commands], None]] = {}
+class _Command(NamedTuple):
+    """Its line in the list of commands, and what makes its parser."""
+
+    summary: str
+    parser: Callable[[], Parser]
+
+
+COMMANDS: dict[str, _Command] = {}
 
 
 def _perform(place: str, options: argparse.Namespace) -> int:
     module, _, name = place.partition(":")
+    if getattr(options, "html", None) is not None:
+        try:
+            import_module(".html.needs", __package__).check()
+        except ImportError as exc:
+            return fail(str(exc))
     status: int = getattr(import_module(module, __package__), name)(options)
     return status
 
 
 def _command(
-    name: str, place: str, summary: str, statuses: dict[str, str]
+    place: str, summary: str, statuses: dict[str, str]
 ) -> Callable[[Callable[[Parser], None]], None]:
-    """Before a function that adds the arguments of the command NAME, and whose text is what help says of it.
+    """Before _add_NAME, which adds the arguments of the command NAME, and whose text is what help says of it.
 
     The function at PLACE performs it; SUMMARY is in the list of commands, STATUSES are how it ends besides
-    for a wrong command line.
+    for a wrong command line and by Ctrl-C.
     """
     wrong = "the command line is wrong"
     ends = {**statuses, "2": f"{statuses['2']}, or {wrong}" if "2" in statuses else wrong}
+    if "other" not in ends:
+        ends.setdefault("130", "Ctrl-C")
 
     def register(add: Callable[[Parser], None]) -> None:
-        def add_to(commands: Commands) -> None:
-            about = "\n".join([line.strip() for line in (add.__doc__ or "").split("\n")])
-            parser: Parser = commands.add_parser(name, help=summary, description=about)
-            parser.statuses = ends.items()
-            parser.set_defaults(run=partial(_perform, place))
-            add(parser)
+        name = add.__name__.removeprefix("_add_")
 
-        COMMANDS[name] = add_to
+        def parser() -> Parser:
+            made = Parser(prog=f"stacksplice {name}", description=add.__doc__)
+            made.statuses = ends.items()
+            made.set_defaults(command=name, perform=partial(_perform, place))
+            add(made)
+            return made
+
+        COMMANDS[name] = _Command(summary, parser)
 
     return register
 
 
 # ---- Arguments of several commands ---------------------------------------------------------------
+
+_UNREADABLE = "a file is unreadable or is not a report (the others are {})"
+_NO_PAGE = "the page cannot be made or written"
+_PRINTED = "were printed, or are on the page"
 
 
 def _all_frames(parser: Parser) -> None:
@@ -93,26 +112,10 @@ def _form(parser: Parser, what: str, json: str) -> argparse._MutuallyExclusiveGr
     return form
 
 
-# argparse says of a wrong one: invalid NAME OF THE FUNCTION value
-def number(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e6:
-        raise ValueError
-    return value
-
-
 # ---- The commands --------------------------------------------------------------------------------
 
 
 @_command(
-    "run",
     ".._hooks.program:run",
     "run a script, module or text with install()",
     {
@@ -121,11 +124,9 @@ def seconds(text: str) -> float:
     },
 )
 def _add_run(parser: Parser) -> None:
-    """\
-    Run a script, a module or a text as Python does, with install(): an uncaught
-    error that crossed a border is shown with the frames of all languages.  Python
-    starts anew with its own options.  A script whose name ends in .lua is run by
-    a Lua that finds the module stacksplice.
+    """Run a script, a module or a text as Python does, with install(): an uncaught error that crossed a
+    border is shown with the frames of all languages.  Python starts anew with its own options.  A script
+    whose name ends in .lua is run by a Lua that finds the module stacksplice.
     """
     usage = "stacksplice run [-h] [--crash] [--locals] {} [argument ...]".format
     parser.usage = "\n       ".join(map(usage, ("script.py|script.lua", "-m module", "-c text")))
@@ -146,21 +147,17 @@ def _add_run(parser: Parser) -> None:
 
 
 @_command(
-    "show",
     ".saved.show:show",
     "print saved JSON reports as text, or make a page of them",
     {
-        "0": "all reports were printed, or are on the page",
-        "2": "a file cannot be read or holds something else (the others are shown), the page cannot be made "
-        "or written",
+        "0": f"all reports {_PRINTED}",
+        "2": f"{_UNREADABLE.format('shown')}, {_NO_PAGE}",
     },
 )
 def _add_show(parser: Parser) -> None:
-    """\
-    Print saved reports as text, or make an HTML page of them.  A file holds one
-    report, a list of them, or one on each line, as logs of
-    stacksplice.logging.JsonFormatter do; their lines without a report are passed
-    over.  What an object around a report says stands above the report.
+    """Print saved reports as text, or make an HTML page of them.  A file holds one report, a list of them,
+    or one on each line, as logs of stacksplice.logging.JsonFormatter do; their lines without a report are
+    skipped.  What an object around a report says stands above the report.
     """
     order = parser.add_mutually_exclusive_group()
     order.add_argument("--newest-first", action="store_true", help="the innermost frame first, as Lua does")
@@ -182,19 +179,16 @@ def _add_show(parser: Parser) -> None:
 
 
 @_command(
-    "core",
     ".dump.process:core",
     "print the stacks of all threads in a core file",
     {
-        "0": "the stacks were printed, or are on the page",
-        "2": "the core file cannot be read, the page cannot be made or written",
+        "0": f"the stacks {_PRINTED}",
+        "2": f"the core file cannot be read, {_NO_PAGE}",
     },
 )
 def _add_core(parser: Parser) -> None:
-    """\
-    Print the stacks of all threads of a process that left a core file: native,
-    Python and Lua frames in their order.  Its files are used where they were, if
-    their build-ids are those of the core.
+    """Print the stacks of all threads of a process that left a core file: native, Python and Lua frames in
+    their order.  Its files are used where they were, if their build-ids are those of the core.
     """
     parser.add_argument("--exe", metavar="FILE", help="the program, if it is not where it was")
     parser.add_argument(
@@ -207,50 +201,45 @@ def _add_core(parser: Parser) -> None:
 
 
 @_command(
-    "dump",
     ".dump.process:dump",
     "print the stacks of all threads of running processes",
     {
-        "0": "the stacks were printed, or are on the page",
-        "2": "a process cannot be inspected (the others are shown), the page cannot be made or written",
+        "0": f"the stacks {_PRINTED}",
+        "2": f"a process cannot be inspected (the others are shown), {_NO_PAGE}",
     },
 )
 def _add_dump(parser: Parser) -> None:
-    """\
-    Print the stacks of all threads of a running process: native, Python and Lua
-    frames in their order.  The process needs no stacksplice in it.  It is stopped
-    only while its registers, stacks and frames are read; how long is printed.
-    Several processes are shown one after the other.
+    """Print the stacks of all threads of a running process: native, Python and Lua frames in their order.
+    The process needs no stacksplice in it.  It is paused only while its registers, stacks and frames are
+    read; how long is printed.  Several processes are shown one after the other.
     """
     _stack_options(parser)
     form = _form(parser, "them", "print them as JSON, schema stacksplice-dump/1, a line for each process")
     form.add_argument(
         "--repeat",
-        type=seconds,
+        type=number("a number of seconds", float),
         metavar="SECONDS",
-        help="look again and again, and print a flame graph of all threads (SVG)",
+        help="sample for SECONDS and print a flame graph of all threads (SVG)",
     )
-    parser.add_argument("processes", type=number, nargs="+", metavar="PID", help="the number of a process")
+    parser.add_argument(
+        "processes", type=number("the number of a process"), nargs="+", metavar="PID", help="process number"
+    )
 
 
 @_command(
-    "symbolize",
     ".saved.symbolize:symbolize",
     "give native frames of saved reports files and lines",
     {
         "0": "all reports were written, with the symbols that were found",
-        "2": "a file cannot be read or holds something else (the others are written), a folder of --symbols "
-        "or libdw is missing",
+        "2": f"{_UNREADABLE.format('written')}, a folder of --symbols or libdw is missing",
     },
 )
 def _add_symbolize(parser: Parser) -> None:
-    """\
-    Give the native frames of saved reports their functions, files and lines, on
-    this machine or another one than the errors were on.  Symbols come from the
-    folders given, the binaries where the reports say they are, the system's debug
-    files, and debuginfod's servers if DEBUGINFOD_URLS names some.  Only files with
-    the build-id of the report are used.  Reports go to standard output; what could
-    not be found is said on standard error.
+    """Add function names, files and line numbers to the native frames of saved reports, on this machine or
+    another one than the errors were on.  Symbols come from the folders given, the binaries where the
+    reports say they are, the system's debug files, and debuginfod's servers if DEBUGINFOD_URLS names some.
+    Only files with the build-id of the report are used.  Reports go to standard output; whatever is not
+    found is reported on standard error.
     """
     _symbols(parser, "binaries or separate debug files")
     parser.add_argument(
@@ -262,21 +251,18 @@ def _add_symbolize(parser: Parser) -> None:
 
 
 @_command(
-    "top",
     ".top.command:top",
     "group many saved reports, the most frequent first",
     {
         "0": "all reports were counted",
-        "1": "lines were passed over that hold no report",
-        "2": "a file cannot be read (the others are counted), the page cannot be made or written",
+        "1": "some lines contained no report and were skipped",
+        "2": f"a file is unreadable (the others are counted), {_NO_PAGE}",
     },
 )
 def _add_top(parser: Parser) -> None:
-    """\
-    Group saved reports by fingerprint and show the most frequent groups: how many
-    reports, what the error is, where the first and the last report stand, and when
-    they were made if the lines around them say so.  Reads JSON Lines of any size,
-    also logs of stacksplice.logging.JsonFormatter, and whole JSON files.
+    """Group saved reports by fingerprint and show the most frequent groups: how many reports, what the error
+    is, where the first and the last report stand, and when they were made if the lines around them say so.
+    Reads JSON Lines of any size, also logs of stacksplice.logging.JsonFormatter, and whole JSON files.
     """
     parser.add_argument(
         "--loose",
@@ -284,7 +270,11 @@ def _add_top(parser: Parser) -> None:
         help="group by the loose fingerprint, which holds when native binaries are built anew",
     )
     parser.add_argument(
-        "--limit", type=number, default=10, metavar="N", help="show at most N groups (default: 10)"
+        "--limit",
+        type=number("a number from 1 up"),
+        default=10,
+        metavar="N",
+        help="show at most N groups (default: 10)",
     )
     _form(
         parser,
@@ -295,28 +285,25 @@ def _add_top(parser: Parser) -> None:
 
 
 @_command(
-    "doctor",
     ".doctor.findings:command",
     "say what is installed, what is missing and what to do about it",
     {"0": "nothing is missing", "1": "something is missing"},
 )
 def _add_doctor(parser: Parser) -> None:
-    """\
-    Say what is installed, whether the frames of C, Python and Lua can be read, and
-    what to do about each thing that is missing.
+    """Say what is installed, whether the frames of C, Python and Lua can be read, and what to do about each
+    thing that is missing.
     """
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON, for bug reports")
 
 
 @_command(
-    "version",
     ".command_line:version",
     "print the versions of package, core and Python, and the build",
     {"0": "always"},
 )
 def _add_version(parser: Parser) -> None:
-    """\
-    Print the versions of the package, the core and Python, and how the core was
-    built: for the report of a bug.
+    """Print the versions of the package, the core and Python, and how the core was built: for the report of
+    a bug.
     """
 
 

@@ -174,17 +174,6 @@ def _all(options: argparse.Namespace) -> bool:
     return options.all_frames or options.json or options.html is not None
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Refuse what cannot be written, before anything is read."""
-    if options.html is not None:
-        from ..html import needs
-
-        try:
-            needs.check()
-        except ImportError as exc:
-            raise Refused(str(exc)) from None
-
-
 def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     document = clean_report(document)
     if options.html is not None:
@@ -234,10 +223,6 @@ def dump(options: argparse.Namespace) -> int:
         from .flames import record
 
         return record(options)
-    try:
-        _check(options)
-    except Refused as exc:
-        return fail(str(exc))
     status = 0
     for number, process in enumerate(options.processes):
         if number and not options.json:
@@ -257,7 +242,6 @@ def core(options: argparse.Namespace) -> int:
             setattr(options, name, os.path.abspath(path))
             arguments += [f"--{name}", os.path.abspath(path)]
     try:
-        _check(options)
         document = inspect(*arguments, *_wanted(options))
     except Refused as exc:
         return fail(str(exc))

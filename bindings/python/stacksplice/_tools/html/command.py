@@ -10,7 +10,7 @@ from ..._base.output import fail, write
 from ..dump.errors import HEADINGS
 from ..dump.text import facts, heading
 from ..saved.crash import crash_of
-from ..saved.files import DAMAGE, damaged, heading_of, read_file, report_of
+from ..saved.files import DAMAGE, damaged, heading_of, read, report_of
 from . import needs
 
 needs.check()
@@ -40,25 +40,17 @@ def write_file(text: str, path: str) -> int:
 def write_page(options: argparse.Namespace) -> int:
     """Write the page of all files; one that cannot be shown keeps no other from being on it."""
     look = Look(not options.newest_first, options.all_frames)
-    status, reports = 0, []
+    reports: list[Report] = []
 
-    def shown(items: list[Any], name: str) -> list[Report]:
-        place = name if len(options.reports) > 1 else ""
-        made = []
-        for number, item in enumerate(items, 1):
+    def use(document: Any, items: list[Any], count: int, place: str) -> None:
+        for number, item in enumerate(items, count + 1):
             data = report_of(item).to_dict()
             try:
-                made.append(shown_report(data, look, heading_of(item, place), crash_of(item)))
+                reports.append(shown_report(data, look, heading_of(item, place), crash_of(item)))
             except DAMAGE as exc:
                 raise damaged(number, exc) from exc
-        return made
 
-    for path in options.reports:
-        found = read_file(path, shown)
-        if found is None:
-            status = 2
-        else:
-            reports += found
+    status = read(options.reports, "show", use, True)
     if not reports:
         return status
     return write_file(page_of(reports, look), options.html) or status

@@ -3,75 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import contextmanager, nullcontext
 
 from ..._base.output import fail
 from ..._base.redaction import clean
 from ..._errors.info import ErrorInfo
+from .source import Source, decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, BinaryIO, TypeVar
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
 
-    _Made = TypeVar("_Made")
+    # Takes a document, its reports, how many its file has had before it, and that file's name if a heading
+    # is to have it.
+    Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 _REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
 
 
-def _lines_of(file: BinaryIO) -> Iterator[tuple[int, str]]:
-    """The lines of FILE with their numbers.  U+2028 in a message ends no line, as for str.splitlines()."""
-    start = 0
-    for number, line in enumerate(file, 1):
-        try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as exc:
-            exc.start += start
-            raise
-        start += len(line)
-
-
-def _documents_of(file: BinaryIO) -> Iterator[Any]:
-    lines, before = _lines_of(file), ""
-    for _, line in lines:
-        before += line
-        if line.strip():
-            break
-    else:
-        raise ValueError("the file is empty")
-    try:
-        document = json.loads(line)
-    except ValueError:
-        document = json.loads(before + "".join(line for _, line in lines))
-    yield document
-    for number, line in lines:
-        if line.strip():
-            try:
-                document = json.loads(line.removesuffix("\n"))
-            except ValueError as exc:
-                raise ValueError(f"on line {number}: {exc}") from exc
-            yield document
-
-
-def items_of(documents: list[Any]) -> list[Any]:
-    """One report, a list of them, or one on each line."""
-    items = documents
-    if len(items) == 1:
-        whole = items[0]
-        if isinstance(whole, dict) and isinstance(whole.get("errors"), list):
-            whole = whole["errors"]
-        if isinstance(whole, list):
-            items = whole
+def items_of(document: Any) -> list[Any]:
+    """One report, or a list of them."""
+    if isinstance(document, dict) and isinstance(document.get("errors"), list):
+        document = document["errors"]
+    items = document if isinstance(document, list) else [document]
     if not items:
         raise ValueError("the list of errors is empty")
     return items
-
-
-def tells_of_no_error(item: Any) -> bool:
-    """Whether it is a line of a log with another event than an error that crossed a border."""
-    return _is_log(item) and not _wrapper_of(item)
 
 
 def _is_log(item: Any) -> bool:
@@ -83,14 +41,6 @@ def _wrapper_of(item: Any) -> str | None:
     """The member under which the report stands in an object that has data of its own."""
     name = "stacksplice" if _is_log(item) else "error"
     return name if isinstance(item, dict) and isinstance(item.get(name), dict) else None
-
-
-def _with_reports(items: list[Any]) -> list[Any]:
-    """ITEMS without the lines of a log that tell of no error."""
-    found = [item for item in items if not tells_of_no_error(item)]
-    if not found:
-        raise ValueError('no line of this log has a report, the member "stacksplice" of JsonFormatter')
-    return found
 
 
 def _value(value: object) -> str:
@@ -123,44 +73,54 @@ def report_of(item: Any) -> ErrorInfo:
     return ErrorInfo._from_json_values(item[name] if name else item)
 
 
-def documents_of(path: str) -> Iterator[Any]:
-    """The JSON of that file: one document, or one on each line, which is read when it is asked for."""
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
-        yield from _documents_of(file)
-
-
-@contextmanager
-def saying_why_not(path: str, verb: str) -> Iterator[None]:
-    """Say what goes wrong with that file in the block, and end the block: cannot VERB it."""
-    name = name_of(path)
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # of standard output
-    except OSError as exc:
-        fail(f"cannot read {name}: {exc.strerror}")
-    except UnicodeDecodeError as exc:
+def _why(exc: ValueError, line: int, offset: int) -> str:
+    """What is wrong with the text of that LINE, which is at OFFSET."""
+    why = str(exc)
+    if isinstance(exc, UnicodeDecodeError):
+        why = f"it is not UTF-8 (byte {offset + exc.start})"
         if exc.object.startswith(b"\x7fELF"):
-            fail(f"cannot {verb} {name}: it is no report; stacksplice core reads core files")
-        else:
-            fail(f"cannot {verb} {name}: it is not UTF-8 (byte {exc.start})")
-    except MemoryError:
-        fail(f"cannot {verb} {name}: out of memory")
-    except (ValueError, RecursionError) as exc:
-        fail(f"cannot {verb} {name}: {exc}")
+            why = "it is not a report; stacksplice core reads core files"
+    return f"on line {line}: {why}" if line > 1 else why
 
 
-def name_of(path: str) -> str:
-    """What messages call the file of that path."""
-    return "standard input" if path == "-" else path
+def _read(source: Source, use: Use, place: str, shows_progress: bool) -> None:
+    count, line, wrong = 0, 0, []
+    for line, offset, text in source.texts(shows_progress):
+        try:
+            document = decoded(text)
+            items = [item for item in items_of(document) if _wrapper_of(item) or not _is_log(item)]
+            use(document, items, count, place)
+            count += len(items)
+        except ValueError as exc:
+            wrong.append(_why(exc, line, offset))
+            if not count:
+                break
+    if wrong:
+        more = len(wrong) - 1
+        raise ValueError(wrong[0] + (f", and {more:,} more line{'s' if more > 1 else ''}" if more else ""))
+    if not line:
+        raise ValueError("the file is empty")
+    if not count:
+        raise ValueError('no line of this log has a report, the member "stacksplice" of JsonFormatter')
 
 
-def read_file(path: str, make: Callable[[list[Any], str], _Made]) -> _Made | None:
-    """What MAKE makes of the items and the name of that file, "-" for standard input; None after saying
-    why nothing can be made."""
-    with saying_why_not(path, "show"):
-        return make(_with_reports(items_of(list(documents_of(path)))), name_of(path))
-    return None
+def read(paths: Sequence[str], verb: str, use: Use, shows_progress: bool = False) -> int:
+    """Have USE take each document of those files as it is read; the exit status, after saying which file, or
+    line of it, it "cannot VERB" and why.  Of a file that begins wrong the rest is not read."""
+    status = 0
+    for path in paths:
+        source = Source(path)
+        try:
+            _read(source, use, source.name if len(paths) > 1 else "", shows_progress)
+        except BrokenPipeError:
+            raise  # of standard output
+        except OSError as exc:
+            status = fail(f"cannot read {source.name}: {exc.strerror}")
+        except MemoryError:
+            status = fail(f"cannot {verb} {source.name}: out of memory")
+        except (ValueError, RecursionError) as exc:
+            status = fail(f"cannot {verb} {source.name}: {exc}")
+    return status
 
 
 def damaged(number: int, exc: Exception) -> ValueError:

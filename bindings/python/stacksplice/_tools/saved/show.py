@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
-from ..._base.output import fail, write
+from ..._base.output import write
 from ..._base.redaction import clean_report
 from ..._errors.report import wants_color
 from .crash import crash_of
-from .files import DAMAGE, damaged, heading_of, read_file, report_of
+from .files import DAMAGE, damaged, heading_of, read, report_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,30 +59,21 @@ def _line_of(item: Any) -> str:
 
 def _print(options: argparse.Namespace) -> int:
     """Print the reports of each file; one that cannot be shown keeps no other from being shown."""
+    between = ""
 
-    def text_of(items: list[Any], name: str) -> str:
-        if options.json:
-            return "".join(map(_line_of, items))
-        place = name if len(options.reports) > 1 else ""
-        return "\n".join(_text_of(item, number, options, place) for number, item in enumerate(items, 1))
+    def use(document: Any, items: list[Any], count: int, place: str) -> None:
+        nonlocal between
+        for number, item in enumerate(items, count + 1):
+            write(_line_of(item) if options.json else between + _text_of(item, number, options, place))
+            between = "\n"
 
-    status, between = 0, ""
-    for path in options.reports:
-        text = read_file(path, text_of)
-        if text is None:
-            status = 2
-        else:
-            write(between + text)
-            between = "" if options.json else "\n"
-    return status
+    return read(options.reports, "show", use, not sys.stdout.isatty())
 
 
 def show(options: argparse.Namespace) -> int:
     """Show the reports as the options say; the exit status."""
     if options.html is None:
         return _print(options)
-    try:
-        from ..html.command import write_page
-    except ImportError as exc:
-        return fail(str(exc))
+    from ..html.command import write_page
+
     return write_page(options)

@@ -6,10 +6,10 @@ import json
 import os
 
 from ... import _stacksplice
-from ..._base.output import fail, write
+from ..._base.output import fail, warn, write
 from ..._base.redaction import clean_report
 from ..symbols.symbolizer import Symbolizer
-from .files import documents_of, items_of, name_of, report_of, saying_why_not, tells_of_no_error
+from .files import read, report_of
 from .show import _text_of
 
 TYPE_CHECKING = False
@@ -48,40 +48,6 @@ def _refuse_others(items: list[Any], number: int) -> None:
             raise ValueError(f"report {at}: {exc}") from exc
 
 
-class _Command:
-    """Writes the reports of all files, one document after the other."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.symbolizer = Symbolizer(options.symbols)
-        self._options = options
-        self._between = ""
-
-    def _texts_of(self, items: list[Any], place: str, number: int) -> Iterator[str]:
-        for item in items:
-            number += 1
-            yield self._between + _text_of(item, number, self._options, place)
-            self._between = "\n"
-
-    def write_file(self, path: str) -> bool:
-        """Write the reports of that file; False after saying why not, or not all of them."""
-        place, number = name_of(path) if len(self._options.reports) > 1 else "", 0
-        with saying_why_not(path, "symbolize"):
-            for document in documents_of(path):
-                items = [item for item in items_of([document]) if not tells_of_no_error(item)]
-                _refuse_others(items, number)
-                for holder in _stacks(document):
-                    holder["stack"] = self.symbolizer.stack(holder["stack"])
-                    if self._options.no_source:
-                        _remove_sources(holder["stack"])
-                if self._options.text:
-                    write("".join(self._texts_of(items, place, number)))
-                else:
-                    write(json.dumps(clean_report(document)) + "\n")
-                number += len(items)
-            return True
-        return False
-
-
 def symbolize(options: argparse.Namespace) -> int:
     """Write the reports of each file with symbols."""
     missing = _stacksplice._lines_missing()
@@ -89,12 +55,24 @@ def symbolize(options: argparse.Namespace) -> int:
         return fail(f"cannot look up symbols: {missing}")
     for folder in options.symbols:
         if not os.path.isdir(folder):
-            return fail(f"--symbols: {folder} is no folder")
-    command = _Command(options)
-    status = 0
-    for path in options.reports:
-        if not command.write_file(path):
-            status = 2
-    for text in command.symbolizer.complaints():
-        fail(text)
+            return fail(f"--symbols: {folder} is not a folder")
+    symbolizer, between = Symbolizer(options.symbols), ""
+
+    def use(document: Any, items: list[Any], count: int, place: str) -> None:
+        nonlocal between
+        _refuse_others(items, count)
+        for holder in _stacks(document):
+            holder["stack"] = symbolizer.stack(holder["stack"])
+            if options.no_source:
+                _remove_sources(holder["stack"])
+        if not options.text:
+            write(json.dumps(clean_report(document)) + "\n")
+            return
+        for number, item in enumerate(items, count + 1):
+            write(between + _text_of(item, number, options, place))
+            between = "\n"
+
+    status = read(options.reports, "symbolize", use)
+    for text in symbolizer.complaints():
+        warn(text)
     return status

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import json
 import os
 import re
 import stat
-import sys
 import tempfile
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from ..._base.output import fail, write
+from ..._base.output import fail, warn, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..saved.files import items_of
+from ..saved.source import Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import IO, Any, TypeAlias
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
@@ -148,7 +146,7 @@ def reports_in(document: Any, is_loose: bool) -> Iterator[Found]:
 
     A log line without an error has none.  Raises ValueError for something else.
     """
-    for item in items_of([document]):
+    for item in items_of(document):
         report, time = _unwrap(item)
         members = report if isinstance(report, dict) else {}
         loose = members.get("loose_fingerprint") if is_loose else None
@@ -164,29 +162,21 @@ def reports_of(text: bytes, is_loose: bool) -> list[Found]:
     return list(reports_in(json.loads(text.decode("utf-8-sig")), is_loose))
 
 
-_DOCUMENT_MAX = 256 << 20  # bytes of a file that is one JSON document
-_BUFFER = 1 << 20
-
-
-class File:
+class File(Source):
     """A file; of one that cannot be read again, such as a pipe, the first line of each group is kept."""
 
+    skips_damage = True
+
     def __init__(self, number: int, path: str) -> None:
+        super().__init__(path)
         self.number = number
-        self.name = "standard input" if path == "-" else path
-        self.is_document = False
-        self._path = path
         self._kept: IO[bytes] | None = None
 
     def open(self) -> IO[bytes]:
         """Its bytes.  Raises OSError."""
-        if self._path == "-":
-            file = open(sys.stdin.fileno(), "rb", buffering=_BUFFER, closefd=False)
-        else:
-            file = open(self._path, "rb", buffering=_BUFFER)
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file
-        self._kept = tempfile.TemporaryFile()
+        file = super().open()
+        if self.path == "-" or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            self._kept = tempfile.TemporaryFile()
         return file
 
     def keep(self, place: Place, text: bytes) -> Place:
@@ -201,7 +191,7 @@ class File:
 
     def example(self, place: Place) -> dict[str, Any]:
         """The report at PLACE.  Raises OSError, or ValueError or LookupError if the file has changed."""
-        file = self._kept or open(self._path, "rb")
+        file = self._kept or open(self.path, "rb")
         try:
             file.seek(place[2])
             text = file.read() if self.is_document else file.readline()
@@ -211,36 +201,10 @@ class File:
         return reports_of(text, False)[place[3]].report
 
 
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _begin(file: IO[bytes]) -> tuple[Iterable[bytes], bytes | None]:
-    """The lines of FILE, or its text if it is one JSON document of many lines."""
-    head = [file.readline(), file.readline()]
-    if _is_json(head[0]) or not head[1] or _is_json(head[1]):
-        return itertools.chain(head, file), None
-    text = b"".join(head) + file.read(_DOCUMENT_MAX)
-    rest = file.readline()
-    if not rest and _is_json(text):
-        return (), text
-    return itertools.chain(io.BytesIO(text + rest), file), None
-
-
-def _show_progress(text: str) -> None:
-    """TEXT, in a line of the terminal that the next text is written over."""
-    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        print(f"{text:24}\r", end="", file=sys.stderr, flush=True)
-
-
 class Counter:
     """Counts the reports of files."""
 
-    reports = without_loose = broken = 0
+    files = reports = without_loose = broken = 0  # FILES: those that were read
     first_broken = ""
 
     def __init__(self, is_loose: bool) -> None:
@@ -249,30 +213,18 @@ class Counter:
 
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
-        with source.open() as file:
-            lines, document = _begin(file)
-            if document is None:
-                self._read_lines(source, lines)
-            else:
-                source.is_document = True
-                self._add_slowly(source, document, (source.number, 1, 0, 0))
-
-    def _read_lines(self, source: File, lines: Iterable[bytes]) -> None:
-        number, is_loose, offset = source.number, self._is_loose, 0
-        for at, line in enumerate(lines, 1):
-            place = (number, at, offset, 0)
-            offset += len(line)
-            found = fast_key(line, is_loose)
+        for at, offset, text in source.texts(True):
+            place = (source.number, at, offset, 0)
+            found = None if source.is_document else fast_key(text, self._is_loose)
             if found is not None:
-                self._count(source, found[0], found[1], place, line)
-            elif line.strip():
-                self._add_slowly(source, line, place)
+                self._count(source, found[0], found[1], place, text)
+            else:
+                self._add_slowly(source, text, place)
+        self.files += 1
 
     def _count(self, source: File, key: str, is_strict: bool, place: Place, text: bytes) -> Group:
         group = self.groups.add(key, place)
         self.reports += 1
-        if not self.reports & 0x3FF:
-            _show_progress(f"{self.reports:,} reports")
         self.without_loose += is_strict and self._is_loose
         if group.count == 1:
             group.first = source.keep(place, text)
@@ -373,14 +325,14 @@ def _counted(number: int, word: str) -> str:
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
-def _about(counter: Counter, files: list[File]) -> list[str]:
+def _about(counter: Counter) -> list[str]:
     """Lines on all groups."""
     missing, without = counter.groups.missing, counter.without_loose
     groups = _counted(len(counter.groups.kept), "group")
-    lines = [
-        f"{_counted(counter.reports, 'report')} in {'at least ' if missing else ''}{groups}, "
-        + _counted(len(files), "file")
-    ]
+    files = _counted(counter.files, "file")
+    if not counter.reports:
+        return [f"no report in {files}"]
+    lines = [f"{_counted(counter.reports, 'report')} in {'at least ' if missing else ''}{groups}, {files}"]
     if missing:
         lines.append(f"Too many groups to count all: each count may be {missing:,} too small")
     if without:
@@ -389,15 +341,15 @@ def _about(counter: Counter, files: list[File]) -> list[str]:
     return lines
 
 
-def _text(counter: Counter, rows: list[_Row], files: list[File]) -> str:
+def _text(counter: Counter, rows: list[_Row]) -> str:
     more, most = len(counter.groups.kept) - len(rows), max((row.group.count for row in rows), default=0)
-    text = "".join(line + "\n" for line in _about(counter, files))
+    text = "".join(line + "\n" for line in _about(counter))
     for row in rows:
         text += "\n" + _text_of(row, len(f"{most:,}"), counter.reports)
     return text + (f"\n... {_counted(more, 'more group')}; --limit shows more\n" if more else "")
 
 
-def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str) -> int:
+def _write_page(counter: Counter, rows: list[_Row], path: str) -> int:
     from ..html.command import example_of, write_groups
     from ..html.values import Look
 
@@ -412,7 +364,7 @@ def _write_page(counter: Counter, rows: list[_Row], files: list[File], path: str
         }
         for row in rows
     ]
-    return write_groups(_about(counter, files), shown, look, path)
+    return write_groups(_about(counter), shown, look, path)
 
 
 def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]:
@@ -423,29 +375,25 @@ def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]
             counter.read(file)
         except OSError as exc:
             status = fail(f"cannot read {file.name}: {exc.strerror}")
-    _show_progress("")
     return counter, status
 
 
 def top(options: argparse.Namespace) -> int:
     """Write the most frequent groups of the reports in the files; the exit status."""
-    if options.html is not None:
-        from ..html import needs
-
-        try:
-            needs.check()
-        except ImportError as exc:
-            return fail(str(exc))
     files = [File(number, path) for number, path in enumerate(options.reports)]
     counter, status = _read(options, files)
+    if not counter.files:
+        return status
     rows = [_row(files, key, group) for key, group in counter.groups.most_frequent()[: options.limit]]
     if options.html is not None:
-        status = _write_page(counter, rows, files, options.html) or status
+        status = _write_page(counter, rows, options.html) or status
     elif options.json:
         write("".join(map(_line_of, rows)))
     else:
-        write(plain(_text(counter, rows, files), "\n"))
+        write(plain(_text(counter, rows), "\n"))
     if counter.broken:
-        what = "1 line that holds" if counter.broken == 1 else f"{counter.broken:,} lines that hold"
-        fail(f"passed over {what} no report; the first is {counter.first_broken}")
+        without = _counted(counter.broken, "line") + " without a report"
+        warn(f"skipped {without} (first: {counter.first_broken})")
+    elif not counter.reports and (options.json or options.html is not None):
+        warn(*_about(counter))
     return status or (1 if counter.broken else 0)
