@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import pickle
+import re
 import traceback
 import weakref
 
+import pytest
 import stacksplice
 from gap_reasons import CAUGHT_BEFORE, NEVER_RAISED, RETURNED
 from raising import boom, caught, first, names, reasons, report, with_cause
@@ -237,6 +240,91 @@ def noted():
     raise exc
 
 
+# ---- Descriptions --------------------------------------------------------------------------------
+
+
+def told(info):
+    return re.sub('"reference":"[^"]*"', "", info.to_json())  # each error object has one of its own
+
+
+def wrapper(border, between=True):
+    """One that crossed nothing, raised from another such, raised while one that crossed was handled."""
+
+    def middle():
+        try:
+            border.call(first)
+        except KeyError:
+            raise TypeError("middle")
+
+    def outside():
+        try:
+            middle()
+        except TypeError as exc:
+            raise Mortal("outside") from exc
+
+    return caught(outside if between else middle)
+
+
+def test_what_led_to_it_crossed(border):
+    exc = wrapper(border)
+    exc.add_note("a note")
+    info, again = [stacksplice.error_info(exc) for _ in range(2)]
+    assert (info.type, info.message, info.notes) == ("test_causes.Mortal", "outside", ["a note"])
+    assert info.language_exception is exc and info.stack[0].function.endswith("outside")
+    assert info.cause.message == "middle" and info.cause.stack[0].function.endswith("middle")
+    assert info.cause.context == stacksplice.error_info(exc.__cause__.__context__)
+    assert "native" in {frame.kind for frame in info.cause.context.stack}
+    assert again == info and hash(again) == hash(info) and told(again) == told(info)
+    assert stacksplice.ErrorInfo.from_json(info.to_json()).format() == info.format()
+    assert pickle.loads(pickle.dumps(info)).cause.context.fingerprint == info.cause.context.fingerprint
+    headings = [
+        [line.removeprefix("note: ") for line in text.splitlines() if line[:1] not in ("", " ")]
+        for text in (info.format(), report(exc))
+    ]
+    assert headings[0] == headings[1]
+
+
+def test_a_description_changes_nothing(border):
+    exc, twin = wrapper(border), wrapper(border)
+    assert stacksplice.error_info(exc).to_json() and stacksplice.peek_error() is None
+    assert stacksplice._stacksplice._own_info(exc) is None
+    assert stacksplice._stacksplice._own_info(exc.__cause__) is None
+    for one in (exc, twin):  # the cause that it gets later is the one that leaves
+        one.__cause__ = ValueError("later")
+    sides = [stacksplice.error_info(caught(border.call, boom, one)) for one in (exc, twin)]
+    assert [side.cause.message for side in sides] == ["later"] * 2
+    first_stack, second_stack = ([frame.function for frame in side.stack] for side in sides)
+    assert first_stack == second_stack
+    assert stacksplice.error_info(exc) == sides[0] and sides[0] != sides[1]
+    assert len(sides[0].propagation) == len(sides[1].propagation)
+
+
+def test_what_crossed_nothing_has_none(border):
+    try:
+        first()
+    except KeyError as exc:
+        effect = RuntimeError("effect")
+        effect.__cause__ = exc
+    assert stacksplice.error_info(effect) is None
+    suppressed = wrapper(border, between=False)
+    suppressed.__suppress_context__ = True
+    assert stacksplice.error_info(suppressed) is None
+    with pytest.raises(TypeError):
+        stacksplice.error_info("text")
+
+
+def test_a_description_keeps_its_exception_and_no_longer_than_that(border):
+    exc = wrapper(border)
+    reference = weakref.ref(exc)
+    info = stacksplice.error_info(exc)
+    del exc
+    assert info.language_exception is reference()
+    saved = pickle.loads(pickle.dumps(info))
+    del info
+    gc.collect()
+    assert reference() is None and saved.cause.context.message
+
+
 # ---- Reports of what is alive --------------------------------------------------------------------
 
 
@@ -248,7 +336,6 @@ def test_an_exception_whose_cause_crossed_shows_the_causes_story(border):
             raise RuntimeError("effect") from exc
 
     exc = caught(effect)
-    assert stacksplice.error_info(exc) is None
     text = report(exc)
     assert text.startswith("Traceback (most recent call last):\n")
     inner, _, outer = text.partition(CAUSE)

@@ -68,7 +68,9 @@ def test_parts_keep_the_members_stories(border, part):
 
         rest = caught(handle)
     assert rest is not group and rest.exceptions[0] is group.exceptions[0]
-    assert stacksplice.error_info(rest) is None
+    told = stacksplice.error_info(rest)
+    assert told.language_exception is rest
+    assert told.exceptions[0] == stacksplice.error_info(group.exceptions[0])
     text = report(rest)
     rules = [line for line in text.splitlines() if "+" in line]
     assert rules == [line for line in "".join(traceback.format_exception(rest)).splitlines() if "+" in line]

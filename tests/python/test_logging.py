@@ -195,7 +195,10 @@ def test_a_cause_or_a_member_that_crossed(log, crossing):
     members = [KeyError("k"), ExceptionGroup("inner", [crossed])]
     for arguments in ((crossed,), (members,), (KeyError("nothing"),), (crossed, True)):
         log_it(log, outer, *arguments)
-    assert [value and value["message"] for value in values] == ["logged", "logged", None, None]
+    assert [value and value["message"] for value in values[:2]] == ["outer", "outer (2 sub-exceptions)"]
+    assert values[2:] == [None, None]
+    assert values[0]["transformed"][0]["message"] == "logged"
+    assert values[1]["exceptions"][1]["exceptions"][0]["message"] == "logged"
     assert "RuntimeError: outer" in text.getvalue()
 
 

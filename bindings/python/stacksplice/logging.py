@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import logging
 
+from . import _stacksplice
 from ._base.redaction import clean, text_of
 from ._errors.described import Described, code_of
 from ._errors.info import ErrorInfo
-from ._errors.live import log_text, story_of
+from ._errors.live import log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Filter(logging.Filter):
         """What ``logging.Filter.filter`` answers for the name."""
         exc = _exception_of(record)
         if exc is not None and "stacksplice" not in record.__dict__:
-            info = story_of(exc)
+            info = _stacksplice.error_info(exc)
             if info is not None:
                 record.stacksplice = info.to_dict()
                 record.exc_text = log_text(exc)

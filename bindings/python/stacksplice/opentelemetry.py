@@ -15,9 +15,9 @@ from typing import Any
 from opentelemetry.sdk import _logs as logs
 from opentelemetry.sdk import trace
 
+from . import _stacksplice
 from ._errors.described import Described, code_of
 from ._errors.info import ErrorInfo
-from ._errors.live import story_of
 
 __all__ = ["LogRecordProcessor", "SpanProcessor", "exception_attributes"]
 
@@ -68,7 +68,7 @@ def _recording(kind: type[trace.Span]) -> type[trace.Span]:
             *args: Any,
             **more: Any,
         ) -> None:
-            if story_of(exception) is not None:
+            if _stacksplice._crossed(exception):
                 attributes = {**exception_attributes(exception), **(attributes or {})}
             kind.record_exception(self, exception, attributes, *args, **more)
 
@@ -97,7 +97,7 @@ class LogRecordProcessor(logs.LogRecordProcessor):
         record = log_record.log_record
         exc = getattr(record, "exception", None)
         if exc is not None:
-            if story_of(exc) is not None:
+            if _stacksplice._crossed(exc):
                 self._update(record, exception_attributes(exc))
             return
         report = (record.attributes or {}).get("stacksplice")

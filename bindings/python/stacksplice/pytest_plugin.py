@@ -26,8 +26,9 @@ import _pytest
 import pluggy
 import pytest
 
+from . import _stacksplice
 from ._errors import github
-from ._errors.live import log_text, story_of
+from ._errors.live import log_text
 from ._hooks import lupa
 
 _TITLE = "combined stack"
@@ -131,7 +132,7 @@ def _add_section(
 
 def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseException | None) -> None:
     """Properties travel with reports, out of the workers of pytest-xdist too, and into JUnit files."""
-    info = story_of(exc) if exc is not None and report.failed else None
+    info = _stacksplice.error_info(exc) if exc is not None and report.failed else None
     if info is None:
         return
     found = [(_FINGERPRINT, info.fingerprint)]

@@ -20,7 +20,6 @@ from sentry_sdk.scope import add_global_event_processor
 from . import _stacksplice
 from ._base.redaction import clean_report, text_of
 from ._errors.info import ErrorInfo
-from ._errors.live import all_of
 
 __all__ = ["StackspliceIntegration", "event"]
 
@@ -65,7 +64,24 @@ def event(info: ErrorInfo) -> dict[str, Any]:
     else:
         text = _stacksplice._format_document_for_sentry(json.dumps(info.to_dict()))
     told: dict[str, Any] = json.loads(text)
+    if info.remote is not None:
+        _add_remote(told, event(info.remote))
     return told
+
+
+def _add_images(told: dict[str, Any], more: dict[str, Any]) -> None:
+    images = told.setdefault("debug_meta", {}).setdefault("images", [])
+    images += [image for image in more["debug_meta"]["images"] if image not in images]
+
+
+def _add_remote(told: dict[str, Any], remote: dict[str, Any]) -> None:
+    """Give the exception that REMOTE is of the frames of both processes, the callers first."""
+    theirs = remote["exception"]["values"][-1]
+    for value in told["exception"]["values"]:
+        if (value.get("type"), value["value"]) == (theirs.get("type"), theirs["value"]):
+            here = value.setdefault("stacktrace", {}).setdefault("frames", [])
+            here += [dict(_SEAM), *_frames_of(theirs)]
+    _add_images(told, remote)
 
 
 def _count_python(value: dict[str, Any]) -> int:
@@ -91,20 +107,13 @@ class _Event:
         if info is not None:
             ours = event(info)
             came = info.process is not None
-            values = [self._value(value, came=came) for value in reversed(ours["exception"]["values"])]
+            values = [self._value(value, came) for value in reversed(ours["exception"]["values"])]
             self._event["exception"]["values"] = values[::-1]
             self._event.setdefault("fingerprint", ours["fingerprint"])
-            self._add_images(ours)
-            return
-        for inner in all_of(exc):
-            info = _stacksplice.error_info(inner) if inner is not exc else None
-            if info is not None:
-                ours = event(info)
-                self._value(ours["exception"]["values"][-1], keep_place=True, came=info.process is not None)
-                self._add_images(ours)
+            _add_images(self._event, ours)
 
-    def _value(self, ours: dict[str, Any], keep_place: bool = False, came: bool = False) -> dict[str, Any]:
-        """OURS with what the SDK knows of it besides: a new value, or, with KEEP_PLACE, the SDK's own.
+    def _value(self, ours: dict[str, Any], came: bool) -> dict[str, Any]:
+        """OURS with what the SDK knows of it besides.
 
         CAME: from another process, so the frames that the SDK knows are none of ours.
         """
@@ -117,16 +126,11 @@ class _Event:
             ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
         elif _count_python(theirs) > _count_python(ours):
             ours.pop("stacktrace", None)  # the stack was cut
-        value = theirs if keep_place else dict(theirs)
-        mechanism = dict(theirs.get("mechanism") or {})
-        if keep_place:
-            mechanism["data"] = {**(mechanism.get("data") or {}), **ours["mechanism"]["data"]}
-        else:
-            # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
-            kept = {name: mechanism[name] for name in ("type", "handled", "meta") if name in mechanism}
-            mechanism = {**ours["mechanism"], **kept}
-        value.update({name: ours[name] for name in ours if name not in theirs or name not in _OF_THE_SDK})
-        value["mechanism"] = mechanism
+        # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
+        mechanism = theirs.get("mechanism") or {}
+        kept = {name: mechanism[name] for name in ("type", "handled", "meta") if name in mechanism}
+        value = {**theirs, **ours, **{name: theirs[name] for name in _OF_THE_SDK if name in theirs}}
+        value["mechanism"] = {**ours["mechanism"], **kept}
         value.update(clean_report(value))  # the SDK read the exception itself
         return value
 
@@ -154,7 +158,3 @@ class _Event:
                     frame.update({name: known[name] for name in known if name != "function"})
                     del theirs[number]
                     break
-
-    def _add_images(self, ours: dict[str, Any]) -> None:
-        images = self._event.setdefault("debug_meta", {}).setdefault("images", [])
-        images += [image for image in ours["debug_meta"]["images"] if image not in images]

@@ -169,23 +169,42 @@ static PyObject *handle_exception(error_object *self, void *Py_UNUSED(unused))
     return Py_NewRef(self->exception ? self->exception : Py_None);
 }
 
+/* Whether it describes an exception that has no error of its own. */
+static bool is_description(error_object *self)
+{
+    sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
+
+    return self->exception && (!ties || ties->core.error != self->error);
+}
+
 static PyObject *handle_key(error_object *self, void *Py_UNUSED(unused))
 {
-    return PyLong_FromVoidPtr(self->error);
+    return PyLong_FromVoidPtr(is_description(self) ? (void *)self->exception : self->error);
+}
+
+static int has_remote_report(sspy_state *state, PyObject *exc)
+{
+    return sspy_remote_report(state->interp, exc) != NULL;
 }
 
 static PyObject *handle_remote(error_object *self, void *Py_UNUSED(unused))
 {
-    PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
+    sspy_state *state = self->interp->module_state;
+    PyObject *exc = state && self->exception
+                        ? sspy_first_shown(state, self->exception, has_remote_report)
+                        : NULL;
+    PyObject *report = exc ? sspy_remote_report(self->interp, exc) : NULL;
 
-    return Py_NewRef(report ? report : Py_None);
+    report = Py_NewRef(report ? report : Py_None);
+    Py_XDECREF(exc);
+    return report;
 }
 
 static PyGetSetDef handle_getset[] = {
     {"exception", (getter)handle_exception, NULL, "The exception, if it was born here.", NULL},
     {"remote", (getter)handle_remote, NULL,
-     "The report that the exception brought from another process, or None.", NULL},
-    {"key", (getter)handle_key, NULL, "Equal for handles of one error object.", NULL},
+     "The report that it, or one that led to it, brought from another process, or None.", NULL},
+    {"key", (getter)handle_key, NULL, "Equal for handles of one error.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -552,13 +571,9 @@ static bool is_exception(PyObject *exc)
     return false;
 }
 
-PyDoc_STRVAR(
-    error_info_doc,
-    "error_info(exc, /)\n--\n\n"
-    "Return the ErrorInfo of an exception that crossed a border, else None.  An unpickled\n"
-    "exception has the values that it brought from where it was pickled.\n\n"
-    "Raises TypeError when exc is not an exception.");
-static PyObject *error_info(PyObject *module, PyObject *exc)
+PyDoc_STRVAR(own_info_doc, "_own_info(exc, /)\n--\n\n"
+                           "The ErrorInfo of an exception that crossed a border itself, or None.");
+static PyObject *own_info(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
     sspy_ties *ties;
@@ -577,6 +592,76 @@ static PyObject *error_info(PyObject *module, PyObject *exc)
     return result;
 }
 
+/* An sspy_test: whether EXC itself has an error, or brought a report. */
+static int has_own(sspy_state *state, PyObject *exc)
+{
+    sspy_ties *ties;
+
+    PyObject *came;
+    int is_report;
+
+    if (sspy_error_of_way(state, exc))
+        return -1;
+    ties = sspy_ties_of(state->interp, exc);
+    if (ties && ties->core.error)
+        return 1;
+    came = remote_info(state, exc);
+    is_report = came ? came != Py_None : -1;
+    Py_XDECREF(came);
+    return is_report;
+}
+
+PyDoc_STRVAR(crossed_doc, "_crossed(exc, /)\n--\n\n"
+                          "Whether exc, or an exception that led to it, crossed a border.");
+static PyObject *crossed(PyObject *module, PyObject *exc)
+{
+    PyObject *found =
+        is_exception(exc) ? sspy_first_shown(PyModule_GetState(module), exc, has_own) : NULL;
+    bool is_found = found != NULL;
+
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(is_found);
+}
+
+/* The ErrorInfo of EXC, which crossed no border itself. */
+static PyObject *description_of(sspy_state *state, PyObject *exc)
+{
+    IScriptErrorInfo *error;
+    PyObject *info;
+
+    if (sspy_describe(state, exc, &error))
+        return NULL;
+    info = error ? error_wrap(state, error, exc) : Py_NewRef(Py_None);
+    sspy_release(state->interp, error);
+    return info;
+}
+
+PyDoc_STRVAR(
+    error_info_doc,
+    "error_info(exc, /)\n--\n\n"
+    "Return the ErrorInfo of an exception that crossed a border, or of one that was raised\n"
+    "from such, while such was handled, or that is a group of such; else None.\n\n"
+    "An exception that crossed none itself is described as it is now and gets nothing from\n"
+    "it: each call reads its stack, causes and members again, and a border later does what\n"
+    "it does with any exception.  Like any, the ErrorInfo keeps the exception alive.  An\n"
+    "unpickled exception has the values that it brought from where it was pickled.\n\n"
+    "Raises TypeError when exc is not an exception; MemoryError.");
+static PyObject *error_info(PyObject *module, PyObject *exc)
+{
+    PyObject *info = own_info(module, exc), *found;
+
+    if (info != Py_None)
+        return info;
+    found = sspy_first_shown(PyModule_GetState(module), exc, has_own);
+    if (found) {
+        Py_DECREF(found);
+        Py_SETREF(info, description_of(PyModule_GetState(module), exc));
+    } else if (PyErr_Occurred()) {
+        Py_CLEAR(info);
+    }
+    return info;
+}
+
 PyDoc_STRVAR(
     originate_doc,
     "originate(exc, /)\n--\n\n"
@@ -592,7 +677,7 @@ static PyObject *originate(PyObject *module, PyObject *exc)
 
     if (!is_exception(exc) || sspy_put(state, exc, NULL, &hr))
         return NULL;
-    return error_info(module, exc);
+    return own_info(module, exc);
 }
 
 PyDoc_STRVAR(
@@ -620,7 +705,7 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
     section = sspy_enter(state->interp);
     failed = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
     sspy_leave(section);
-    return failed == E_OUTOFMEMORY ? PyErr_NoMemory() : error_info(module, exc);
+    return failed == E_OUTOFMEMORY ? PyErr_NoMemory() : own_info(module, exc);
 }
 
 PyDoc_STRVAR(peek_error_doc, "peek_error()\n--\n\n"
@@ -728,6 +813,8 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
 
 PyMethodDef sspy_error_functions[] = {
     {"error_info", error_info, METH_O, error_info_doc},
+    {"_own_info", own_info, METH_O, own_info_doc},
+    {"_crossed", crossed, METH_O, crossed_doc},
     {"originate", originate, METH_O, originate_doc},
     {"propagate", propagate, METH_O, propagate_doc},
     {"peek_error", peek_error, METH_NOARGS, peek_error_doc},

@@ -13,6 +13,16 @@
  * with an exception.
  */
 int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error);
+/*
+ * The same, but that EXC and what led to it stay as they are: exceptions without an error object have
+ * none afterwards, so each call makes another one.
+ */
+int sspy_describe(sspy_state *state, PyObject *exc, IScriptErrorInfo **error);
+/* Whether EXC is an exception of which TEST asks; a negative answer is an exception. */
+typedef int (*sspy_test)(sspy_state *state, PyObject *exc);
+/* The first of EXC and the exceptions that a traceback shows with it that passes TEST, a new
+   reference; NULL, maybe with an exception.  Looks at no more than SSPY_MAX_RELATED. */
+PyObject *sspy_first_shown(sspy_state *state, PyObject *exc, sspy_test test);
 /* Put EXC's error into the slot; *HR is the failing HRESULT to return. -1 with an exception. */
 int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr);
 /* The same for C.  Without memory the error says so; never leaves an exception set. */

@@ -13,7 +13,8 @@
 typedef struct maker {
     sspy_state *state;
     const void *above;
-    uint32_t errors; /* made for causes and members */
+    uint32_t errors;   /* made for causes and members */
+    bool leaves_alone; /* exceptions keep nothing of the errors that are made */
 } maker;
 
 /* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
@@ -139,6 +140,49 @@ static void end_related(sspy_state *state, sspy_related *related)
     sspy_leave(section);
 }
 
+/* Exceptions to look at, each once. */
+typedef struct shown {
+    PyObject *all[SSPY_MAX_RELATED]; /* references */
+    uint32_t count;
+} shown;
+
+static void add_shown(shown *s, PyObject *exc)
+{
+    uint32_t at = 0;
+
+    if (!exc || !PyExceptionInstance_Check(exc) || s->count == SSPY_MAX_RELATED)
+        return;
+    while (at < s->count && s->all[at] != exc)
+        at++;
+    if (at == s->count)
+        s->all[s->count++] = Py_NewRef(exc);
+}
+
+PyObject *sspy_first_shown(sspy_state *state, PyObject *exc, sspy_test test)
+{
+    shown s = {.count = 0};
+    PyObject *result = NULL;
+    int found = 0;
+
+    add_shown(&s, exc);
+    for (uint32_t at = 0; at < s.count && !found; at++) {
+        PyObject *members = sspy_group_members(s.all[at]), *cause;
+        stacksplice_relation relation;
+
+        found = test(state, s.all[at]);
+        if (found > 0)
+            result = Py_NewRef(s.all[at]);
+        for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
+            add_shown(&s, PyTuple_GET_ITEM(members, i));
+        cause = cause_of(s.all[at], &relation);
+        add_shown(&s, cause);
+        Py_XDECREF(cause);
+    }
+    while (s.count)
+        Py_DECREF(s.all[--s.count]);
+    return result;
+}
+
 /* ---- The language exception -------------------------------------------------------------------*/
 
 /* A new one with the stack that was kept at the raise, RAISED, in ROOM or as it is. */
@@ -164,7 +208,7 @@ static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HR
     sspy_room room;
 
     if (ties)
-        raised = sspy_ties_take_raised(ties, &count);
+        raised = sspy_ties_raised(ties, !m->leaves_alone, &count);
     if (sspy_room_begin(&room, stacksplice_max_frames())) {
         free(raised);
         return NULL;
@@ -230,8 +274,8 @@ static int cross(crossing *c, maker *m, const sspy_step *step, sspy_ties *own, b
 
     if (!own || (!own->core.exception && (wanted || !own->core.error))) {
         x = new_exception(m, step);
-        own = x ? sspy_ties_make_to_cross(interp, step->exc) : NULL;
-        if (!own && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        own = x && !m->leaves_alone ? sspy_ties_make_to_cross(interp, step->exc) : NULL;
+        if (!own && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
             stacksplice_section section = sspy_enter(interp);
 
             stacksplice_exception_unref(x);
@@ -291,7 +335,7 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
 static int error_for(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr,
                      IScriptErrorInfo **error)
 {
-    maker m = {state, above, 0};
+    maker m = {.state = state, .above = above};
     const sspy_step step = {exc, NULL, 0};
 
     return take_error(&m, &step, hr, error);
@@ -302,9 +346,17 @@ int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptE
     return error_for(state, exc, above, NULL, error);
 }
 
+int sspy_describe(sspy_state *state, PyObject *exc, IScriptErrorInfo **error)
+{
+    maker m = {.state = state, .leaves_alone = true};
+    const sspy_step step = {exc, NULL, 0};
+
+    return take_error(&m, &step, NULL, error);
+}
+
 IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *above)
 {
-    maker m = {state, above, 0};
+    maker m = {.state = state, .above = above};
     const sspy_step step = {exc, NULL, 0};
     IUnknown *unknown;
     crossing c;

@@ -266,14 +266,21 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
     Py_DECREF(ties);
 }
 
-uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count)
+uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
 {
-    uintptr_t *frames = ties->raised;
+    size_t size = ties->raised_count * sizeof *ties->raised;
+    uintptr_t *frames = take || !size ? ties->raised : malloc(size);
 
+    if (!frames)
+        return NULL;
     *count = ties->raised_count;
+    if (take) {
+        ties->raised = NULL;
+        ties->raised_count = 0;
+    } else {
+        memcpy(frames, ties->raised, size);
+    }
     (void)stacksplice_settle(frames, *count, ties->raised_epoch);
-    ties->raised = NULL;
-    ties->raised_count = 0;
     return frames;
 }
 

@@ -86,8 +86,9 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
 /* Whether the exception of TIES, which may be NULL, has the stack of its raise, or its error. */
 bool sspy_ties_have_stack(const sspy_ties *ties);
-/* The stack where the exception was raised, taken over (malloc); NULL if none was kept. */
-uintptr_t *sspy_ties_take_raised(sspy_ties *ties, uint32_t *count);
+/* The stack where the exception was raised (malloc), which TIES keep unless it is to be TAKEn; NULL if
+   none was kept. */
+uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count);
 /* Make the exception of TIES keep EXC.  Returns an outside reference on it, or NULL if there is
    none.  Call it before giving out other outside references.  Runs no Python code. */
 IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc);

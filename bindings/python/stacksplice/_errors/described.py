@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .. import _stacksplice
 from .._base import redaction
-from .live import _message, log_text, story_of
+from .live import _message, log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ def code_of(info: ErrorInfo) -> str:
 
 
 class Described:
-    """Type, message and stack trace of an exception; INFO is its error, if it crossed a border."""
+    """Type, message and stack trace of an exception; INFO, if a border was crossed, is its error."""
 
     def __init__(self, exc: BaseException) -> None:
         module, name = type(exc).__module__, type(exc).__qualname__
         self.type = name if module in (None, "builtins") else f"{module}.{name}"
         self.message = redaction.text_of(_message(exc))
-        self.info: ErrorInfo | None = story_of(exc)
+        self.info: ErrorInfo | None = _stacksplice.error_info(exc)
         text = log_text(exc)
         if text is None:
             import traceback

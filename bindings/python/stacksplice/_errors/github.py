@@ -15,7 +15,9 @@ def is_host() -> bool:
 
 
 def place_of(info: ErrorInfo, root: Path) -> str | None:
-    """FILE:LINE of the innermost frame whose file is below ROOT, relative to that."""
+    """FILE:LINE, relative to ROOT, of the innermost frame whose file is below that, where it began."""
+    while info.transformed is not None:
+        info = info.transformed
     for frame in info.stack:
         if frame.file is None or frame.line is None or frame.glue:
             continue

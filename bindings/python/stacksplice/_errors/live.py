@@ -10,12 +10,6 @@ from _thread import get_native_id
 from .. import _stacksplice
 from .._base.lines import limit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .info import ErrorInfo
-
 _MOST_ERRORS = 256
 
 
@@ -39,26 +33,6 @@ def _inside(exc: BaseException) -> list[BaseException]:
     """The exceptions that a traceback shows with EXC: members of a group, and what led to it."""
     found = [*(_exceptions(exc) if issubclass(type(exc), BaseExceptionGroup) else ()), _behind(exc)[1]]
     return [inner for inner in found if isinstance(inner, BaseException)]
-
-
-def all_of(exc: BaseException) -> Iterator[BaseException]:
-    """EXC, then what a traceback shows with it, each once."""
-    found, seen = [exc], {id(exc)}
-    for one in found:  # which grows during the loop
-        yield one
-        for inner in _inside(one):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                found.append(inner)
-
-
-def story_of(exc: BaseException) -> ErrorInfo | None:
-    """The error object of EXC, or of the first exception inside it that has one."""
-    for one in all_of(exc):
-        info = _stacksplice.error_info(one)
-        if info is not None:
-            return info
-    return None
 
 
 def _message(exc: BaseException) -> str:
@@ -107,7 +81,7 @@ def _text_by_core(exc: BaseException, color: bool, chain: bool) -> str:
     """The same without that module: each exception by itself, those that led to EXC first."""
     text, found, seen = "", [exc], {id(exc)}
     for one in found:  # which grows during the loop
-        info = _stacksplice.error_info(one) if limit() is None else None
+        info = _stacksplice._own_info(one) if limit() is None else None
         part = _plain(one) if info is None else info.format(color=color, chain=False)
         text = part + (text and "\n") + text
         for inner in _inside(one) if chain else ():
@@ -129,7 +103,7 @@ def _text_by_traceback(exc: BaseException, color: bool, chain: bool) -> str | No
 
 def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     """The report of EXC in the order of tracebacks."""
-    info = _stacksplice.error_info(exc)
+    info = _stacksplice._own_info(exc)
     if info is not None and info.process is not None and limit() is None:
         if _traceback(exc) is None and {*_notes(exc)} <= {*info.notes}:
             return info.format(color=color, chain=chain)  # nothing happened to it since
@@ -145,4 +119,4 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
 
 def log_text(exc: BaseException) -> str | None:
     """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""
-    return text_of(exc, False).rstrip("\n") if story_of(exc) is not None else None
+    return text_of(exc, False).rstrip("\n") if _stacksplice._crossed(exc) else None

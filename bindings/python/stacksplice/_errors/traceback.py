@@ -228,7 +228,7 @@ def _all_told(shown: traceback.TracebackException, exc: BaseException, chain: bo
     waiting = [(shown, exc)]
     told: list[_Told] = []
     for one, of in waiting:  # which grows during the loop
-        info = _stacksplice.error_info(of)
+        info = _stacksplice._own_info(of)
         told.append((one, of, info))
         if info is not None and info.process is not None:  # its report has what led to it
             one.__cause__ = one.__context__ = one.exceptions = None
@@ -273,7 +273,8 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str:
         if info.process is None:
             _say_once(one, _combine(one, of, info, color, of is not exc), said)
         if limit() is None:  # Python's own text knows limits
-            elsewhere.append(text_before(info.remote if info.process is None else info, color=color))
+            before = text_before(info.remote if info.process is None else info, color=color)
+            elsewhere += [before] if before not in elsewhere else []
     clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _, _ in told])

@@ -13,10 +13,10 @@ _plain: Any = None  # that method, while ours stands in its place
 
 
 def _decode_error(self: Any, error: BaseException) -> Any:
-    from .. import error_info
+    from .._stacksplice import _own_info
 
     answer, behind = _plain(self, error), error.__context__
-    info = error_info(behind) if behind is not None else None
+    info = _own_info(behind) if behind is not None else None
     if info is not None and any([frame.language == "lua" for frame in info.stack]):
         answer.__cause__ = behind
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .. import _stacksplice
-from .._errors.live import log_text, story_of, text_of
+from .._errors.live import log_text, text_of
 from .._errors.report import wants_color, write
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def show(
     The handler that the host set is asked first.  What that does not handle is printed if it crossed
     a border: to sys.stderr, to OTHER_FILE where there is none.  False: it is still to be shown.
     """
-    has_more = story_of(exc) is not None  # offering gives any exception an error object
+    has_more = _stacksplice._crossed(exc)  # offering gives any exception an error object
     if _stacksplice._offer_unhandled(exc):
         return True
     file = getattr(sys, "stderr", None) or other_file
