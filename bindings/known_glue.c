@@ -12,19 +12,46 @@ extern const stacksplice_glue *const ss_known_glue[];
 static const char *const python_functions[] = {
     "Py_*", "_Py*", "Py^*", "__pyx_*", "__Pyx_*", "pybind11::*", "nanobind::*", "nb_func_*", NULL};
 static const char *const python_sources[] = {"/include/pybind11/", "/include/nanobind/", NULL};
-static const char *const python_binaries[] = {"libpython#", "python#", "_ctypes.*",
-                                              "_cffi_backend.*", NULL};
+/* The folder has Python's own extension modules, such as _asyncio. */
+static const char *const python_binaries[] = {"libpython#",    "python#",         "_ctypes.*",
+                                              "/lib-dynload/", "_cffi_backend.*", NULL};
 /* The second are those of lupa, a bridge to Lua that Cython has compiled. */
 static const char *const python_loaders[] = {"<frozen importlib*", "lupa/lua*", NULL};
 /* A traceback never has the callers of its outermost frame, nor the C calls between two frames. */
 static const char *const python_quiet[] = {
     STACKSPLICE_GAP_RETURNED, "exception caught here earlier: callers of this frame unknown",
     "exception created but never raised", NULL};
+/* Files by their folder: a user's own may have the same names. */
+#define LIBRARY "/lib*/python3.*/"
+#define PACKAGE "-packages/"
 static const stacksplice_shell python_shells[] = {
     {"pytest", "/_pytest/python.py", "pytest_pyfunc_call"},
     {"unittest", "/unittest/case.py", "_callTestMethod"},
     {"doctest", "/doctest.py", "__run"},
     {"IPython", "/IPython/core/interactiveshell.py", "run_code"},
+    {"IPython", PACKAGE "IPython/", NULL},
+    {"IPython", PACKAGE "ipykernel", NULL}, /* ipykernel_launcher.py, too */
+    {"IPython", PACKAGE "traitlets/", NULL},
+    {"IPython", PACKAGE "zmq/", NULL},
+    {"tornado", PACKAGE "tornado/", NULL},
+    {"asyncio", LIBRARY "asyncio/", NULL},
+    {"uvloop", PACKAGE "uvloop/", NULL},
+    {"uvloop", "uvloop/loop.pyx", NULL},
+    {"runpy", LIBRARY "runpy.py", NULL},
+    {"runpy", "<frozen runpy>", NULL},
+    {"threading", LIBRARY "threading.py", NULL},
+    {"threading", LIBRARY "concurrent/futures/thread.py", NULL},
+    {"concurrent.futures", LIBRARY "concurrent/futures/_base.py", NULL},
+    /* What is outside of these is of the process that was forked, or starts this one. */
+    {"multiprocessing", LIBRARY "multiprocessing/popen_fork.py", "_launch"},
+    {"multiprocessing", LIBRARY "multiprocessing/spawn.py", "spawn_main"},
+    {"multiprocessing", LIBRARY "multiprocessing/forkserver.py", "main"},
+    {"multiprocessing", LIBRARY "multiprocessing/", NULL},
+    {"multiprocessing", LIBRARY "concurrent/futures/process.py", NULL},
+    {"gunicorn", PACKAGE "gunicorn/", NULL},
+    {"uvicorn", PACKAGE "uvicorn/", NULL},
+    {"celery", PACKAGE "celery/", NULL},
+    {"celery", PACKAGE "billiard/", NULL},
     {NULL, NULL, NULL},
 };
 static const stacksplice_glue python = {.size = sizeof python,

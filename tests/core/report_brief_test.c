@@ -126,22 +126,74 @@ TEST(test_what_runs_the_users_code_is_hidden_and_counted)
     release(error);
 }
 
+/* The token of a seam. */
+static uintptr_t seam(void)
+{
+    const stacksplice_token_info info = {GAP_TOKEN, .language = "python", .reason = "awaited",
+                                         .asynchronous = 1};
+    uintptr_t token;
+
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    return token;
+}
+
 TEST(test_tasks_that_wait_outside_of_what_runs_the_code_are_shown)
 {
-    const stacksplice_token_info seam = {GAP_TOKEN, .language = "python", .reason = "awaited",
-                                         .asynchronous = 1};
-    uintptr_t frames[] = {fixture_script("python", "leaf", "x.py", 1),
-                          fixture_script("python", "pytest_pyfunc_call", "/x/_pytest/python.py", 7),
-                          0, fixture_script("python", "outer", "x.py", 2)};
+    const char *const runner = "/x/_pytest/python.py";
+    const uintptr_t frames[] = {fixture_script("python", "leaf", "x.py", 1),
+                                fixture_script("python", "pytest_pyfunc_call", runner, 7), seam(),
+                                fixture_script("python", "outer", "x.py", 2)};
     const fixture_error contents = value_error(frames, 4);
-    IRestrictedErrorInfo *error;
-    const char *text;
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
 
-    assert_int_equal(stacksplice_intern(&seam, &frames[2]), S_OK);
-    error = fixture_originate(&contents);
-    text = text_of(error);
-    assert_non_null(strstr(text, "in pytest_pyfunc_call\n    [async: awaited]\n"));
-    assert_non_null(strstr(text, "line 2, in outer\n"));
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"x.py\", line 1, in leaf\n"
+                                    "    ... 1 frame of pytest hidden\n"
+                                    "    [async: awaited]\n"
+                                    "    (Python) File \"x.py\", line 2, in outer\n");
+    release(error);
+}
+
+#define LOOP "/v/lib/python3.11/asyncio/events.py"
+#define KERNEL "/v/lib/python3.11/site-packages/ipykernel/kernelbase.py"
+
+TEST(test_loops_between_the_users_frames_are_folded)
+{
+    const uintptr_t frames[] = {fixture_script("python", "wait_for", LOOP, 1),
+                                fixture_script("python", "leaf", "x.py", 1),
+                                fixture_script("python", "_run", LOOP, 2),
+                                fixture_script("python", "run_forever", LOOP, 3),
+                                fixture_script("python", "mine", "/my/asyncio/events.py", 4),
+                                fixture_script("python", "run", LOOP, 5)};
+    const fixture_error contents = value_error(frames, 6);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_report(error, &newest_last,
+                  "Traceback (most recent call last):\n"
+                  "  ... 1 frame of asyncio hidden\n"
+                  "  File \"/my/asyncio/events.py\", line 4, in mine\n"
+                  "  ... 2 frames of asyncio hidden\n"
+                  "  File \"x.py\", line 1, in leaf\n"
+                  "  File \"" LOOP "\", line 1, in wait_for\n" VALUE_ERROR);
+    assert_non_null(strstr(all_of(error), "in run_forever"));
+    release(error);
+}
+
+TEST(test_a_kernel_is_one_line_with_the_tasks_that_wait_for_it)
+{
+    const char *const shell = "/v/lib/python3.11/site-packages/IPython/core/interactiveshell.py";
+    const uintptr_t frames[] = {fixture_script("python", "<module>", "In[1]", 1),
+                                fixture_script("python", "run_code", shell, 2),
+                                fixture_script("python", "execute_request", KERNEL, 3),
+                                seam(),
+                                fixture_script("python", "run_in_context", KERNEL, 4),
+                                fixture_script("python", "_run", LOOP, 5)};
+    const fixture_error contents = value_error(frames, 6);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"In[1]\", line 1, in <module>\n"
+                                    "    ... 4 frames of IPython hidden\n");
     release(error);
 }
 

@@ -51,7 +51,7 @@ _HEADER = re.compile(
     r"[ |]*(?:\+ Exception Group )?Traceback (?:for thread \d+ )?\(most recent call last\):$"
 )
 _FRAME = re.compile(r'[ |]*(?:\(\w+\) |File "|\[gap: )')
-_FOLDED = re.compile(r"[ |]*\.\.\. (\d+) frames of [\w ]+ hidden$")
+_FOLDED = re.compile(r"[ |]*\.\.\. (\d+) frames? of [\w. ]+ hidden$")
 _MARGIN = re.compile(r"[ |]*")
 
 

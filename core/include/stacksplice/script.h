@@ -58,7 +58,8 @@ typedef struct stacksplice_glue {
     const char *language;
     const char *const *functions; /* glue in every binary */
     const char *const *entries;   /* the same, and they run scripts, whoever calls them */
-    const char *const *binaries;  /* file names: every frame in them is glue */
+    /* File names, or parts of paths that begin with '/': every frame in them is glue. */
+    const char *const *binaries;
     /* File names: a function with a name in them is one that scripts call, not glue. */
     const char *const *libraries;
     /*
@@ -79,12 +80,16 @@ typedef struct stacksplice_glue {
     const char *color; /* escape sequence in front of its name in coloured reports, or NULL */
 } stacksplice_glue;
 
-/* A program that calls users' code: brief reports hide its function and all frames outside of it.
+/*
+ * A program that calls users' code: brief reports hide it, and say with how many frames.  Where nothing
+ * of a user is further in, it is shown.
  */
 struct stacksplice_shell {
-    const char *name;     /* as people call it */
-    const char *file;     /* the end of its path */
-    const char *function; /* the last part of its name */
+    const char *name; /* as people call it */
+    const char *file; /* part of a path, in which '*' stands for the rest of a name */
+    /* The last part of its name: all frames outside of it are hidden, too, up to where another task or
+       thread waits.  NULL: the frames in such files are, and native ones in such binaries. */
+    const char *function;
 };
 
 /*

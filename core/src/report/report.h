@@ -162,12 +162,29 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
 /* Write " at NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
 void ss_report_where(const ss_report *r, ss_shown_stack stack);
 
-/* What a brief report leaves out at the outer end of a stack. */
+enum { SS_FOLDS_MAX = 16 /* in one stack; further ones are shown */ };
+
+/* Elements from BEGIN to END of a program that called the user's code. */
+typedef struct ss_fold {
+    uint32_t begin, end;
+    const char *is; /* its name */
+} ss_fold;
+
+/* What a brief report leaves out of a stack. */
 typedef struct ss_folds {
-    uint32_t start_up;    /* from here on unnamed frames are of the C library's start-up code */
-    uint32_t shell;       /* from here on a program that called the user's code */
-    const char *shell_is; /* its name, or NULL */
+    uint32_t start_up; /* from here on unnamed frames are of the C library's start-up code */
+    uint32_t count;
+    ss_fold all[SS_FOLDS_MAX]; /* the innermost first */
 } ss_folds;
+
+/* The one that element AT is in, or NULL. */
+static inline const ss_fold *ss_fold_of(const ss_folds *folds, uint32_t at)
+{
+    for (uint32_t i = 0; i < folds->count; i++)
+        if (at >= folds->all[i].begin && at < folds->all[i].end)
+            return &folds->all[i];
+    return NULL;
+}
 
 ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
 

@@ -178,7 +178,7 @@ static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack
     ss_emit_text(e, "instruction_addr_adjustment", "all");
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
     for (uint32_t i = stack.count; i && !e->stopped;) {
-        of.of_runner = i > folds.start_up || i > folds.shell;
+        of.of_runner = i > folds.start_up || ss_fold_of(&folds, i - 1);
         i = emit_element(&of, &stack, i - 1);
     }
     ss_emit_end(e, STACKSPLICE_ARRAY);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SS_COLOR_TYPE "\033[1;35m"
+#define SS_COLOR_ASIDE "\033[2m"
 #define SS_COLOR_MARK "\033[1m" /* of a language that has chosen none */
 
 static bool is_last(const ss_report *r)
@@ -162,45 +163,117 @@ static bool ends_with(const char *text, const char *end)
 
 /* ---- Shells ----------------------------------------------------------------------------------*/
 
-/* The name of the shell that FRAME is of, or NULL. */
-static const char *shell_of(const stacksplice_frame *frame)
+/* Whether PATH begins with PART, in which '*' stands for the rest of a name. */
+static bool begins_with(const char *path, const char *part)
 {
-    const stacksplice_glue *known =
-        frame->kind == STACKSPLICE_FRAME_SCRIPT ? ss_glue_of(frame->language) : NULL;
+    for (; *part; part++) {
+        if (*part == '*')
+            path += strcspn(path, "/");
+        else if (*path++ != *part)
+            return false;
+    }
+    return true;
+}
 
-    for (const stacksplice_shell *s = known ? known->shells : NULL; s && s->name; s++) {
-        if (ends_with(frame->file, s->file) && ends_with(frame->function, s->function))
-            return s->name;
+static bool has_part(const char *path, const char *part)
+{
+    while (path && *path && !begins_with(path, part))
+        path++;
+    return path && *path;
+}
+
+static bool is_of_shell(const stacksplice_frame *frame, const stacksplice_shell *shell)
+{
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        return !shell->function && has_part(frame->module, shell->file);
+    return (!shell->function || ends_with(frame->function, shell->function)) &&
+           has_part(frame->file, shell->file);
+}
+
+/* The shell that FRAME is of, or NULL. */
+static const stacksplice_shell *shell_of(const stacksplice_frame *frame)
+{
+    const stacksplice_glue *known;
+
+    for (uint32_t i = 0; (known = ss_glue_at(i)) != NULL; i++) {
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && known != ss_glue_of(frame->language))
+            continue;
+        for (const stacksplice_shell *s = known->shells; s && s->name; s++)
+            if (is_of_shell(frame, s))
+                return s;
     }
     return NULL;
 }
 
-/* Nothing is left out of a stack that goes on outside of the shell, in a task that waits for it. */
-static SS_NOINLINE void find_shell(const ss_report *r, const ss_shown_stack *stack, ss_folds *folds)
+typedef struct shells {
+    const ss_report *r;
+    ss_folds *folds;
+    bool any;       /* a script frame of the user is further in */
+    bool is_open;   /* the last fold may go on, */
+    bool all;       /* with whatever is outside of it in its task and thread */
+    uint32_t outer; /* the fold outside of which is no script frame of the user, plus one */
+} shells;
+
+static void add_to_fold(shells *s, const ss_element *e, const stacksplice_shell *is)
 {
-    bool any = false, goes_on = false; /* script frame of the user; outside of the shell */
+    ss_folds *folds = s->folds;
 
-    for (uint32_t at = 0; at < stack->count && !goes_on; at++) {
-        const stacksplice_frame *frame;
-        const char *name;
-        ss_element e;
+    if (!s->is_open || (!s->all && strcmp(folds->all[folds->count - 1].is, is->name) != 0)) {
+        if (folds->count == SS_FOLDS_MAX)
+            return;
+        folds->all[folds->count++] = (ss_fold){e->begin, e->end, is->name};
+        s->is_open = true;
+        s->all = false;
+    }
+    folds->all[folds->count - 1].end = e->end;
+    if (is->function)
+        s->all = true;
+    if (is->function && !s->outer)
+        s->outer = folds->count;
+}
 
-        if (!stack->frames && !ss_token_is(stack->elements[at]))
-            continue;
-        ss_element_begin(&e, r, stack, at, true);
-        frame = ss_element_at(&e, 0).frame;
-        name = shell_of(frame);
-        if (name && any && !folds->shell_is) {
-            folds->shell = at;
-            folds->shell_is = name;
-        } else if (frame->kind == STACKSPLICE_FRAME_GAP && frame->asynchronous && folds->shell_is) {
-            folds->shell = stack->count;
-            folds->shell_is = NULL;
-            goes_on = true;
+static void find_shell_at(shells *s, const ss_element *e)
+{
+    const ss_shown_frame shown = ss_element_at(e, 0);
+    const stacksplice_frame *frame = shown.frame;
+    const stacksplice_shell *is = shell_of(frame);
+    bool glue = shown.glue || e->begin >= s->folds->start_up;
+    bool is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
+
+    if (is && s->any) {
+        add_to_fold(s, e, is);
+    } else if (s->is_open && s->all && !(is_gap && frame->asynchronous)) {
+        s->folds->all[s->folds->count - 1].end = e->end;
+    } else if (ss_report_shows(s->r, frame, glue)) {
+        s->is_open = false;
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && (!is || is->function)) {
+            s->any = true;
+            s->outer = 0;
         }
-        any = any || frame->kind == STACKSPLICE_FRAME_SCRIPT;
+    }
+}
+
+static SS_NOINLINE void find_shells(const ss_report *r, const ss_shown_stack *stack,
+                                    ss_folds *folds)
+{
+    shells s = {.r = r, .folds = folds};
+    ss_element e = {.end = 0};
+
+    while (e.end < stack->count) {
+        uint32_t at = e.end;
+
+        if (!s.any && !stack->frames && !ss_token_is(stack->elements[at])) {
+            e.end++; /* nothing is looked up in a binary for it */
+            continue;
+        }
+        ss_element_begin(&e, r, stack, at, true);
+        find_shell_at(&s, &e);
         ss_element_end(&e);
     }
+    if (!s.outer)
+        return;
+    folds->count = s.outer;
+    folds->all[s.outer - 1].end = stack->count;
 }
 
 /* ---- Start-up code ---------------------------------------------------------------------------*/
@@ -250,11 +323,11 @@ static void find_start_up(const ss_report *r, const ss_shown_stack *stack, ss_fo
 
 ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
 {
-    ss_folds folds = {stack.count, stack.count, NULL};
+    ss_folds folds = {.start_up = stack.count};
 
     if (!r->all_frames) {
-        find_shell(r, &stack, &folds);
         find_start_up(r, &stack, &folds);
+        find_shells(r, &stack, &folds);
     }
     return folds;
 }
@@ -662,26 +735,35 @@ static uint64_t place_of(const stacksplice_frame *frame)
     return ss_hash_bytes(hash, name, strlen(name)) | 1;
 }
 
-/* Take down what E has, and return how many of its frames are shown; PLACE is that of a script's. */
-static uint32_t look_at(printer *p, const ss_element *e, uint64_t *place)
+/* How many frames of E are shown; the others are counted. */
+static uint32_t count_frames(printer *p, const ss_element *e)
 {
     uint32_t count = 0;
 
+    for (uint32_t i = 0; i < e->count; i++) {
+        const ss_shown_frame shown = ss_element_at(e, i);
+
+        if (is_shown(p, e, &shown))
+            count++;
+        else
+            p->hidden += shown.frame->kind != STACKSPLICE_FRAME_GAP && !shown.frame->inlined;
+    }
+    return count;
+}
+
+/* Take down what E has; PLACE is that of a script's frame. */
+static void look_at(printer *p, const ss_element *e, uint64_t *place)
+{
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, i);
         const stacksplice_frame *frame = shown.frame;
 
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
             *place = place_of(frame);
-        if (is_shown(p, e, &shown))
-            count++;
-        else
-            p->hidden += frame->kind != STACKSPLICE_FRAME_GAP && !frame->inlined;
         p->replaced |= !shown.glue && shown.replaced;
         p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
                        frame->module && !frame->file;
     }
-    return count;
 }
 
 /* Write the element that AT is in; returns where the next one is. */
@@ -692,7 +774,8 @@ static SS_NOINLINE uint32_t print_element(printer *p, uint32_t at)
     ss_element e;
 
     ss_element_begin(&e, p->r, &p->stack, at, true);
-    shown = look_at(p, &e, &place);
+    shown = count_frames(p, &e);
+    look_at(p, &e, &place);
     if (shown) {
         put_header(p);
         key = place ? place : e.saved ? e.saved->frame.address : p->stack.elements[at];
@@ -707,23 +790,26 @@ static SS_NOINLINE uint32_t print_element(printer *p, uint32_t at)
     return is_last(p->r) ? e.begin - 1 : e.end;
 }
 
-/* Write how many frames outside of those shown are of a program that called the user's code. */
-static void put_shell(printer *p)
+/* Write one line for FOLD; returns where the next element is. */
+static SS_NOINLINE uint32_t print_fold(printer *p, const ss_fold *fold)
 {
-    const ss_shown_stack *stack = &p->stack;
     uint64_t count = 0;
+    ss_element e = {.end = fold->begin};
 
-    if (!p->folds.shell_is)
-        return;
-    put_header(p);
-    for (uint32_t i = p->folds.shell; i < stack->count; i++) {
-        if (!stack->frames)
-            count += ss_left_out_count(stack->elements[i]);
-        else if (!stack->frames[i].frame.inlined)
-            count += ss_left_out_count(stack->frames[i].frame.address);
+    while (e.end < fold->end) {
+        ss_element_begin(&e, p->r, &p->stack, e.end, true);
+        if (ss_element_at(&e, 0).frame->kind != STACKSPLICE_FRAME_GAP)
+            count += count_frames(p, &e);
+        ss_element_end(&e);
     }
+    put_header(p);
+    end_repeats(p);
+    p->last = 0;
     put_spaces(p->r, p->indent);
-    put(p->r, "... %u frames of %s hidden\n", count, p->folds.shell_is);
+    put_color(p->r, SS_COLOR_ASIDE);
+    put(p->r, count == 1 ? "... %u frame of %s hidden}\n" : "... %u frames of %s hidden}\n", count,
+        fold->is);
+    return is_last(p->r) ? fold->begin - 1 : fold->end;
 }
 
 /* Say why something is missing; NULL: nothing is. */
@@ -757,20 +843,18 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
 {
     printer p = {r, headed, stack, indent, .folds = ss_report_folds(r, stack)};
     bool last = is_last(r);
-    uint32_t end = p.folds.shell;
 
     ss_report_dates(r, stack);
-    if (last)
-        put_shell(&p);
-    else
+    if (!last)
         put_header(&p);
-    for (uint32_t at = last ? end - 1 : 0; at < end && !r->w->failed;)
-        at = print_element(&p, at);
+    for (uint32_t at = last ? stack.count - 1 : 0; at < stack.count && !r->w->failed;) {
+        const ss_fold *fold = ss_fold_of(&p.folds, at);
+
+        at = fold ? print_fold(&p, fold) : print_element(&p, at);
+    }
     if (p.facts)
         return;
     end_repeats(&p);
-    if (!last)
-        put_shell(&p);
     if (p.hidden)
         put_count(&p, "... ", p.hidden, " glue frame hidden\n", " glue frames hidden\n");
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */

@@ -157,17 +157,25 @@ static bool is_of_source(const stacksplice_glue *glue, const char *file)
     return false;
 }
 
+static bool is_binary(const stacksplice_glue *glue, const char *path)
+{
+    for (const char *const *part = glue->binaries; part && *part; part++)
+        if (**part == '/' && strstr(path, *part))
+            return true;
+    return ss_glue_matches(ss_base_name(path), glue->binaries);
+}
+
 static stacksplice_role role_by(const stacksplice_glue *glue, const char *function,
-                                const char *binary)
+                                const char *module)
 {
     if (function &&
         (ss_glue_matches(function, glue->functions) || ss_glue_matches(function, glue->entries)))
         return STACKSPLICE_ROLE_GLUE;
-    if (!binary)
+    if (!module)
         return STACKSPLICE_ROLE_OWN;
-    if (ss_glue_matches(binary, glue->binaries))
+    if (is_binary(glue, module))
         return STACKSPLICE_ROLE_GLUE;
-    if (!ss_glue_matches(binary, glue->libraries))
+    if (!ss_glue_matches(ss_base_name(module), glue->libraries))
         return STACKSPLICE_ROLE_OWN;
     return STACKSPLICE_ROLE_BUILTIN;
 }
@@ -182,7 +190,6 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
 {
     const char *function =
         script_named || !frame->function ? NULL : qualified_name(frame->function);
-    const char *binary = frame->module ? ss_base_name(frame->module) : NULL;
     stacksplice_role role = STACKSPLICE_ROLE_OWN;
     const stacksplice_glue *glue;
 
@@ -192,8 +199,9 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
         (function && ss_glue_is_start_up(function)))
         return STACKSPLICE_ROLE_GLUE;
     for (uint32_t i = 0; role != STACKSPLICE_ROLE_GLUE && (glue = ss_glue_at(i)) != NULL; i++) {
-        stacksplice_role here = is_of_source(glue, frame->file) ? STACKSPLICE_ROLE_GLUE
-                                                                : role_by(glue, function, binary);
+        stacksplice_role here = is_of_source(glue, frame->file)
+                                    ? STACKSPLICE_ROLE_GLUE
+                                    : role_by(glue, function, frame->module);
 
         if (here != STACKSPLICE_ROLE_OWN)
             role = here;
@@ -219,7 +227,7 @@ bool ss_glue_is_binary(const char *path)
     const stacksplice_glue *glue;
 
     for (uint32_t i = 0; (glue = ss_glue_at(i)) != NULL; i++) {
-        if (ss_glue_matches(ss_base_name(path), glue->binaries))
+        if (is_binary(glue, path))
             return true;
     }
     return false;
