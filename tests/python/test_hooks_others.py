@@ -232,9 +232,46 @@ def test_ipython(child, tmp_path, border_without_source, start):
     paths = f"{border_without_source.parent}:{child.environment['PYTHONPATH']}"
     variables = {"NO_COLOR": "1", "PYTHONPATH": paths, "IPYTHONDIR": tmp_path, "HOME": tmp_path}
     done = ran(sys.executable, "-m", "IPython", *options, input="\n".join([*lines, ""]), **variables)
-    assert done.stderr.count(COMBINED) == 2, done.stdout + done.stderr
-    assert done.stdout.count("ValueError: unhandled") == 3  # the shell's own
-    assert "ZeroDivisionError" in done.stdout and "ZeroDivisionError" not in done.stderr
+    # Each is shown once, by the shell, which has the frames of C from the traceback.
+    assert (done.stdout.count("ValueError: unhandled"), done.stderr) == (3, ""), done.stdout
+    assert done.stdout.count("in call()") == 3 and "ZeroDivisionError" in done.stdout
+
+
+LUA = """
+import lupa.lua54
+lua = lupa.lua54.LuaRuntime()
+lua.execute("function price(rate) return rate() end")
+def fails(): raise ValueError("unhandled")
+def call(): lua.globals().price(fails)
+"""
+
+
+def test_jupyter(child, tmp_path, monkeypatch):
+    """In a kernel a cell that fails has one traceback, and no report has the kernel's frames."""
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("lupa")
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", child.environment["PYTHONPATH"])
+    monkeypatch.setenv("NO_COLOR", "1")
+    sources = [
+        f"import stacksplice; stacksplice.install(){LUA}",
+        "call()",
+        "try: call()\nexcept ValueError: stacksplice.print_exc()",
+        "import asyncio\nasync def calls(): call()\n"
+        "try: await asyncio.create_task(calls())\nexcept ValueError: stacksplice.print_exc()",
+    ]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    book = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(book, kernel_name="python3", allow_errors=True, timeout=60).execute()
+    first, (failed,), (printed,), (awaited,) = (cell.outputs for cell in book.cells)
+    assert first == [] and failed.output_type == "error"
+    shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(failed.traceback))
+    assert "Cell In[2], line 1" in shown and "in price(" in shown and "ipykernel/" not in shown
+    for text in (printed.text, awaited.text):
+        assert " frames of IPython hidden\n" in text and "in price\n" in text, text
+        assert "site-packages" not in text and "/asyncio/" not in text, text
 
 
 # ---- Who else sets hooks -------------------------------------------------------------------------
@@ -265,12 +302,17 @@ def test_sentry(child, order):
     assert done.stderr.count(COMBINED) == 2
 
 
-def test_rich(child):
+@pytest.mark.parametrize(
+    "order",
+    ["rich.traceback.install(); stacksplice.install()", "stacksplice.install(); rich.traceback.install()"],
+)
+def test_rich(child, order):
+    """Who has chosen its look has it, once, with the frames of other languages."""
     pytest.importorskip("rich")
-    source = "import rich.traceback\nrich.traceback.install()\nstacksplice.install()\nborder.call(fails)\n"
-    done = child(PROLOGUE + source, status=1)
-    assert done.stderr.count(COMBINED) == 1
-    assert "╭─" in done.stderr.partition(COMBINED)[2]  # what was found draws its own behind it
+    pytest.importorskip("lupa")
+    done = child(f"import rich.traceback, stacksplice\n{order}{LUA}call()\n", status=1)
+    assert COMBINED not in done.stderr and done.stderr.count("ValueError: ") == 1
+    assert "╭─" in done.stderr and " in price:1" in done.stderr
 
 
 def test_pytest_with_its_plugin(run):  # noqa: F811

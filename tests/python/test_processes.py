@@ -112,9 +112,10 @@ def test_report_says_where_and_what_happened_here(border_path):
     name, host = info.process["name"], info.process["host"]
     place = f"of process {info.process['id']} ({name}) on {host} (most recent call last):"
     assert ", in innermost" in text and "The above exception was the direct cause" in text
-    here, _, there = text.partition("\nBefore that, in another process:\n")
+    there, _, here = text.partition("\nThe above exception was raised again in this process:\n\n")
     assert ", in caught" in here and place not in here and "RemoteTraceback" not in text
-    assert f"Traceback {place}\n" in there
+    assert f"Traceback {place}\n" in there and here.endswith("\nprocess_jobs.Needs: 1\n")
+    assert "multiprocessing hidden\n" in there and "popen_fork" not in there
 
 
 def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path):
@@ -127,7 +128,9 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
     assert info.remote.process["id"] != os.getpid()
     assert names(info.remote.stack)[0] == "innermost"
     text = info.format()
-    assert text.index(", in result\n") < text.index("in another process:") < text.rindex(", in innermost")
+    assert text.index(", in innermost") < text.index("in this process:") < text.rindex(", in result\n")
+    text = info.format(newest_last=False)
+    assert text.index("result\n") < text.index("in another process:") < text.rindex("innermost\n")
     data = json.loads(info.to_json())
     assert data["remote"] == info.remote.to_dict()
     assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote

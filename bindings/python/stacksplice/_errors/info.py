@@ -326,7 +326,7 @@ class ErrorInfo:
             text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
-        return text + text_before(self.remote, newest_last=newest_last, all_frames=all_frames, color=color)
+        return with_elsewhere(text, self.remote, newest_last, all_frames=all_frames, color=color)
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
         """The report as one HTML page, without anything beside it.
@@ -375,6 +375,11 @@ class ErrorInfo:
         return f"<ErrorInfo 0x{self.hresult & 0xFFFFFFFF:08X} {name}{self.message!r}>"
 
 
-def text_before(error: ErrorInfo | None, **look: bool) -> str:
-    """The end of a report of what went through ERROR in another process, or nothing."""
-    return "" if error is None else "\nBefore that, in another process:\n" + error.format(**look)
+def with_elsewhere(text: str, error: ErrorInfo | None, newest_last: bool = True, **look: bool) -> str:
+    """TEXT, the report of an error, with the one of what went through ERROR in another process, or None."""
+    if error is None:
+        return text
+    there = error.format(newest_last=newest_last, **look)
+    if newest_last:
+        return f"{there}\nThe above exception was raised again in this process:\n\n{text}"
+    return f"{text}\nBefore that, in another process:\n{there}"

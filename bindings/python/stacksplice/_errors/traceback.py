@@ -13,7 +13,7 @@ from .. import _stacksplice
 from .._base.lines import limit
 from .._base.redaction import clean_traceback
 from . import changed
-from .info import text_before
+from .info import with_elsewhere
 from .kept import KeptSummary, stack_of, with_variables
 from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 # Lines that say how much was left out, where nothing need be of another language.
-_ASIDES = ("  ... ", "  [Previous line ")
+_ASIDES = ("  ... ", "  \x1b[2m... ", "  [Previous line ")
 
 
 class _Foreign(traceback.FrameSummary):
@@ -265,7 +265,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str:
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
     told = _all_told(shown, exc, chain)
     said: list[str] = []
-    elsewhere = []
+    elsewhere: list[ErrorInfo] = []
     for one, of, info in told:
         one.stack = _stack_of(of)
         if info is None:
@@ -273,12 +273,14 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str:
         if info.process is None:
             _say_once(one, _combine(one, of, info, color, of is not exc), said)
         if limit() is None:  # Python's own text knows limits
-            before = text_before(info.remote if info.process is None else info, color=color)
-            elsewhere += [before] if before not in elsewhere else []
+            before = info.remote if info.process is None else info
+            elsewhere += [before] if before and before not in elsewhere else []
     clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _, _ in told])
-    text = "".join([*shown.format(chain=chain, **options(color)), *elsewhere])
+    text = "".join(shown.format(chain=chain, **options(color)))
+    for before in elsewhere:
+        text = with_elsewhere(text, before, color=color)
     for one, _, _ in told:
         vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
     return text

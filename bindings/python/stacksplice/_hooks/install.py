@@ -17,30 +17,28 @@ def _running_shell() -> Any:
 
 
 def _leave_shell(shell: Any) -> None:
-    from .unhandled import show_after_cell
+    from .unhandled import offer_after_cell
 
     try:
-        shell.events.unregister("post_run_cell", show_after_cell)
+        shell.events.unregister("post_run_cell", offer_after_cell)
     except ValueError:  # it is not there
         pass
 
 
 def _enter_shell(shell: Any) -> None:
-    from .unhandled import show_after_cell
+    from .unhandled import offer_after_cell
 
     _leave_shell(shell)  # once is enough
-    shell.events.register("post_run_cell", show_after_cell)
+    shell.events.register("post_run_cell", offer_after_cell)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext stacksplice``: install(), in this shell of IPython."""
     install()
-    _enter_shell(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext stacksplice``: uninstall()."""
-    _leave_shell(shell)
     uninstall()
 
 
@@ -63,8 +61,8 @@ def install(
     sys.unraisablehook.  Where nobody had set one, also sys.__excepthook__ and its like, so that programs
     that compare the two see no difference.  Every event loop of asyncio, and concurrent.futures, log the
     combined report of an unhandled exception in place of its traceback; a loop's own exception handler is
-    called as before.  IPython shows the report after its own traceback.  Other exceptions are shown as
-    before.  Our hooks also call the hooks that they found, unless those are the interpreter's own.
+    called as before.  IPython and rich show their own, with other languages' frames.  Other exceptions are
+    shown as before.  Our hooks also call the hooks that they found, unless those are the interpreter's own.
 
     If the program that embeds Python set a handler (stacksplice_set_unhandled_handler), it is asked
     first about each such exception.  What it handles is not shown here.

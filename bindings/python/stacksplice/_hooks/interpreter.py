@@ -131,6 +131,9 @@ class Hook:
         self.__wrapped__ = found
         self.place = place
         self.found = found
+        # A second report: tracebacks have other languages' frames.
+        self.found_draws = getattr(found, "__module__", None) == "rich.traceback"
+        self.offer = _stacksplice._offer_unhandled
         self.ends_here = _stacksplice._ends_here
         self.ident = get_ident
         self.tell_failure = tell_failure
@@ -150,7 +153,7 @@ class Hook:
         try:
             try:
                 self.ends_here(exc)  # from here: what called this method is what the exception came to
-                shown = self.place.show(exc, *arguments)
+                shown = self.offer(exc) if self.found_draws else self.place.show(exc, *arguments)
             except Exception as failure:
                 self.tell_failure(failure)
                 shown = False

@@ -56,11 +56,11 @@ def unhandled_record(record: logging.LogRecord) -> bool:
     return True
 
 
-def show_after_cell(result: Any) -> None:
-    """For IPython, which has shown its own traceback: the combined report behind it."""
+def offer_after_cell(result: Any) -> None:
+    """For IPython, which has shown its own traceback, with other languages' frames in it."""
     exc = result.error_before_exec or result.error_in_exec
     if exc is not None:
-        show(exc)
+        _stacksplice._offer_unhandled(exc)
 
 
 def tell_failure(failure: Exception) -> None:
