@@ -1,5 +1,6 @@
 # The sources of the Lua binding, for each target that is made of them.
 set(sources
+  ../shared/lua_chunks.c
   ../shared/value_text.c
   src/life/state.c
   src/calibrate/layout.c
@@ -34,6 +35,7 @@ set(calibration_jit
 
 # Those of all these that need nothing of Lua's headers.
 set(of_any_version
+  ../shared/lua_chunks.c
   ../shared/value_text.c
   src/calibrate/filler.c
   src/calibrate/layout.c

@@ -8,6 +8,7 @@
 #include "cross/cross.h"
 
 #include "lupa/loadable/loadable.h"
+#include "shared/lua_chunks.h"
 
 /* ---- Copies of Lua (copies.c) ------------------------------------------------------------------*/
 
@@ -39,6 +40,9 @@ typedef struct sspy_attached {
     /* The thread that runs the runtime exchanges RECORDED; others take it meanwhile. */
     _Atomic(struct sspy_recorded *) recorded;
     _Atomic(const void *) recorded_frame; /* of its call, so that others leave it alone */
+    ss_lua_texts texts;                   /* of its chunks */
+    size_t text_count, text_bytes;        /* (GIL) of these */
+    atomic_bool has_functions;            /* that are whole chunks, which a script may call */
 } sspy_attached;
 
 /* What an interpreter knows of lupa. */
@@ -84,6 +88,7 @@ typedef struct sspy_new_runtime {
     void *L; /* a coroutine of it, at rest or running the C function that calls us */
     const void *globals;
     PyObject *lock; /* or None */
+    bool is_fresh;  /* it has no chunks yet */
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
                    uint32_t count); /* the hook of ss_lua_hooks */
 } sspy_new_runtime;
@@ -91,6 +96,12 @@ typedef struct sspy_new_runtime {
    errors and do what the former ones do. -1 with an exception: as sspy_lua_instance, and RuntimeError
    with what Lua says. */
 int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char *library);
+/* A chunk of CODE, a str or bytes, is about to be compiled in the runtime, by NAME or, if that is NULL,
+   under lupa's own: its lines can be shown from now on.  RUNS: it runs as a whole until
+   sspy_lupa_end_chunk gets what this returned; else it becomes a function, and 0 is returned.  Leaves no
+   exception set. */
+uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject *name, bool runs);
+void sspy_lupa_end_chunk(uint64_t number);
 /* The one with that KEY, or NULL. */
 sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key);
 /* _lupa_detach(key), _lupa_attached(key) */

@@ -4,7 +4,9 @@
  */
 #include "lupa/lupa.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- The recorded error -----------------------------------------------------------------------*/
 
@@ -93,6 +95,122 @@ bool sspy_attached_is_called(const sspy_attached *attached)
     return called;
 }
 
+/* ---- The texts of its chunks -------------------------------------------------------------------*/
+
+/* One after the other they have no names that tell them apart, and Lua keeps none of them.  What is
+   kept are lupa's arguments, which programs mostly have as literals. */
+
+enum { MOST_TEXTS = 256, MOST_TEXT_BYTES = 1 << 20 };
+
+typedef struct kept_text {
+    ss_lua_text text;      /* first: its bytes are those of the two */
+    PyObject *code, *name; /* owned; NAME may be NULL */
+} kept_text;
+
+/* The bytes of TEXT, a str or bytes and nothing below, as Lua gets them; NULL without an exception. */
+static const char *bytes_of(PyObject *text, size_t *length)
+{
+    Py_ssize_t size = 0;
+    char *bytes = NULL;
+
+    if (PyUnicode_CheckExact(text))
+        bytes = (char *)(uintptr_t)PyUnicode_AsUTF8AndSize(text, &size);
+    else if (PyBytes_CheckExact(text))
+        (void)PyBytes_AsStringAndSize(text, &bytes, &size);
+    PyErr_Clear();
+    *length = (size_t)size;
+    return bytes;
+}
+
+static bool is_kept(const sspy_attached *attached, const ss_lua_text *text)
+{
+    const ss_lua_text *one = atomic_load(&attached->texts.first);
+
+    while (one && (one->length != text->length || strcmp(one->name, text->name) != 0 ||
+                   memcmp(one->text, text->text, text->length) != 0))
+        one = one->next;
+    return one != NULL;
+}
+
+/* Whether TEXT, of CODE and NAME, was kept. */
+static bool keep(sspy_attached *attached, const ss_lua_text *text, PyObject *code, PyObject *name)
+{
+    kept_text *kept = NULL;
+
+    if (attached->text_count < MOST_TEXTS && text->length <= MOST_TEXT_BYTES - attached->text_bytes)
+        kept = malloc(sizeof *kept);
+    if (!kept)
+        return false;
+    *kept = (kept_text){*text, Py_NewRef(code), Py_XNewRef(name)};
+    kept->text.next = atomic_load(&attached->texts.first);
+    attached->text_count++;
+    attached->text_bytes += text->length;
+    atomic_store(&attached->texts.first, &kept->text);
+    return true;
+}
+
+/* What this thread runs as a whole.  Greenlets may end in any order, so their chunks are only counted. */
+static _Thread_local struct {
+    unsigned count;
+    uint64_t number;         /* of the one that began when none ran */
+    const sspy_attached *in; /* NULL: it has ended */
+    ss_lua_text text;
+} whole;
+
+static const ss_lua_text *running(const ss_lua_texts *texts)
+{
+    bool is_it = whole.count == 1 && whole.in && &whole.in->texts == texts && whole.text.text;
+
+    return is_it && !atomic_load(&whole.in->has_functions) ? &whole.text : NULL;
+}
+
+static void keep_or_count(sspy_attached *attached, const ss_lua_text *text, PyObject *code,
+                          PyObject *name)
+{
+    int lines = INT_MAX;
+
+    if (text->text && (is_kept(attached, text) || keep(attached, text, code, name)))
+        return;
+    if (text->text)
+        lines = ss_lua_count_lines(text->text, text->length);
+    if (lines > atomic_load(&attached->texts.unknown))
+        atomic_store(&attached->texts.unknown, lines);
+}
+
+uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject *name, bool runs)
+{
+    static const char compiled = 033; /* how string.dump begins */
+    static _Thread_local uint64_t number;
+    ss_lua_text text = {.name = "<python>"};
+    size_t length;
+
+    if (name)
+        text.name = bytes_of(name, &length);
+    if (text.name)
+        text.text = bytes_of(code, &text.length);
+    if (text.text && *text.text == compiled)
+        text.text = NULL;
+    if (!text.name || *text.name != '@') /* else the name of a file, which has the lines */
+        keep_or_count(attached, &text, code, name);
+    if (!runs)
+        atomic_store(&attached->has_functions, true);
+    if (!runs || whole.count++)
+        return !runs ? 0 : UINT64_MAX;
+    whole.number = ++number;
+    whole.in = attached;
+    whole.text = text;
+    return number;
+}
+
+void sspy_lupa_end_chunk(uint64_t number)
+{
+    if (!number)
+        return;
+    whole.count--;
+    if (number == whole.number)
+        whole.in = NULL;
+}
+
 /* ---- The list ---------------------------------------------------------------------------------*/
 
 /* The hook of ss_lua_hooks: the state was closed. */
@@ -105,6 +223,16 @@ static void close_runtime(void *data)
 
 static void free_runtime(sspy_attached *attached)
 {
+    const ss_lua_text *text = atomic_load(&attached->texts.first);
+
+    while (text) {
+        const kept_text *kept = (const kept_text *)text;
+
+        text = text->next;
+        Py_DECREF(kept->code);
+        Py_XDECREF(kept->name);
+        free((void *)(uintptr_t)kept);
+    }
     free_recorded(atomic_exchange(&attached->recorded, NULL));
     Py_XDECREF(attached->lock);
     free(attached);
@@ -159,6 +287,8 @@ void sspy_lupa_end(sspy_state *state)
         return;
     Py_CLEAR(lupa->created);
     sweep(lupa);
+    for (sspy_attached *one = lupa->attached; one; one = one->next)
+        atomic_store(&one->texts.unknown, INT_MAX); /* which go with the interpreter */
     lupa->attached =
         NULL; /* the states may still call our hooks, so the records of open ones stay */
 }
@@ -198,7 +328,8 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
                                 .recorded = record,
                                 .closed = close_runtime,
                                 .metatable = "POBJECT",
-                                .data = attached};
+                                .data = attached,
+                                .texts = attached ? &attached->texts : NULL};
 
     if (!attached) {
         PyErr_NoMemory();
@@ -206,6 +337,9 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
     }
     attached->key = new->key;
     attached->globals = new->globals;
+    attached->texts.running = running;
+    atomic_store(&attached->has_functions, !new->is_fresh);
+    atomic_store(&attached->texts.unknown, new->is_fresh ? 0 : INT_MAX);
     attached->lock = new->lock == Py_None ? NULL : Py_NewRef(new->lock);
     if (attach_state(attached, new->L, library, &hooks)) {
         free_runtime(attached);

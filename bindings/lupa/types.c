@@ -27,6 +27,7 @@ typedef struct watched {
     iternextfunc next;
     method set_handler; /* set_overflow_handler, which lupa calls as it makes a runtime */
     method next_method, send;
+    method execute, eval, compile;
 } watched;
 static watched table[MAX_WATCHED];
 static int table_count; /* (GIL) */
@@ -123,12 +124,19 @@ static void tell_created(PyObject *runtime)
         PyErr_WriteUnraisable(runtime);
 }
 
+/* Whether this thread makes a runtime, in which nothing is compiled yet. */
+static _Thread_local bool making;
+
 static PyObject *make_runtime(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *runtime = row_of(type)->make(type, arguments, keywords);
+    bool former = making;
+    PyObject *runtime;
 
+    making = true;
+    runtime = row_of(type)->make(type, arguments, keywords);
     if (runtime)
         tell_created(runtime);
+    making = former;
     return runtime;
 }
 
@@ -156,6 +164,53 @@ static int init_error(PyObject *exc, PyObject *arguments, PyObject *keywords)
         sspy_lupa_error_made(state, exc, __builtin_frame_address(0));
     PyErr_Clear();
     return 0;
+}
+
+/* ---- Chunks -----------------------------------------------------------------------------------*/
+
+/* The argument NAME, which may also stand at POSITION; NULL if it is not given. */
+static PyObject *argument(PyObject *const *arguments, Py_ssize_t count, PyObject *names,
+                          const char *name, Py_ssize_t position)
+{
+    PyObject *found = position < count ? arguments[position] : NULL;
+
+    for (Py_ssize_t i = 0; !found && names && i < PyTuple_GET_SIZE(names); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name) == 0)
+            found = arguments[count + i];
+    return found && found != Py_None ? found : NULL;
+}
+
+/* Call METHOD, which compiles a chunk.  RUNS: and runs it; else the name may also stand second. */
+static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
+                            PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    PyObject *code = argument(arguments, count, names, "lua_code", 0), *result;
+    PyObject *name = argument(arguments, count, names, "name", runs ? PY_SSIZE_T_MAX : 1);
+    sspy_state *state = code ? sspy_state_current() : NULL;
+    sspy_attached *attached = state ? sspy_attached_find(state, (uintptr_t)runtime) : NULL;
+    uint64_t number = attached ? sspy_lupa_begin_chunk(attached, code, name, runs) : 0;
+
+    result = fast(m)(runtime, arguments, count, names);
+    sspy_lupa_end_chunk(number);
+    return result;
+}
+
+static PyObject *execute(PyObject *runtime, PyObject *const *arguments, Py_ssize_t count,
+                         PyObject *names)
+{
+    return with_chunk(&row_of(Py_TYPE(runtime))->execute, true, runtime, arguments, count, names);
+}
+
+static PyObject *evaluate(PyObject *runtime, PyObject *const *arguments, Py_ssize_t count,
+                          PyObject *names)
+{
+    return with_chunk(&row_of(Py_TYPE(runtime))->eval, true, runtime, arguments, count, names);
+}
+
+static PyObject *compile_chunk(PyObject *runtime, PyObject *const *arguments, Py_ssize_t count,
+                               PyObject *names)
+{
+    return with_chunk(&row_of(Py_TYPE(runtime))->compile, false, runtime, arguments, count, names);
 }
 
 /* ---- Coroutines -------------------------------------------------------------------------------*/
@@ -205,6 +260,9 @@ static PyObject *send_value(PyObject *coroutine, PyObject *const *arguments, Py_
 
 static const watched ours = {.make = make_runtime, .init = init_error};
 static const PyCFunction our_set_handler = (PyCFunction)(void (*)(void))set_handler;
+static const PyCFunction our_execute = (PyCFunction)(void (*)(void))execute;
+static const PyCFunction our_eval = (PyCFunction)(void (*)(void))evaluate;
+static const PyCFunction our_compile = (PyCFunction)(void (*)(void))compile_chunk;
 static const PyCFunction our_send = (PyCFunction)(void (*)(void))send_value;
 
 /* Exchange the slots of TYPE and of those below it that inherited them. */
@@ -262,7 +320,7 @@ static int watch_coroutines(PyTypeObject *type)
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    sspy_new_runtime new = {.raised = sspy_lupa_raised};
+    sspy_new_runtime new = {.raised = sspy_lupa_raised, .is_fresh = making};
     PyObject *key, *lua, *globals, *coroutine;
     const char *library;
 
@@ -293,7 +351,10 @@ PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
         return PyErr_NoMemory();
     runtimes = keep(&(watched){.type = runtime,
                                .make = runtime->tp_new,
-                               .set_handler = compiled_method(runtime, "set_overflow_handler")});
+                               .set_handler = compiled_method(runtime, "set_overflow_handler"),
+                               .execute = compiled_method(runtime, "execute"),
+                               .eval = compiled_method(runtime, "eval"),
+                               .compile = compiled_method(runtime, "compile")});
     errors = runtimes ? keep(&(watched){.type = error, .init = error->tp_init}) : NULL;
     if (!errors)
         return NULL;
@@ -301,6 +362,9 @@ PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
     exchange(runtime, runtimes, &ours);
     exchange(error, errors, &ours);
     replace(&runtimes->set_handler, our_set_handler);
+    replace(&runtimes->execute, our_execute);
+    replace(&runtimes->eval, our_eval);
+    replace(&runtimes->compile, our_compile);
     Py_RETURN_NONE;
 }
 
@@ -320,6 +384,9 @@ PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
         if (row->type->tp_iternext == next_value)
             row->type->tp_iternext = row->next;
         put_back(&row->set_handler, our_set_handler);
+        put_back(&row->execute, our_execute);
+        put_back(&row->eval, our_eval);
+        put_back(&row->compile, our_compile);
         put_back(&row->next_method, next_method);
         put_back(&row->send, our_send);
     }

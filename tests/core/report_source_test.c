@@ -104,6 +104,27 @@ TEST(test_lines_are_found_without_memory)
     release(error);
 }
 
+/* ---- A line that the language itself has -----------------------------------------------------*/
+
+TEST(test_the_line_of_a_chunk_is_shown_where_lines_are)
+{
+    const stacksplice_token_info info = {
+        SCRIPT_TOKEN, .language = "lua", .file = "[string \"a\"]",
+        .line = 2,    .chunk = 1,        .source = "password = 'hunter2'"};
+    const stacksplice_format_options without = {.size = sizeof without, .without_source = 1};
+    uintptr_t frame;
+    const fixture_error contents = value_error(&frame, 1);
+    IRestrictedErrorInfo *error;
+
+    assert_int_equal(stacksplice_intern(&info, &frame), S_OK);
+    error = fixture_originate(&contents);
+    assert_non_null(strstr(text_of(error), "\", line 2\n        password = '[redacted"));
+    assert_null(
+        strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &without), "password"));
+    assert_non_null(strstr(json_of(error), "\"source\":\"password = '[redacted"));
+    release(error);
+}
+
 /* ---- A host that closes what it did not open -------------------------------------------------*/
 
 typedef struct host {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import lupa_runtimes
@@ -319,3 +320,71 @@ print("all survived")
 
 def test_no_script_ends_the_process_through_our_functions() -> None:
     assert ran(sys.executable, "-c", ATTACKS, *VERSIONS).stdout.endswith("all survived\n")
+
+
+# ---- Lines of source ------------------------------------------------------------------------------
+
+
+def lines_of(call) -> list[str]:
+    """What the report of the error of CALL shows in and below Lua's frames."""
+    lines = "".join(stacksplice.format_exception(caught(call))).splitlines()
+    below = [number + 1 for number, line in enumerate(lines) if line.startswith("  (Lua) ")]
+    return [lines[number].strip() for number in below if lines[number].startswith("    ")]
+
+
+FAILS = "function fails()\n  local text = 'no'\n  error(text)\nend"
+
+
+def test_a_chunk_by_lupas_own_name_shows_its_lines(lua) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.execute(FAILS)
+    runtime.execute("function calls(f)\n  return (f())\nend", name="=calls")
+    assert lines_of(lambda: runtime.execute(b"error('no')")) == ["error('no')"]
+    of_eval = runtime.eval("function(f)\n  f() -- ä\nend")
+    of_compile = runtime.compile("-- one\nlocal f = ...\nf()\nreturn 1", "third")
+    fails = runtime.globals().fails
+    assert lines_of(fails) == ["error(text)"]
+    assert lines_of(lambda: runtime.globals().calls(fails)) == ["return (f())", "error(text)"]
+    assert lines_of(lambda: of_eval(fails)) == ["f() -- ä", "error(text)"]
+    assert lines_of(lambda: of_compile(fails)) == ["f()", "error(text)"]
+    assert lines_of(lambda: runtime.execute("error('no')")) == []  # of a function that was compiled, maybe
+
+
+def test_no_line_is_shown_that_may_be_of_another_chunk(lua) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.execute(FAILS)
+    runtime.execute(FAILS.replace("fails", "other").replace("(text)", "(text, 2)"))
+    assert lines_of(runtime.globals().fails) == lines_of(runtime.globals().other) == []
+    runtime.execute(FAILS.replace("fails", "same"), name="chunk")
+    runtime.execute(FAILS.replace("fails", "another"), name="chunk")
+    assert lines_of(runtime.globals().same) == ["error(text)"]
+
+
+@pytest.mark.parametrize("unknown", [b"\x1bLua", "\udcff\n" * 4, bytearray(b"--\n" * 4)])
+def test_no_line_is_shown_where_a_text_is_not_known(lua, unknown) -> None:
+    runtime = lua.LuaRuntime()
+    runtime.execute(FAILS)
+    with contextlib.suppress(lua.LuaError, UnicodeError):
+        runtime.execute(unknown)
+    assert lines_of(runtime.globals().fails) == []
+
+
+def test_so_many_texts_are_kept(lua) -> None:
+    runtime = lua.LuaRuntime()
+    for number in range(300):
+        assert runtime.eval(f"{number}\n") == number
+    runtime.execute("\n" + FAILS)
+    assert lines_of(runtime.globals().fails) == []
+    other = lua.LuaRuntime()
+    other.execute(FAILS)
+    for number in range(300):
+        assert other.eval(f"{number}") == number
+    assert lines_of(other.globals().fails) == ["error(text)"]
+
+
+def test_a_runtime_that_is_attached_late_has_unknown_chunks(lua) -> None:
+    stacksplice.uninstall()
+    runtime = lua.LuaRuntime()
+    stacksplice.install()
+    runtime.execute(FAILS)
+    assert lines_of(runtime.globals().fails) == []

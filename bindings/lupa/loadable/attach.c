@@ -31,6 +31,14 @@ static void unref(ss_lua_attachment *attachment)
         free(attachment);
 }
 
+static void set_texts(lua_State *L, const ss_lua_texts *texts)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        state->texts = texts;
+}
+
 /* The finalizer of the object: the state closes, or was restored. */
 static int collect(lua_State *L)
 {
@@ -40,6 +48,7 @@ static int collect(lua_State *L)
     if (!attachment)
         return 0;
     if (attachment->main) {
+        set_texts(L, NULL);
         attachment->main = NULL;
         attachment->hooks.closed(attachment->hooks.data);
     }
@@ -208,6 +217,7 @@ static int attach_protected(lua_State *L)
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
         replace_functions(L, attachment);
         attachment->main = lua_tothread(L, -1);
+        set_texts(L, now->hooks->texts);
     }
     if (attachment) {
         __atomic_add_fetch(&attachment->references, 1, __ATOMIC_RELAXED);
@@ -290,6 +300,7 @@ static void release(ss_lua_attachment *attachment, bool restore)
     if (restore && L) {
         /* Even if nothing can be restored: then the hooks are not called any more. */
         attachment->main = NULL;
+        set_texts(L, NULL);
         if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK))
             (void)run(L, restore_protected, NULL, &reason);
     }

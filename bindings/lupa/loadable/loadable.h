@@ -39,6 +39,8 @@ typedef struct ss_lua_hooks {
     void (*closed)(void *data);
     const char *metatable;
     void *data;
+    const struct ss_lua_texts
+        *texts; /* of its chunks (shared/lua_chunks.h), until it is released */
 } ss_lua_hooks;
 
 /* An attached state.  It outlives the state until the program releases it. */

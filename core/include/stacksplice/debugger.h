@@ -165,11 +165,11 @@ typedef struct stacksplice_inspection_block {
      * id / CELLS * 2 + 1; token_chunks is the address of the addresses of all chunks, 0 where one is
      * not mapped yet.
      *
-     * The row of a token has four words and then its strings, each beginning at a word: language,
-     * function, file, reason, interpreter, calls.  Byte 0 of word 0 is the kind, byte 1 the trust,
+     * The row of a token has five words and then its strings, each beginning at a word: language,
+     * function, file, reason, interpreter, calls, source.  Byte 0 of word 0 is the kind, byte 1 the trust,
      * byte 2 flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1
-     * is end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on and
-     * word 3 have 16 bits for the length plus one of each string, 0 for none.
+     * is end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on,
+     * word 3 and word 4 have 16 bits for the length plus one of each string, 0 for none.
      */
     uint64_t token_chunks, fixed_tokens, unloaded_modules;
     /* The first word of each object that is laid out as the numbers say: an interface of another

@@ -41,6 +41,7 @@ typedef struct stacksplice_token_info {
     int chunk;               /* nonzero: FILE names a chunk of source, not a file */
     int asynchronous;        /* of a gap; nonzero: see stacksplice_frame */
     const char *calls;       /* of a script frame: see stacksplice_frame */
+    const char *source;      /* the line of a chunk without a file: see stacksplice_frame */
 } stacksplice_token_info;
 
 /*

@@ -559,6 +559,8 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
     *column = 0;
     if (saved)
         return (ss_text){saved->text ? saved->text : "", NULL, saved->text ? saved->length : 0};
+    if (frame->source && (r->source || r->failfast))
+        return (ss_text){frame->source, NULL, strlen(frame->source)};
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (r->source && frame->file && frame->line && !frame->chunk &&
         (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/'))

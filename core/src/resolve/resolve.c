@@ -674,6 +674,7 @@ static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capa
     frame->interpreter = info.interpreter;
     frame->chunk = info.chunk;
     frame->calls = info.calls;
+    frame->source = info.source;
     return needed;
 }
 

@@ -15,7 +15,7 @@
  * new word.  Strings are cut to the limits in contracts.md, so a row has a bounded size.  Readers
  * see "..." at the end of a cut string.
  */
-enum { STRINGS = 6, HEAD_WORDS = 4 /* before those of the strings */ };
+enum { STRINGS = 7, HEAD_WORDS = 5 /* before those of the strings */ };
 
 #define CUT_MARK "..."
 
@@ -28,7 +28,7 @@ typedef union head {
         uint8_t cut;       /* a bit for each string */
         uint16_t sizes[2]; /* of the first strings, each one more than its length; 0: absent */
         uint32_t end_line, line, end_column, column;
-        uint16_t more_sizes[STRINGS - 2];
+        uint16_t more_sizes[8]; /* the rest is 0 */
     };
     uint64_t words[HEAD_WORDS];
 } head;
@@ -45,6 +45,7 @@ static const struct {
     {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES},
     {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES},
     {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES},
+    {offsetof(stacksplice_token_info, source), SS_NAME_BYTES},
 };
 
 enum { THE_FILE = 2 };

@@ -192,7 +192,7 @@ void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *
 #define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
 
 enum { OFFSET_BITS = 30, MODULES = (1 << 12) - 1 }; /* of code that was unloaded */
-enum { STRIDE = 16, HEAD = 4, STRINGS = 6, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
+enum { STRIDE = 16, HEAD = 5, STRINGS = 7, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
 
 typedef struct row {
     const ssi_block *block;
@@ -249,9 +249,10 @@ static void decode(row *r, stacksplice_frame *frame)
 {
     static const struct {
         uint8_t word, shift;
-    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}, {3, 48}};
+    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}, {3, 48}, {4, 0}};
     const char **const strings[STRINGS] = {&frame->language, &frame->function,    &frame->file,
-                                           &frame->reason,   &frame->interpreter, &frame->calls};
+                                           &frame->reason,   &frame->interpreter, &frame->calls,
+                                           &frame->source};
     uint64_t head[HEAD];
 
     for (int i = 0; i < HEAD; i++)

@@ -247,12 +247,14 @@ static uintptr_t intern(const stacksplice_token_info *info, bool *lasting)
 static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const char *calls,
                           const ss_lua_state *record, stacksplice_trust trust, bool *lasting)
 {
-    char text[LUA_IDSIZE + 40];
+    char text[LUA_IDSIZE + 40], line[SS_LUA_LINE_ROOM];
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_SCRIPT,
                                    .trust = trust,
                                    .language = "lua",
                                    .calls = calls};
+    const ss_lua_chunk_place place = {activation->source, activation->currentline,
+                                      activation->linedefined, activation->lastlinedefined};
 
     if (record && record->name[0])
         info.interpreter = record->name;
@@ -280,6 +282,8 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
     info.chunk = *activation->source != '@';
     info.file = info.chunk ? activation->short_src : activation->source + 1;
     info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
+    if (ss_lua_line(record ? record->texts : NULL, &place, line))
+        info.source = line;
     return intern(&info, lasting);
 }
 

@@ -18,6 +18,7 @@
 #include <stacksplice/script.h>
 
 #include "life/compat.h"
+#include "shared/lua_chunks.h"
 
 /* Separates a function of ours, which must not be inlined, from its callers (frames.h). */
 #define SS_LUA_HERE() __builtin_frame_address(0)
@@ -137,10 +138,11 @@ struct ss_lua_state {
     _Atomic(stacksplice_owner *) owner; /* of its exceptions; NULL: the record is free */
     /* Only the thread that runs the state may use the rest. */
     lua_State *main;
-    const void *holder;    /* the object that stands for the record, and closes it; or NULL */
-    stacksplice_ties last; /* of an error value without identity; an outside reference, too */
-    bool shows_locals;     /* errors keep the local variables of their frames */
-    bool last_raised;      /* raised since a host's C code originated it last */
+    const void *holder;        /* the object that stands for the record, and closes it; or NULL */
+    stacksplice_ties last;     /* of an error value without identity; an outside reference, too */
+    const ss_lua_texts *texts; /* of chunks that the program compiled; or NULL */
+    bool shows_locals;         /* errors keep the local variables of their frames */
+    bool last_raised;          /* raised since a host's C code originated it last */
     ss_lua_raising raising;
     ss_lua_resumed resumed;
     int handling; /* > 0 while a message handler of ours runs */

@@ -589,6 +589,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->raising = (ss_lua_raising){0};
     state->handling = 0;
     state->shows_locals = false;
+    state->texts = NULL;
     state->interrupted = false;
     state->deadlines = NULL;
     state->capturing = NULL;

@@ -1,0 +1,50 @@
+-- luacheck: std +busted
+-- Lines of chunks that have no file, in reports.
+local stacksplice = require "stacksplice"
+
+local load = loadstring or load -- luacheck: ignore 113 (5.1)
+
+local allowed = debug.getregistry()
+local key = "stacksplice.source_lines" -- what a host sets by stacksplice_lua_allow_source_lines
+
+-- The report of the error that the chunk raises.
+local function report(text, name)
+  return select(3, stacksplice.pcall(assert(load(text, name)))):text()
+end
+
+describe("the line of a chunk without a file", function()
+  before_each(function() allowed[key] = true end)
+  after_each(function() allowed[key] = nil end)
+
+  it("is that of the text which is the chunk's name", function()
+    for _, at_end in ipairs({"\n", "\r", "\r\n", "\n\r"}) do
+      local text = report("local function f()" .. at_end .. at_end .. "  error('no')  " .. at_end .. "end f()")
+      assert.truthy(text:find(", line 3, in f\n        error('no')\n", 1, true), text)
+      assert.truthy(text:find(", line 4, in main chunk\n        end f()\n", 1, true), text)
+    end
+  end)
+
+  it("is cut, but in no character", function()
+    local text = report(("error('%s')\n"):format(("ä"):rep(300)))
+    assert.truthy(text:find("\n        error%('[ä]+%.%.%.\n"), text)
+  end)
+
+  it("is not shown where the name is not the text", function()
+    local code = "local function f()\n  error('no')\nend\nf()"
+    for _, name in ipairs({"error('no')", "=two\nlines\nof\nit", "not\nthe\ntext\nof it", "@no\nfile"}) do
+      local text = report(code, name)
+      assert.truthy(text:find(", line 2, in f\n    (Lua)", 1, true), text)
+    end
+  end)
+
+  it("is shown to no script that may not read source lines", function()
+    allowed[key] = nil
+    local text = report("local a\nerror('no')")
+    assert.truthy(text:find(", line 2, in main chunk\n    (Lua)", 1, true), text)
+  end)
+
+  it("is in saved reports", function()
+    local err = select(3, stacksplice.pcall(load("local a\nerror('no')")))
+    assert.truthy(err:json():find('"source": ?"error%(\'no\'%)"'), err:json())
+  end)
+end)
