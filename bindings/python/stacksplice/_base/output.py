@@ -59,6 +59,19 @@ def write(text: str) -> None:
         sys.exit(fail(f"cannot write to standard output: {exc.strerror}"))
 
 
+def write_file(text: str, path: str) -> int:
+    """Write TEXT to PATH, or to standard output if that is "-"; the exit status."""
+    if path == "-":
+        write(text)
+        return 0
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as exc:
+        return fail(f"cannot write {path}: {exc.strerror}")
+    return 0
+
+
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
     """Whoever reads standard output may go before its end, as `head` does: that is no failure."""

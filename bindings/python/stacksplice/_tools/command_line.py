@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from functools import partial
 from importlib import import_module
@@ -206,6 +207,7 @@ def _add_core(parser: Parser) -> None:
     {
         "0": f"the stacks {_PRINTED}",
         "2": f"a process cannot be inspected (the others are shown), {_NO_PAGE}",
+        "130": "Ctrl-C, also where it ended --repeat SECONDS, whose samples are written",
     },
 )
 def _add_dump(parser: Parser) -> None:
@@ -213,16 +215,28 @@ def _add_dump(parser: Parser) -> None:
     The process needs no stacksplice in it.  It is paused only while its registers, stacks and frames are
     read; how long is printed.  Several processes are shown one after the other.
     """
+    usage = "stacksplice dump [option ...] {}".format
+    parser.usage = "\n       ".join(map(usage, ("PID [PID ...]", "--repeat [SECONDS] PID")))
     _stack_options(parser)
     form = _form(parser, "them", "print them as JSON, schema stacksplice-dump/1, a line for each process")
     form.add_argument(
         "--repeat",
+        nargs="?",
+        const=math.inf,
         type=number("a number of seconds", float),
         metavar="SECONDS",
-        help="sample for SECONDS and print a flame graph of all threads (SVG)",
+        help="sample for SECONDS, or until Ctrl-C, and write where the threads were",
     )
     parser.add_argument(
-        "processes", type=number("the number of a process"), nargs="+", metavar="PID", help="process number"
+        "--format",
+        choices=("flame", "collapsed", "speedscope", "firefox"),
+        help="with --repeat: a page with a flame graph (default), lines of collapsed stacks, or JSON for "
+        "speedscope.app or profiler.firefox.com; the name of the output says it, too: .html, .txt, "
+        ".speedscope.json, .json",
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="with --repeat: write to the file OUT")
+    parser.add_argument(
+        "processes", type=number("the number of a process"), nargs="*", metavar="PID", help="process number"
     )
 
 

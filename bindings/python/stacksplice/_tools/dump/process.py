@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import signal
 import subprocess
 
 from ... import _stacksplice
@@ -42,6 +44,8 @@ def inspect(*arguments: str) -> dict[str, Any]:
         ) from None
     except OSError as exc:
         raise Refused(f"cannot run {_PROGRAM}: {exc.strerror}") from None
+    if done.returncode == -signal.SIGINT:  # a terminal sends Ctrl-C to both
+        raise KeyboardInterrupt
     if done.returncode < 0:
         raise Refused(f"stacksplice-inspect was ended by signal {-done.returncode}: please report this")
     if done.returncode:
@@ -215,12 +219,18 @@ def _dump(process: int, options: argparse.Namespace) -> int:
 
 def dump(options: argparse.Namespace) -> int:
     """Write the stacks of processes, or what one does over some seconds."""
+    if options.repeat and not options.processes and options.repeat.is_integer():  # --repeat PID
+        options.processes, options.repeat = [int(options.repeat)], math.inf
+    if not options.processes:
+        return fail("no process was named: stacksplice dump PID")
     if len(options.processes) > 1 and (options.repeat or options.html is not None):
         return fail("--repeat and --html show one process: name one PID")
     if options.repeat and options.locals:
-        return fail("a flame graph has no local variables: leave out --repeat or --locals")
+        return fail("--repeat has no local variables: leave out --repeat or --locals")
+    if not options.repeat and (options.format or options.output):
+        return fail("--format and --output are for --repeat")
     if options.repeat:
-        from .flames import record
+        from .sampling import record
 
         return record(options)
     status = 0

@@ -46,7 +46,7 @@ def title(process: dict[str, Any]) -> str:
     if "executable" in process:
         words.append(plain(process["executable"]))
     if "stopped_microseconds" in process:
-        words.append(f"stopped for {process['stopped_microseconds'] / 1000:.1f} ms")
+        words.append(f"paused for {process['stopped_microseconds'] / 1000:.1f} ms")
     if "signal" in process:
         words.append(f"ended by {_signal(process['signal'])}{_origin(process)}")
     return ", ".join(words)

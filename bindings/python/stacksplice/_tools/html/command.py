@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from ..._base.output import fail, write
+from ..._base.output import write_file
 from ..dump.errors import HEADINGS
 from ..dump.text import facts, heading
 from ..saved.crash import crash_of
@@ -22,19 +22,6 @@ from .values import Look, error_of  # noqa: E402
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-
-
-def write_file(text: str, path: str) -> int:
-    """Write a page to PATH, or to standard output; the exit status."""
-    if path == "-":
-        write(text)
-        return 0
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as exc:
-        return fail(f"cannot write {path}: {exc.strerror}")
-    return 0
 
 
 def write_page(options: argparse.Namespace) -> int:
