@@ -264,7 +264,7 @@ static bool put_report(int file, const ss_facts *facts, const char *event,
     ss_writer_init(&file_writer, ss_crash_write, &file);
     ss_json_init(&json, &file_writer, true);
     ss_emit_begin(&e, NULL, STACKSPLICE_OBJECT);
-    ss_emit_text(&e, "schema", "stacksplice-report/1");
+    ss_emit_text(&e, "schema", SS_SCHEMA_FILE);
     put_header(&e, event, more, now);
     ss_visit_error(&report, &e, "error", facts, NULL, 0);
     if (more)

@@ -124,6 +124,37 @@ TEST(test_what_belongs_to_an_error)
     stacksplice_document_free(document);
 }
 
+#define FILE_BEGIN \
+    "{\"schema\":\"stacksplice-report/1\",\"header\":{\"event\":\"SIGSEGV\",\"time\":\"T\","
+
+TEST(test_the_file_of_a_process_that_failed)
+{
+    const stacksplice_document *document = read_json(
+        FILE_BEGIN
+        "\"signal\":11,\"signal_code\":-6},\"error\":" EMPTY "},\"current_error\":" BEGIN
+        "[],\"type\":\"now\"},\"threads\":[{\"thread_id\":8,\"name\":\"t\",\"answered\":true,"
+        "\"stack\":[{\"kind\":\"gap\",\"language\":\"lua\"}],\"frames_left_out\":3}],"
+        "\"threads_left_out\":null,\"modules\":[{\"path\":\"/m\",\"build_id\":null,"
+        "\"start\":\"0x10\",\"end\":\"0x20\"}]}");
+    const stacksplice_document_file *file = document->file;
+
+    assert_string_equal(document->message.text, "m");
+    assert_string_equal(file->event, "SIGSEGV");
+    assert_string_equal(file->time, "T");
+    assert_int_equal(file->signal, 11);
+    assert_int_equal(file->signal_code, -6);
+    assert_string_equal(file->current_error->type, "now");
+    assert_null(file->current_error->file);
+    assert_int_equal(file->thread_count, 1);
+    assert_int_equal(file->threads->stack.count, 1);
+    assert_int_equal(file->threads->stack.left_out, 3);
+    assert_int_equal(file->threads_left_out, 0);
+    assert_int_equal(file->module_count, 1);
+    assert_null(file->modules->build_id);
+    assert_int_equal(file->modules->end, 0x20);
+    stacksplice_document_free(document);
+}
+
 TEST(test_strings)
 {
     const stacksplice_document *document =
@@ -276,6 +307,7 @@ TEST(test_what_is_no_json)
 
     for (size_t i = 0; i < COUNT_OF(all); i++)
         assert_refused(all[i].json, strlen(all[i].json), all[i].why, all[i].position);
+    assert_refused(FILE_BEGIN "\"signal\":1}}", strlen(FILE_BEGIN) + 12, "error is missing", 0);
     assert_refused("1\0", 2, "more follows", 1);
     assert_refused("\"\0\"", 3, "a string has a control character", 1);
 }

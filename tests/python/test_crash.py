@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 
 import pytest
+import stacksplice
 from building import HERE, command, compile_c
 from crashing import BEGIN, HOW, Run, scripts_of
 
@@ -98,8 +100,11 @@ segv()
     assert f"\nCurrent error of this thread:\n{message}\n" in run.err
     (file,) = (tmp_path / "reports").iterdir()
     assert "hunter2" not in run.err + run.reports[0]
+    info = stacksplice.ErrorInfo.from_json(run.reports[0])
+    assert info.to_dict() == run.report and pickle.loads(pickle.dumps(info)).type == "SIGSEGV"
     for form in ((), ("--newest-first",)):
         done = command("show", *form, file)
+        assert info.format(newest_last=not form) == done.stdout.partition("\n")[2]
         error, current, thread = done.stdout.split("\n\n")
         assert error.startswith("==== event: SIGSEGV, time: ")
         assert "SIGSEGV: no memory at address 0x8" in error

@@ -8,7 +8,9 @@ import logging
 import pytest
 import stacksplice
 import stacksplice.logging
+from building import built, ran
 from raising import boom, caught, fail, with_cause
+from stacksplice import ErrorInfo
 
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
 
@@ -51,6 +53,15 @@ def attributes_of(exporter) -> dict:
     (event,) = span.events
     assert event.name == "exception" and all(isinstance(v, str) for v in event.attributes.values())
     return dict(event.attributes)
+
+
+def test_the_file_of_a_crash(tmp_path):
+    ran(built("tests/core/fault_program"), "threads", "case", status=None, STACKSPLICE_REPORT_DIR=tmp_path)
+    (file,) = tmp_path.iterdir()
+    text = file.read_text(encoding="utf-8")
+    told = opentelemetry.exception_attributes(ErrorInfo.from_json(text))
+    assert told["exception.type"] == "SIGSEGV" and json.loads(told["stacksplice.report"]) == json.loads(text)
+    assert told["exception.stacktrace"].count("\nThread ") >= 1
 
 
 def test_a_span_ended_by_an_exception(tracer, price):

@@ -13,6 +13,7 @@ from typing import Any
 import golden_reports
 import pytest
 import stacksplice
+from building import built, ran
 from raising import boom, caught, fail, with_cause
 from stacksplice import ErrorInfo
 from stacksplice.sentry import event  # noqa: E402
@@ -297,6 +298,60 @@ def test_an_error_of_another_process_has_both_stacks(sent, border):  # noqa: F81
     behind.__cause__ = exc
     inside = sent(caught(boom, behind))["exception"]["values"][0]
     assert "fail" in [name_of(frame).rpartition(".")[2] for frame in frames_of(inside)]
+
+
+# ---- Processes that crashed ------------------------------------------------------------------------
+
+
+def crashed(tmp_path, *how):
+    ran(built("tests/core/fault_program"), *how, status=None, STACKSPLICE_REPORT_DIR=tmp_path)
+    (file,) = tmp_path.iterdir()
+    return file
+
+
+def without_identity(told):
+    told.pop("event_id")
+    return told
+
+
+@pytest.mark.parametrize("how", [("segv",), ("threads", "case"), ("error",)], ids=str)
+def test_the_file_of_a_crash(tmp_path, how):
+    file = crashed(tmp_path, *how)
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    info = ErrorInfo.from_json(file.read_bytes())
+    told = event(info)
+    assert_is_taken_in(told)
+    assert list(dropped({"threads": told["threads"]}, taken_in(told))) == []
+    assert told["level"] == "fatal" and told["timestamp"] == saved["header"]["time"]
+    value, *others = told["exception"]["values"][::-1]
+    assert value["type"] == "SIGSEGV" and value["mechanism"]["type"] == "signalhandler"
+    assert value["mechanism"]["handled"] is False
+    assert value["mechanism"]["meta"]["signal"]["number"] == 11
+    assert value["stacktrace"]["instruction_addr_adjustment"] == "all_but_first"
+    first, *threads = told["threads"]["values"]
+    assert first == {"id": saved["header"]["thread_id"], "crashed": True, "current": True}
+    assert [(t["id"], t["name"]) for t in threads] == [(t["thread_id"], t["name"]) for t in saved["threads"]]
+    assert [len(frames_of(t)) for t in threads if "stacktrace" in t] == [
+        len(t["stack"]) for t in saved["threads"] if t["answered"]
+    ]
+    images = {image["image_addr"]: image for image in told["debug_meta"]["images"]}
+    used = {frame["image_addr"] for frame in frames_of(value) if "image_addr" in frame}
+    assert used and used <= set(images) and all(image["image_size"] > 0 for image in images.values())
+    current = saved["current_error"]
+    assert [other["mechanism"]["source"] for other in others][:1] == (["current_error"] if current else [])
+    # The same from a program in C.
+    done = ran(built("tests/core/crash_event_program"), file)
+    assert without_identity(json.loads(done.stdout)) == without_identity(
+        event(ErrorInfo.from_json(info.to_json()))
+    )
+
+
+def test_files_of_other_ends(tmp_path):
+    ran(built("tests/core/crash_program"), "full", status=None, STACKSPLICE_REPORT_DIR=tmp_path)
+    (file,) = tmp_path.iterdir()
+    told = event(ErrorInfo.from_json(file.read_text(encoding="utf-8")))
+    assert_is_taken_in(told)
+    assert told["level"] == "fatal" and told["exception"]["values"][-1]["mechanism"]["type"] == "generic"
 
 
 # ---- Relay ----------------------------------------------------------------------------------------

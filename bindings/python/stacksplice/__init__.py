@@ -143,4 +143,6 @@ __all__ = [
     "winrt",
 ]
 
-_stacksplice._register(ErrorInfo, ("_handle", "_data", "_details", "_stack"), Stack, HResultErrorGroup)
+_stacksplice._register(
+    ErrorInfo, ("_handle", "_data", "_details", "_stack", "_file"), Stack, HResultErrorGroup
+)

@@ -86,26 +86,25 @@ class Filter(logging.Filter):
         return super().filter(record)
 
 
-def _fields_of(kind: str | None, message: str, stack_trace: str, info: ErrorInfo | None) -> dict[str, Any]:
+def _fields_of(error: BaseException | ErrorInfo) -> dict[str, Any]:
     """What the Elastic Common Schema has of an error, and the report of one that crossed a border."""
-    fields: dict[str, Any] = {"error.message": message, "error.stack_trace": stack_trace}
-    if kind is not None:
-        fields["error.type"] = kind
-    if info is not None:
-        fields["error.code"] = code_of(info)
-        fields["stacksplice"] = info.to_dict()
+    told = Described(error)
+    fields: dict[str, Any] = {"error.message": told.message, "error.stack_trace": told.stack_trace}
+    if told.type is not None:
+        fields["error.type"] = told.type
+    if told.info is not None:
+        fields["error.code"] = code_of(told.info)
+        fields["stacksplice"] = told.info.to_dict()
     return fields
 
 
 def _error_fields(record: logging.LogRecord) -> dict[str, Any]:
     exc = _exception_of(record)
     if exc is not None:
-        told = Described(exc)
-        return _fields_of(told.type, told.message, told.stack_trace, told.info)
+        return _fields_of(exc)
     # A record that came through a queue has no exception, but what the filter kept.
     try:
-        info = ErrorInfo.from_dict(record.__dict__["stacksplice"])
-        return _fields_of(info.type, text_of(info.message), info.format().rstrip("\n"), info)
+        return _fields_of(ErrorInfo.from_dict(record.__dict__["stacksplice"]))
     except (KeyError, TypeError, ValueError):  # there was no filter
         return {"error.stack_trace": record.exc_text} if record.exc_text else {}
 

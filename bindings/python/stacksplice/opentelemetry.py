@@ -24,8 +24,9 @@ __all__ = ["LogRecordProcessor", "SpanProcessor", "exception_attributes"]
 _STACKTRACE = "exception.stacktrace"
 
 
-def exception_attributes(exc: BaseException) -> dict[str, str]:
-    """What the semantic conventions say of an exception, for spans, logs and events.
+def exception_attributes(exc: BaseException | ErrorInfo) -> dict[str, str]:
+    """What the semantic conventions say of an exception, for spans, logs and events; or of an error that
+    was saved, such as the file of a crash.
 
     - ``exception.type``, ``exception.message``;
     - ``exception.stacktrace``, the combined report, or the traceback of an error that crossed no border;
@@ -33,11 +34,9 @@ def exception_attributes(exc: BaseException) -> dict[str, str]:
       the report as JSON.
     """
     told = Described(exc)
-    attributes = {
-        "exception.type": told.type,
-        "exception.message": told.message,
-        _STACKTRACE: told.stack_trace,
-    }
+    attributes = {"exception.message": told.message, _STACKTRACE: told.stack_trace}
+    if told.type is not None:
+        attributes["exception.type"] = told.type
     if told.info is not None:
         attributes["stacksplice.hresult"] = code_of(told.info)
         attributes["stacksplice.fingerprint"] = told.info.fingerprint

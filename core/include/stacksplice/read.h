@@ -167,6 +167,32 @@ typedef struct stacksplice_document_node {
     stacksplice_document_stack stack;
 } stacksplice_document_node;
 
+/* A thread of a process that failed. */
+typedef struct stacksplice_document_thread {
+    uint64_t thread_id;
+    const char *name;
+    stacksplice_document_stack stack; /* empty: it has not answered in time */
+} stacksplice_document_thread;
+
+/* A binary of that process. */
+typedef struct stacksplice_document_module {
+    const char *path;
+    const char *build_id; /* in hexadecimal, or NULL */
+    uintptr_t start, end;
+} stacksplice_document_module;
+
+/* What the file of a process that failed fast, crashed or missed a deadline has beside its error. */
+typedef struct stacksplice_document_file {
+    const char *event, *time;                         /* as in its header */
+    uint32_t signal;                                  /* 0: it did not crash */
+    int32_t signal_code;                              /* si_code */
+    const struct stacksplice_document *current_error; /* or NULL */
+    const stacksplice_document_thread *threads;       /* the other ones */
+    uint32_t thread_count, threads_left_out;
+    const stacksplice_document_module *modules;
+    uint32_t module_count;
+} stacksplice_document_file;
+
 /*
  * An error for stacksplice_format_document that is not an error object of this process: from a saved
  * report, or a language's exception that crossed no border.
@@ -184,7 +210,8 @@ typedef struct stacksplice_document {
     stacksplice_document_stack stack;
     const stacksplice_document_node *nodes; /* the oldest first */
     uint32_t node_count;
-    const char *fingerprint; /* as its report had it, or NULL */
+    const char *fingerprint;               /* as its report had it, or NULL */
+    const stacksplice_document_file *file; /* in which it stood, or NULL */
 
     const void *identity; /* equal for equal errors of one report */
     int is_group;
@@ -203,8 +230,9 @@ typedef struct stacksplice_document_problem {
 } stacksplice_document_problem;
 
 /*
- * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md.  Members of other
- * names count as if they were not there.  Values may be nested 400 deep.
+ * Read the JSON of one error, schema "stacksplice-error/1" of docs/reports.md, or the file of a
+ * process that failed, "stacksplice-report/1": then it is that file's error.  Members of other names
+ * count as if they were not there.  Values may be nested 400 deep.
  *
  * *DOCUMENT is to be freed by stacksplice_document_free; the texts in it live as long.  PROBLEM may
  * be NULL.
@@ -236,7 +264,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format_document(
 
 /*
  * Write the event for Sentry of DOCUMENT, as stacksplice_format does for an error object with
- * STACKSPLICE_FORMAT_SENTRY, by the members from HRESULT on: its TEXT is not used.
+ * STACKSPLICE_FORMAT_SENTRY, by the members from HRESULT on: its TEXT is not used.  That of a file
+ * also has the time of the failure, the signal, the threads and the binaries.
  *
  * Returns and errors: as stacksplice_format_document.
  * [own: borrows document, text lent to WRITE | thread: any | alloc: as stacksplice_format |

@@ -118,7 +118,7 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 /* ---- What belongs to it ----------------------------------------------------------------------*/
 
-static ss_shown_stack stack_of_document(const stacksplice_document_stack *stack)
+ss_shown_stack ss_document_stack(const stacksplice_document_stack *stack)
 {
     return (ss_shown_stack){
         .frames = stack->frames, .count = stack->count, .left_out = stack->left_out};
@@ -132,7 +132,7 @@ static ss_shown_stack stack_of_view(const ss_error_view *view)
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)
 {
-    return facts->document ? stack_of_document(&facts->document->stack)
+    return facts->document ? ss_document_stack(&facts->document->stack)
                            : stack_of_view(&facts->view);
 }
 
@@ -174,7 +174,7 @@ void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data
     for (uint32_t i = 0; i < document->node_count; i++) {
         const stacksplice_document_node *node = &document->nodes[i];
 
-        if (!back(node->language, node->thread_id, stack_of_document(&node->stack), data))
+        if (!back(node->language, node->thread_id, ss_document_stack(&node->stack), data))
             return;
     }
 }

@@ -47,6 +47,7 @@ typedef struct pending {
 
 typedef struct saved {
     pending error; /* the first member: stacksplice_document_free gets its document */
+    stacksplice_document_file file; /* of the error, if it stood in one */
     struct block *blocks;
     char *text;
 } saved;
@@ -420,6 +421,41 @@ static const ss_field node_fields[] = {
     {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, NODE(stack.left_out)},
 };
 
+#define THREAD(member) offsetof(stacksplice_document_thread, member)
+
+static const ss_field thread_fields[] = {
+    {"thread_id", SS_FIELD_OFFSET, SS_RULE_NEEDED, THREAD(thread_id)},
+    {"name", SS_FIELD_TEXT, SS_RULE_NEEDED, THREAD(name)},
+    {"stack", SS_FIELD_FRAMES, SS_RULE_NEEDED, THREAD(stack)},
+    {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, THREAD(stack.left_out)},
+};
+
+#define MODULE(member) offsetof(stacksplice_document_module, member)
+
+static const ss_field module_fields[] = {
+    {"path", SS_FIELD_TEXT, SS_RULE_NEEDED, MODULE(path)},
+    {"build_id", SS_FIELD_TEXT, SS_RULE_IF_SET, MODULE(build_id)},
+    {"start", SS_FIELD_ADDRESS, SS_RULE_NEEDED, MODULE(start)},
+    {"end", SS_FIELD_ADDRESS, SS_RULE_NEEDED, MODULE(end)},
+};
+
+#define FILE_OF(member) offsetof(stacksplice_document_file, member)
+
+static const ss_field file_fields[] = {
+    {"header", SS_FIELD_HEADER, SS_RULE_NEEDED, 0},
+    {"current_error", SS_FIELD_MEMBER, SS_RULE_IF_SET, FILE_OF(current_error)},
+    {"threads", SS_FIELD_THREADS, SS_RULE_IF_SET, FILE_OF(threads)},
+    {"threads_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, FILE_OF(threads_left_out)},
+    {"modules", SS_FIELD_MODULES, SS_RULE_IF_SET, FILE_OF(modules)},
+};
+
+static const ss_field header_fields[] = {
+    {"event", SS_FIELD_TEXT, SS_RULE_NEEDED, FILE_OF(event)},
+    {"time", SS_FIELD_TEXT, SS_RULE_NEEDED, FILE_OF(time)},
+    {"signal", SS_FIELD_COUNT, SS_RULE_IF_SET, FILE_OF(signal)},
+    {"signal_code", SS_FIELD_HRESULT, SS_RULE_IF_SET, FILE_OF(signal_code)},
+};
+
 #define ERROR(member) offsetof(pending, member)
 
 static const ss_field error_fields[] = {
@@ -463,11 +499,6 @@ static bool read_note(reader *r, uint32_t at, const char *key, void *item)
 {
     *(stacksplice_document_text *)item = text_at(r, at);
     return check_type(r, at, STRING, key);
-}
-
-static bool read_node(reader *r, uint32_t at, const char *key, void *item)
-{
-    return read_object(r, at, key, node_fields, SS_COUNT_OF(node_fields), item);
 }
 
 static bool read_member(reader *r, uint32_t at, const char *key, void *item)
@@ -524,18 +555,26 @@ static bool read_causes(reader *r, uint32_t list, pending *of)
 static bool read_list(reader *r, uint32_t at, const ss_field *f, void *to)
 {
     static const struct kind {
-        size_t size; /* of an item */
-        item_reader read;
-    } kinds[] = {{sizeof(stacksplice_document_frame), read_frame}, /* from SS_FIELD_FRAMES on */
-                 {sizeof(stacksplice_document_text), read_note},
-                 {sizeof(stacksplice_document_node), read_node},
-                 {sizeof(stacksplice_document *), read_member}};
+        size_t size;      /* of an item */
+        item_reader read; /* or NULL: by these fields */
+        const ss_field *fields;
+        size_t field_count;
+    } kinds[] = {
+        {sizeof(stacksplice_document_frame), read_frame, NULL, 0}, /* from SS_FIELD_FRAMES on */
+        {sizeof(stacksplice_document_text), read_note, NULL, 0},
+        {sizeof(stacksplice_document_node), NULL, node_fields, SS_COUNT_OF(node_fields)},
+        {sizeof(stacksplice_document *), read_member, NULL, 0},
+        {sizeof(stacksplice_document_thread), NULL, thread_fields, SS_COUNT_OF(thread_fields)},
+        {sizeof(stacksplice_document_module), NULL, module_fields, SS_COUNT_OF(module_fields)}};
     const struct kind *kind = &kinds[f->type - SS_FIELD_FRAMES];
     char *items = take(r, r->values[at].length, kind->size);
     uint32_t count = 0;
 
     for (uint32_t i = at + 1; items && i < r->values[at].end; i = r->values[i].end) {
-        if (!kind->read(r, i, f->key, items + kind->size * count++))
+        char *item = items + kind->size * count++;
+
+        if (!(kind->read ? kind->read(r, i, f->key, item)
+                         : read_object(r, i, f->key, kind->fields, kind->field_count, item)))
             return false;
     }
     memcpy(to, &items, sizeof items);
@@ -648,12 +687,18 @@ static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
         return check_type(r, at, OBJECT, f->key) && read_process(r, at, f->key, to);
     case SS_FIELD_REMOTE: /* only checked: whoever shows it reads it for itself */
         return add_error(r, at) != NULL;
+    case SS_FIELD_MEMBER:
+        return read_member(r, at, f->key, to);
+    case SS_FIELD_HEADER:
+        return read_object(r, at, f->key, header_fields, SS_COUNT_OF(header_fields), to);
     case SS_FIELD_CAUSES:
         return check_type(r, at, ARRAY, f->key) && read_causes(r, at, to);
     case SS_FIELD_FRAMES:
     case SS_FIELD_NOTES:
     case SS_FIELD_NODES:
     case SS_FIELD_MEMBERS:
+    case SS_FIELD_THREADS:
+    case SS_FIELD_MODULES:
         return check_type(r, at, ARRAY, f->key) && read_list(r, at, f, to);
     default:
         return read_number_of(r, at, f, to);
@@ -722,6 +767,33 @@ static bool read_error(reader *r, pending *p)
     return true;
 }
 
+/* The value of the member KEY of the object at OBJECT; NONE if it has none. */
+static uint32_t member_of(const reader *r, uint32_t object, const char *key)
+{
+    uint32_t end = r->values[object].type == OBJECT ? r->values[object].end : 0;
+
+    for (uint32_t i = object + 1; i < end; i = r->values[i + 1].end) {
+        if (!strcmp(text_at(r, i).text, key))
+            return i + 1;
+    }
+    return NONE;
+}
+
+/* If the text is the file of a process that failed, read what stands there beside its error. */
+static bool read_file(reader *r)
+{
+    uint32_t schema = member_of(r, 0, "schema"), error = member_of(r, 0, "error");
+
+    if (schema == NONE || r->values[schema].type != STRING ||
+        strcmp(text_at(r, schema).text, SS_SCHEMA_FILE))
+        return true;
+    if (error == NONE)
+        return refuse_at(r, 0, "error", "is missing");
+    r->out->error.value = error;
+    r->out->error.document.file = &r->out->file;
+    return read_object(r, 0, "a file", file_fields, SS_COUNT_OF(file_fields), &r->out->file);
+}
+
 static bool read_errors(reader *r)
 {
     while (r->waiting) {
@@ -758,7 +830,7 @@ stacksplice_hresult stacksplice_document_read(const char *json, size_t length,
 
     if (!json || !document)
         return E_POINTER;
-    if (take_text(&r, json, length) && read_values(&r) && read_errors(&r))
+    if (take_text(&r, json, length) && read_values(&r) && read_file(&r) && read_errors(&r))
         *document = &r.out->error.document;
     else if (r.out)
         stacksplice_document_free(&r.out->error.document);

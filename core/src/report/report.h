@@ -87,6 +87,7 @@ ss_text ss_facts_description(const ss_facts *facts);
 bool ss_facts_has_own_message(const ss_facts *facts);
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts);
+ss_shown_stack ss_document_stack(const stacksplice_document_stack *stack);
 void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, void *data);
 
 /* Call BACK for each propagation node, oldest first; false from BACK stops. */

@@ -164,8 +164,13 @@ static SS_NOINLINE uint32_t emit_element(const element *of, const ss_shown_stack
     return e.begin;
 }
 
-/* Emit "stacktrace", unless the stack is empty; add the binaries of its frames to IMAGES. */
-static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, ss_images *images)
+/*
+ * Emit "stacktrace", unless the stack is empty; add the binaries of its frames to IMAGES.  Of a stack
+ * that a signal INTERRUPTED the innermost address is that of an instruction, of any other it is a
+ * return address, too.
+ */
+static void emit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, bool interrupted,
+                       ss_images *images)
 {
     ss_folds folds = ss_report_folds(r, stack);
     element of = {.r = r, .e = e, .images = images};
@@ -174,8 +179,7 @@ static void ss_sentry_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack
         return;
     ss_report_dates(r, stack);
     ss_emit_begin(e, "stacktrace", STACKSPLICE_OBJECT);
-    /* The innermost address is a return address, too: nothing was interrupted. */
-    ss_emit_text(e, "instruction_addr_adjustment", "all");
+    ss_emit_text(e, "instruction_addr_adjustment", interrupted ? "all_but_first" : "all");
     ss_emit_begin(e, "frames", STACKSPLICE_ARRAY);
     for (uint32_t i = stack.count; i && !e->stopped;) {
         of.of_runner = i > folds.start_up || ss_fold_of(&folds, i - 1);
@@ -207,37 +211,51 @@ static void debug_id(const char *build_id, char out[37])
     *out = 0;
 }
 
-/* A saved report does not say how large a binary was. */
-static void emit_image(ss_emit *e, const ss_image *image)
+static void emit_image(ss_emit *e, const stacksplice_document_module *module)
 {
-    const stacksplice_frame *saved = image->saved;
-    const char *build_id = saved ? saved->build_id : NULL;
-    ss_binary binary;
     char id[37];
 
-    if (!saved && ss_binary_find(image->start, &binary))
-        build_id = binary.build_id;
-    if (!build_id || !*build_id)
+    if (!module->build_id || !*module->build_id)
         return;
-    debug_id(build_id, id);
+    debug_id(module->build_id, id);
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(e, "type", "elf");
     ss_emit_text(e, "debug_id", id);
-    ss_emit_text(e, "code_id", build_id);
-    ss_emit_text(e, "code_file", saved ? saved->module : binary.path);
-    ss_emit_hex(e, "image_addr", image->start, 1);
-    if (!saved)
-        ss_emit_integer(e, "image_size", (int64_t)(binary.end - binary.start));
+    ss_emit_text(e, "code_id", module->build_id);
+    ss_emit_text(e, "code_file", module->path);
+    ss_emit_hex(e, "image_addr", module->start, 1);
+    if (module->end > module->start)
+        ss_emit_integer(e, "image_size", (int64_t)(module->end - module->start));
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
-/* Emit "debug_meta": those of the binaries that have a build-id. */
-static SS_NOINLINE void ss_sentry_images(ss_emit *e, const ss_images *images)
+/* The binary of frames; the report of an error does not say how large it was. */
+static void emit_image_of_frames(ss_emit *e, const ss_image *image)
+{
+    stacksplice_document_module module = {.start = image->start};
+    ss_binary binary;
+
+    if (image->saved) {
+        module.path = image->saved->module;
+        module.build_id = image->saved->build_id;
+    } else if (ss_binary_find(image->start, &binary)) {
+        module.path = binary.path;
+        module.build_id = binary.build_id;
+        module.end = binary.end;
+    }
+    emit_image(e, &module);
+}
+
+/* Emit "debug_meta": those of the binaries that have a build-id.  FILE may be NULL. */
+static SS_NOINLINE void emit_images(ss_emit *e, const ss_images *images,
+                                    const stacksplice_document_file *file)
 {
     ss_emit_begin(e, "debug_meta", STACKSPLICE_OBJECT);
     ss_emit_begin(e, "images", STACKSPLICE_ARRAY);
-    for (uint32_t i = 0; i < images->count && !e->stopped; i++)
-        emit_image(e, &images->all[i]);
+    for (uint32_t i = 0; file && i < file->module_count && !e->stopped; i++)
+        emit_image(e, &file->modules[i]);
+    for (uint32_t i = 0; !(file && file->module_count) && i < images->count && !e->stopped; i++)
+        emit_image_of_frames(e, &images->all[i]);
     ss_emit_end(e, STACKSPLICE_ARRAY);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
@@ -252,7 +270,7 @@ typedef struct listed {
     const void *identity; /* as in ss_error_view */
     uint32_t member;      /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
     uint16_t parent;      /* in the list */
-    bool is_context;      /* how it relates to the parent; false: cause */
+    const char *relation; /* to the parent, if it is no member */
 } listed;
 
 enum { NOT_A_MEMBER = UINT32_MAX };
@@ -264,6 +282,7 @@ typedef struct event {
     uint16_t count;
     uint32_t left_out;
     ss_images *images;
+    const stacksplice_document_file *file; /* of the error, or NULL */
 } event;
 
 /* ---- The list --------------------------------------------------------------------------------*/
@@ -315,7 +334,9 @@ static SS_NOINLINE void add_what_belongs(event *v, uint16_t of)
         add(v, &cause,
             (listed){.member = NOT_A_MEMBER,
                      .parent = of,
-                     .is_context = facts.view.relation == STACKSPLICE_RELATION_CONTEXT});
+                     .relation = facts.view.relation == STACKSPLICE_RELATION_CONTEXT
+                                     ? "__context__"
+                                     : "__cause__"});
     ss_facts_release(&cause);
     v->left_out += facts.view.causes_left_out;
     add_members(v, of, &facts);
@@ -331,7 +352,7 @@ static void emit_relation(ss_emit *e, const listed *l)
 
     (void)snprintf(text, sizeof text, "exceptions[%" PRIu32 "]", l->member);
     if (l->member == NOT_A_MEMBER)
-        ss_emit_text(e, "source", l->is_context ? "__context__" : "__cause__");
+        ss_emit_text(e, "source", l->relation);
     else
         ss_emit_text(e, "source", text);
 }
@@ -374,13 +395,41 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
 }
 
+/* In which the error stood, or NULL. */
+static const stacksplice_document_file *file_of(const ss_facts *facts)
+{
+    return facts->document ? facts->document->file : NULL;
+}
+
+static bool crashed(const stacksplice_document_file *file)
+{
+    return file && file->signal;
+}
+
+static void emit_signal(ss_emit *e, const char *name, const stacksplice_document_file *file)
+{
+    ss_emit_text(e, "type", "signalhandler");
+    ss_emit_boolean(e, "handled", false);
+    ss_emit_boolean(e, "synthetic", true); /* the signal's name is not the type of an exception */
+    ss_emit_begin(e, "meta", STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "signal", STACKSPLICE_OBJECT);
+    ss_emit_integer(e, "number", file->signal);
+    ss_emit_integer(e, "code", file->signal_code);
+    ss_emit_text(e, "name", name);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
 static void emit_mechanism(event *v, uint32_t index, const ss_facts *facts)
 {
     const listed *l = &v->errors[index];
     uint32_t members, left_out;
 
     ss_emit_begin(v->e, "mechanism", STACKSPLICE_OBJECT);
-    ss_emit_text(v->e, "type", index ? "chained" : "generic");
+    if (!index && crashed(v->file))
+        emit_signal(v->e, facts->type, v->file);
+    else
+        ss_emit_text(v->e, "type", index ? "chained" : "generic");
     ss_emit_integer(v->e, "exception_id", index);
     if (index) {
         ss_emit_integer(v->e, "parent_id", l->parent);
@@ -423,7 +472,8 @@ static void emit_exception(event *v, uint32_t index)
     ss_visit_text(v->e, "value", message);
     ss_emit_integer(v->e, "thread_id", (int64_t)facts.view.thread_id);
     emit_mechanism(v, index, &facts);
-    ss_sentry_stack(v->r, v->e, ss_report_stack_of(v->r, &facts, &locals), v->images);
+    emit_stack(v->r, v->e, ss_report_stack_of(v->r, &facts, &locals), !index && crashed(v->file),
+               v->images);
     ss_locals_end(&locals);
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
     ss_facts_release(&facts);
@@ -458,13 +508,42 @@ static void emit_fingerprint(const ss_report *r, ss_emit *e, const ss_facts *fac
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
+/* The threads of a process that failed: the stack of the first is that of the error. */
+static void emit_threads(const ss_report *r, ss_emit *e, const ss_facts *facts, ss_images *images)
+{
+    const stacksplice_document_file *file = facts->document->file;
+
+    ss_emit_begin(e, "threads", STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "values", STACKSPLICE_ARRAY);
+    ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+    ss_emit_integer(e, "id", (int64_t)facts->view.thread_id);
+    ss_emit_boolean(e, "crashed", crashed(file));
+    ss_emit_boolean(e, "current", true);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    for (uint32_t i = 0; i < file->thread_count && !e->stopped; i++) {
+        const stacksplice_document_thread *thread = &file->threads[i];
+
+        ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
+        ss_emit_integer(e, "id", (int64_t)thread->thread_id);
+        ss_emit_text(e, "name", thread->name);
+        emit_stack(r, e, ss_document_stack(&thread->stack), true, images);
+        ss_emit_end(e, STACKSPLICE_OBJECT);
+    }
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
 /* Noinline: the list is off the stack again when the binaries are emitted. */
 static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss_facts *facts,
                                         ss_images *images)
 {
-    event v = {.r = r, .e = e, .images = images};
+    event v = {.r = r, .e = e, .images = images, .file = file_of(facts)};
+    ss_facts current;
 
     add(&v, facts, (listed){.member = NOT_A_MEMBER});
+    if (v.file && v.file->current_error &&
+        ss_facts_of((ss_subject){NULL, v.file->current_error}, &current))
+        add(&v, &current, (listed){.member = NOT_A_MEMBER, .relation = "current_error"});
     for (uint16_t i = 0; i < v.count; i++)
         add_what_belongs(&v, i);
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);
@@ -481,15 +560,22 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 
 void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
+    const stacksplice_document_file *file = file_of(facts);
+    bool goes_on = !file || !strcmp(file->event, "deadline");
     ss_images images = {.count = 0};
 
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);
     emit_id(e);
-    ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
+    if (file)
+        ss_emit_text(e, "timestamp", file->time);
+    else
+        ss_emit_integer(e, "timestamp", (int64_t)time(NULL));
     ss_emit_text(e, "platform", "native");
-    ss_emit_text(e, "level", "error");
+    ss_emit_text(e, "level", goes_on ? "error" : "fatal");
     emit_fingerprint(r, e, facts);
     emit_exceptions(r, e, facts, &images);
-    ss_sentry_images(e, &images);
+    if (file)
+        emit_threads(r, e, facts, &images);
+    emit_images(e, &images, file);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }

@@ -68,6 +68,10 @@ typedef enum ss_field_type {
     SS_FIELD_NOTES,
     SS_FIELD_NODES,
     SS_FIELD_MEMBERS,
+    SS_FIELD_THREADS,
+    SS_FIELD_MODULES,
+    SS_FIELD_MEMBER,
+    SS_FIELD_HEADER,
     SS_FIELD_CAUSES,
     SS_FIELD_PROCESS,
     SS_FIELD_REMOTE
@@ -118,5 +122,6 @@ void ss_visit_text(ss_emit *e, const char *key, ss_text text);
 void ss_visit_notes(ss_emit *e, const ss_facts *facts); /* the member "notes" */
 
 #define SS_SCHEMA_ERROR "stacksplice-error/1"
+#define SS_SCHEMA_FILE "stacksplice-report/1"
 
 #endif

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from .. import _stacksplice
 from .._base import redaction
+from .info import ErrorInfo
 from .live import _message, log_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .info import ErrorInfo
 
 
 def code_of(info: ErrorInfo) -> str:
@@ -19,11 +16,18 @@ def code_of(info: ErrorInfo) -> str:
 class Described:
     """Type, message and stack trace of an exception; INFO, if a border was crossed, is its error."""
 
-    def __init__(self, exc: BaseException) -> None:
+    type: str | None
+    info: ErrorInfo | None
+
+    def __init__(self, exc: BaseException | ErrorInfo) -> None:
+        if isinstance(exc, ErrorInfo):
+            self.type, self.message, self.info = exc.type, redaction.text_of(exc.message), exc
+            self.stack_trace = exc.format().rstrip("\n")
+            return
         module, name = type(exc).__module__, type(exc).__qualname__
         self.type = name if module in (None, "builtins") else f"{module}.{name}"
         self.message = redaction.text_of(_message(exc))
-        self.info: ErrorInfo | None = _stacksplice.error_info(exc)
+        self.info = _stacksplice.error_info(exc)
         text = log_text(exc)
         if text is None:
             import traceback

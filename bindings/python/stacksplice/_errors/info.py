@@ -16,6 +16,7 @@ _TEXT, _JSON = 1, 2
 # Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
 _DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
 _SCHEMA = "stacksplice-error/1"
+FILE_SCHEMA = "stacksplice-report/1"  # of what a process wrote that failed
 
 
 class Propagation:
@@ -62,13 +63,14 @@ class ErrorInfo:
 
     Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one, and that
     of an exception that came from another process, has the same values but no exception object.
-    Attributes are read when asked for.
+    Attributes are read when asked for.  That of a crash's file has its threads, too, in all its forms.
     """
 
-    __slots__ = ("_data", "_details", "_handle", "_stack", "__weakref__")
+    __slots__ = ("_data", "_details", "_file", "_handle", "_stack", "__weakref__")
 
     _handle: ErrorHandle | None
     _data: Mapping[str, Any] | None
+    _file: Mapping[str, Any] | None
     _details: Mapping[str, Any] | None
     _stack: Stack | None
 
@@ -89,7 +91,8 @@ class ErrorInfo:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ErrorInfo:
-        """The error that a saved JSON report, such as a line of a JSON Lines file, describes.
+        """The error that a saved JSON report describes: a line of a JSON Lines file, or the whole file of
+        a process that crashed, failed fast or missed a deadline.
 
         Reads every version of the form.  Members that this version does not know stay: `to_json` writes
         them again.  Raises ValueError when text is not such a report, or of a later version.
@@ -101,13 +104,16 @@ class ErrorInfo:
     @classmethod
     def _from_json_values(cls, data: Any) -> ErrorInfo:
         """The same of what json.loads() made, which nobody else changes."""
+        file = data if isinstance(data, dict) and data.get("schema") == FILE_SCHEMA else None
+        if file is not None:
+            data = file.get("error")
         needed = ("hresult_signed", "message", "stack", "propagation")
         if not isinstance(data, dict) or any(name not in data for name in needed):
             raise ValueError(f"data is not a report of schema {_SCHEMA}")
         if data.get("schema") not in (None, _SCHEMA):  # members of a report have none
             raise ValueError(f"the report's schema is {data['schema']!r}; this version reads {_SCHEMA}")
         self = object.__new__(cls)  # one with a handle is made by the extension
-        self._data = data
+        self._data, self._file = data, file
         self._handle = self._details = self._stack = None
         return self
 
@@ -283,7 +289,7 @@ class ErrorInfo:
         return str(self._part(_FINGERPRINT).get("loose_fingerprint") or "")
 
     def to_json(self) -> str:
-        """The report as JSON, schema stacksplice-error/1."""
+        """The report as JSON, schema stacksplice-error/1; a crash's file as it was, stacksplice-report/1."""
         if self._handle is not None:
             text = self._handle.format(_JSON, 0, True, False)
             if self._handle.remote is None or self.remote is None:
@@ -293,7 +299,7 @@ class ErrorInfo:
 
         from .._base.redaction import clean_report
 
-        return json.dumps(clean_report(self._data), ensure_ascii=False) + "\n"
+        return json.dumps(clean_report(self._file or self._data), ensure_ascii=False) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values: what `to_json` writes."""
@@ -326,6 +332,10 @@ class ErrorInfo:
             text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look)
             if not chain:
                 return text
+            if self._file is not None:
+                from .crash import text_beside
+
+                text += text_beside(self._file, newest_last=newest_last, all_frames=all_frames, color=color)
         return with_elsewhere(text, self.remote, newest_last, all_frames=all_frames, color=color)
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from ..._base.output import write_file
 from ..dump.errors import HEADINGS
 from ..dump.text import facts, heading
-from ..saved.crash import crash_of
 from ..saved.files import DAMAGE, damaged, heading_of, read, report_of
 from . import needs
 
@@ -33,7 +32,7 @@ def write_page(options: argparse.Namespace) -> int:
         for number, item in enumerate(items, count + 1):
             data = report_of(item).to_dict()
             try:
-                reports.append(shown_report(data, look, heading_of(item, place), crash_of(item)))
+                reports.append(shown_report(data, look, heading_of(item, place)))
             except DAMAGE as exc:
                 raise damaged(number, exc) from exc
 

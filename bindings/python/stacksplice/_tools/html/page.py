@@ -14,7 +14,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..saved.crash import Crash
+from ..._errors.crash import Crash, crash_of
+from ..._errors.info import FILE_SCHEMA
 from .threads import Group, Thread, frames_of, groups_of
 from .values import Error, Look, Shown, error_of, language_class, language_name
 
@@ -117,8 +118,11 @@ def _groups_of(crash: Crash, look: Look) -> list[Group]:
     )
 
 
-def shown_report(data: dict[str, Any], look: Look, heading: str = "", crash: Crash | None = None) -> Report:
-    """The report DATA, which has been checked to be one; CRASH is what stands beside it in its file."""
+def shown_report(data: dict[str, Any], look: Look, heading: str = "") -> Report:
+    """The report DATA, an error or the file of a process that failed, which has been checked to be one."""
+    crash = crash_of(data)
+    if data.get("schema") == FILE_SCHEMA:
+        data = data["error"]
     error = error_of(data, look)
     remote = data.get("remote")
     saved = crash.current_error if crash else None

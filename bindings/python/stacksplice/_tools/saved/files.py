@@ -6,7 +6,7 @@ import json
 
 from ..._base.output import fail
 from ..._base.redaction import clean
-from ..._errors.info import ErrorInfo
+from ..._errors.info import FILE_SCHEMA, ErrorInfo
 from .source import Source, decoded
 
 TYPE_CHECKING = False
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
-_REPORT_FILE = "stacksplice-report/1"  # what a process that failed fast wrote
 
 
 def items_of(document: Any) -> list[Any]:
@@ -54,7 +53,7 @@ def heading_of(item: Any, place: str) -> str:
     data = dict(item) if _wrapper_of(item) else {}
     if _is_log(item):
         data = {name: data[name] for name in _OF_A_LOG if name in data}
-    if data.get("schema") == _REPORT_FILE and isinstance(data.get("header"), dict):
+    if data.get("schema") == FILE_SCHEMA and isinstance(data.get("header"), dict):
         data = data["header"]
     words = [_value(place)] if place else []
     words += [
@@ -70,7 +69,7 @@ def report_of(item: Any) -> ErrorInfo:
     name = _wrapper_of(item)
     if name is None and isinstance(item, dict) and item.get("error", item) is None:
         raise ValueError('"error" is null: the file changed while top read it; run top again')
-    return ErrorInfo._from_json_values(item[name] if name else item)
+    return ErrorInfo._from_json_values(item[name] if name and item.get("schema") != FILE_SCHEMA else item)
 
 
 def _why(exc: ValueError, line: int, offset: int) -> str:

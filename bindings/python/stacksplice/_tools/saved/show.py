@@ -8,7 +8,6 @@ import sys
 from ..._base.output import write
 from ..._base.redaction import clean_report
 from ..._errors.report import wants_color
-from .crash import crash_of
 from .files import DAMAGE, damaged, heading_of, read, report_of
 
 TYPE_CHECKING = False
@@ -27,25 +26,10 @@ def _format(report: ErrorInfo, options: argparse.Namespace) -> str:
     )
 
 
-def _beside(item: Any, options: argparse.Namespace) -> str:
-    """What a crash has beside its error."""
-    crash = crash_of(item)
-    if crash is None:
-        return ""
-    text = ""
-    if crash.current_error is not None:
-        text += f"\nCurrent error of this thread:\n{_format(crash.current_error, options)}"
-    for thread in crash.threads:
-        text += f"\n{_format(thread, options)}"
-    if crash.threads_left_out:
-        text += f"\n{crash.threads_left_out} more threads were too many for the report.\n"
-    return text
-
-
 def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
     report = report_of(item)
     try:
-        text = _format(report, options) + _beside(item, options)
+        text = _format(report, options)
     except DAMAGE as exc:
         raise damaged(number, exc) from exc
     heading = heading_of(item, place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..._errors.info import ErrorInfo
+from .info import ErrorInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,21 @@ def _thread(crash: dict[str, Any], thread: dict[str, Any]) -> ErrorInfo:
         "frames_left_out": thread["frames_left_out"],
     }
     return ErrorInfo._from_json_values(values)
+
+
+def text_beside(item: Any, **look: bool) -> str:
+    """What a report of ITEM says below its error; LOOK as of ErrorInfo.format."""
+    crash = crash_of(item)
+    if crash is None:
+        return ""
+    text = ""
+    if crash.current_error is not None:
+        text += f"\nCurrent error of this thread:\n{crash.current_error.format(**look)}"
+    for thread in crash.threads:
+        text += f"\n{thread.format(**look)}"
+    if crash.threads_left_out:
+        text += f"\n{crash.threads_left_out} more threads were too many for the report.\n"
+    return text
 
 
 def crash_of(item: Any) -> Crash | None:
