@@ -109,5 +109,13 @@ class Page(HTMLParser):
             if name == tag and (not css or css in (attributes.get("class") or "").split())
         ]
 
+    def folds(self, all_of_them: bool = False) -> list[str]:
+        """What can be unfolded; without what stands below each error, around each line and at the end."""
+        usual = ("HRESULT, thread", "As text", "lines ")
+        return [text for text in self.texts("summary") if all_of_them or not text.startswith(usual)]
+
+    def classes(self) -> set[str]:
+        return {str(attributes.get("class")) for _, attributes, _ in self.elements}
+
     def names(self) -> set[str]:
         return {name for name, _, _ in self.elements}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from typing import Any
 
@@ -66,25 +67,23 @@ def test_source_lines_have_their_columns_marked():
 
 def test_glue_is_folded():
     data = error([frame(0), frame(1, glue=True), frame(2, glue=True), frame(3)])
-    assert page(data).texts("summary") == ["2 glue frames"]
-    (details,) = [attributes for name, attributes, _ in page(data).elements if name == "details"]
-    assert "open" not in details
-    (details,) = [
-        attributes for name, attributes, _ in page(data, all_frames=True).elements if name == "details"
-    ]
-    assert "open" in details
+    assert page(data).folds() == ["2 glue frames"]
+    for options, is_open in (({}, False), ({"all_frames": True}, True)):
+        found = [attributes for name, attributes, _ in page(data, **options).elements if name == "details"]
+        (glue,) = [attributes for attributes in found if attributes.get("class") == "glue"]
+        assert ("open" in glue) == is_open
 
 
 def test_long_stacks_are_folded_without_loss():
     shown = page(error([frame(number) for number in range(1000)]))
     assert shown.texts("span", "function") == [f"f{number}" for number in range(999, -1, -1)]
-    assert shown.texts("summary") == [f"frames {first} to {first + 99}" for first in range(101, 900, 100)]
+    assert shown.folds() == [f"frames {first} to {first + 99}" for first in range(101, 900, 100)]
     shown = page(error([frame(1)] * LONG))
-    assert shown.texts("summary")[0].startswith("the same frame ")
+    assert shown.folds()[0].startswith("the same frame ")
     assert len(shown.texts("span", "function")) == LONG
 
 
-# ---- The way of an error -------------------------------------------------------------------------
+# ---- How an error travelled ----------------------------------------------------------------------
 
 
 def test_the_way_has_a_lane_for_each_language():
@@ -94,7 +93,7 @@ def test_the_way_has_a_lane_for_each_language():
     assert shown.texts("g", "lane") == ["C", "Lua", "Python"]
     assert [text.split(" a.py")[0] for text in shown.texts("li", "call")] == ["C f3", "Lua f2 → f1"]
     assert shown.texts("li", "raised") == ["Python raised f0 a.py:1"]
-    assert shown.texts("li", "received") == ["Lua received by f1 on thread 8 a.py:2"]
+    assert shown.texts("li", "received") == ["Lua received it in f1 on thread 8 a.py:2"]
 
 
 def test_the_way_of_many_crossings_is_cut():
@@ -102,6 +101,55 @@ def test_the_way_of_many_crossings_is_cut():
     shown = page(error(stack))
     assert shown.texts("li", "more") == ["484 more changes of language"]
     assert len(shown.texts("g", "step")) == 17
+
+
+def test_start_up_code_has_no_lane():
+    start = frame(9, kind="native", language="native", module="/lib/libc.so.6")
+    del start["function"], start["file"]
+    of_program = {**start, "module": "/bin/shop"}
+    assert page(error([frame(0), start, start, of_program])).texts("g", "lane") == ["Python"]
+    assert page(error([frame(0), of_program])).texts("g", "lane") == ["C", "Python"]
+    assert page(error([start])).texts("g", "lane") == ["C"]
+
+
+# ---- Lines around -------------------------------------------------------------------------------
+
+
+def test_lines_around_are_of_the_file_that_the_error_met(tmp_path):
+    file = tmp_path / "shop.py"
+    file.write_text("def rate():\n    a = 1\n    password = 'hunter2'\n    return RATES[a]\n\n\n\nend\n")
+    at = {"file": str(file), "line": 4, "end_line": 4, "source": "return RATES[a]", "source_column": 5}
+    shown = page(error([frame(0), frame(1, **at), frame(2, **at)]))
+    first, second, *_ = [text for text in shown.folds(True) if text.startswith("lines ")]
+    assert first == second == "lines 2 to 6"
+    around = [text for text in shown.texts("pre", "source") if text.startswith("2")]
+    assert len(around) == 2 and "4return RATES[a]" in around[0].replace(" ", "").replace("return", "return ")
+    assert "hunter2" not in around[0] and "[redacted: password]" in around[0]
+    details = [attributes for name, attributes, _ in shown.elements if attributes.get("class") == "around"]
+    assert ["open" in attributes for attributes in details] == [False, True]  # f1, which is inside of f2
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for changed in ({"source": "return RATES[b]"}, {"line": 5}, {"file": str(pipe)}, {"file": str(tmp_path)}):
+        assert "around" not in page(error([frame(0, **{**at, **changed})])).classes()
+
+
+def test_a_page_of_a_live_error_says_where_and_when(price):
+    shown = Page(stacksplice.error_info(caught(price, fail)).to_html())
+    assert shown.texts("dt")[:5] == ["Language", "Time", "Command", "Folder", "Versions"]
+    assert f"stacksplice {stacksplice.__version__}, Python 3." in " ".join(shown.texts("dd"))
+    assert "(Lua) File " in shown.texts("pre", "plain")[0]
+
+
+def test_a_wrapper_is_a_page(price):
+    def outside():
+        try:
+            price(fail)
+        except ValueError as exc:
+            raise RuntimeError("no quote") from exc
+
+    shown = Page(stacksplice.error_info(caught(outside)).to_html())
+    assert shown.texts("h1") == ["RuntimeError: no quote"]
+    assert "Caused by" in shown.texts("h2") and "ValueError: 3" in shown.texts("h3")
 
 
 # ---- Text stays text -----------------------------------------------------------------------------
@@ -211,12 +259,14 @@ def process_page(tmp_path, document: dict[str, Any]) -> Page:
 
 def test_a_crash_has_its_current_error_and_threads(shown):
     page = shown(crash_file())
-    assert page.texts("p", "heading")[0].startswith("event: SIGSEGV, ")
+    assert page.texts("dt")[:2] == ["Language", "Time"] and page.texts("dd")[1] == "2026-11-23T14:08:34Z"
+    assert [text.split()[1] for text in page.texts("li", "raised")] == ["crashed", "raised"]
     assert page.texts("h1") == ["SIGSEGV: no memory at address 0x8"]
-    assert [text for text in page.texts("h2") if text not in ("The way of the error", "Stack")] == [
+    assert [text for text in page.texts("h2") if text not in ("How the error travelled", "Stack")] == [
         "Current error of this thread",
         "Other threads",
         "Binaries",
+        "As text",
     ]
     assert page.texts("h3")[0] == "ValueError: no price"
     assert page.texts("details", "member") != []
@@ -287,7 +337,7 @@ def test_errors_stand_at_their_threads(tmp_path):
     page = process_page(tmp_path, document)
     assert page.texts("h2")[:2] == ["The process ended itself because of this error", "Threads"]
     assert page.texts("h3")[0] == "ValueError: it is over"
-    plain, failing = page.texts("summary")[:2]
+    plain, failing = page.folds()[:2]
     assert plain == "Thread 0 (t0) and 1 more with the same stack f0 a.py:1"
     assert failing == "Thread 1 (t1) f0 a.py:1 KeyError: no price"
     assert "Current error of this thread" in page.texts("h4") and "KeyError: no price" in page.texts("h5")
@@ -316,7 +366,7 @@ def test_secrets_are_removed_from_threads(shown):
     thread = {**crash["threads"][0], "name": "token=hunter2"}
     crash["threads"] = [{**thread, "stack": [frame(0, source="connect(password='hunter2')")]}]
     text = " ".join(shown(crash).texts("html"))
-    assert "hunter2" not in text and text.count("[redacted: ") == 2
+    assert "hunter2" not in text and text.count("[redacted: ") == 4  # and below, as text
 
 
 def test_a_damaged_thread_is_one_line(tmp_path):
@@ -336,7 +386,7 @@ def test_exceptions_of_python_stand_at_their_threads(tmp_path):
     handled = {**told, "state": "handled", "transformed": [cause]}
     document["threads"][0] |= {"exceptions": [handled], "error": error([frame(4)])}
     page = process_page(tmp_path, document)
-    assert page.texts("summary")[0].endswith("OSError: no file")
+    assert page.folds()[0].endswith("OSError: no file")
     assert page.texts("h4")[:2] == ["Exception that this thread handles", "Current error of this thread"]
     assert [text for text in page.texts("h5") if ": " in text] == ["OSError: no file", "ValueError: no price"]
     assert "KeyError: 'rate'" in page.texts("h6")

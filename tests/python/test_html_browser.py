@@ -28,7 +28,7 @@ pytestmark = [
 ]
 PICTURE, PICTURE_OF_TOP = ROOT / "docs" / "page.png", ROOT / "docs" / "top.png"
 FOCUSED = "return document.activeElement.querySelector('.function')?.textContent"
-OPEN = "return document.querySelectorAll('details[open]').length"
+OPEN = "return document.querySelectorAll('.stack details[open]').length"
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_keys_and_buttons_fold(browser):
     for answer, count in (("yes", 2), ("no", 0)):
         browser.run(f"document.querySelector('[data-open={answer}]').click()")
         assert browser.run(OPEN) == count
-    browser.run("document.querySelector('summary').click()")
+    browser.run("document.querySelector('.stack summary').click()")
     assert browser.run(OPEN) == 1
 
 
@@ -130,6 +130,39 @@ def test_a_notebook_shows_it_in_a_frame(browser):
     with browser.inside("iframe"):
         assert browser.run("return document.querySelectorAll('.frame').length") > 0
         assert browser.run("return getComputedStyle(document.querySelector('.tools')).display") == "flex"
+
+
+def test_light_and_dark_by_hand(browser):
+    background = "return getComputedStyle(document.body).backgroundColor"
+    for theme in ("light", "dark"):
+        browser.show(page(saved()), theme=theme)
+        seen = [browser.run(background)]
+        for _ in range(2):
+            browser.run("document.querySelector('[data-dark]').click()")
+            seen.append(browser.run(background))
+        assert seen[0] == seen[2] != seen[1] and browser.pale() == []
+
+
+def test_the_text_is_copied(browser):
+    info = ErrorInfo.from_dict(error([frame(0), frame(1)], notes=["a note"]))
+    browser.show(info.to_html())
+    browser.run("document.querySelector('[data-copy]').focus()")
+    browser.press(" ")
+    assert browser.run("return document.querySelector('[data-copy]').textContent") == "copied"
+    assert browser.run("return getSelection().toString()").strip() == info.format().strip()
+
+
+def test_lines_around_stand_in_place_of_the_line(browser, tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text("def f():\n    a = 1\n    return g(a)\n")
+    at = {"file": str(file), "line": 3, "source": "return g(a)", "source_column": 5}
+    browser.show(page(error([frame(0, **at), frame(1, **at)])))
+    shown = """return Array.from(document.querySelectorAll(".frame"), (one) =>
+      Array.from(one.querySelectorAll(".source")).filter((each) => each.checkVisibility()).length)"""
+    assert browser.run(shown) == [1, 1]
+    lines = "return Array.from(document.querySelectorAll('.around[open] .source'), (one) => one.innerText)"
+    (text,) = browser.run(lines)
+    assert text.split("\n")[:3] == ["1def f():", "2    a = 1", "3    return g(a)"]
 
 
 # ---- Threads ---------------------------------------------------------------------------------------

@@ -350,7 +350,7 @@ class ErrorInfo:
         from .._tools.html.page import html_of
         from .._tools.html.values import Look
 
-        return html_of(self.to_dict(), Look(newest_last, all_frames))
+        return html_of(self.to_dict(), Look(newest_last, all_frames), self._handle is not None)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; None, for the plain form, where the packages for pages are missing."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
+import shlex
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from importlib import resources
 from itertools import chain
 from typing import Any
@@ -14,8 +18,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..._base.redaction import PATH, text_of
 from ..._errors.crash import Crash, crash_of
-from ..._errors.info import FILE_SCHEMA
+from ..._errors.info import FILE_SCHEMA, ErrorInfo
+from ..._stacksplice import core_version
 from .threads import Group, Thread, frames_of, groups_of
 from .values import Error, Look, Shown, error_of, language_class, language_name
 
@@ -91,24 +97,40 @@ def modules_of(frames: Iterable[Shown]) -> list[Module]:
 
 @dataclass
 class Report:
-    """A report of the page: what its file says of it, its error, where it came from, and of a crash what is
-    beside the error."""
+    """A report of the page: what its file says of it, its error, when and where that was, the text of all,
+    and of a crash what is beside the error."""
 
     heading: str
     error: Error
+    facts: list[tuple[str, str]]
+    text: str
     modules: list[Module]
-    process: str
     remote: Error | None
     current_error: Error | None
     threads: list[Group]
     threads_left_out: int
 
 
-def _process(data: dict[str, Any]) -> str:
-    process = data.get("process")
-    if not isinstance(process, dict):
-        return ""
-    return ", ".join(f"{name} {value}" for name, value in process.items())
+def _facts_of(data: dict[str, Any], header: dict[str, Any]) -> list[tuple[str, str]]:
+    """When and where the error DATA happened, as far as it or the HEADER of its file says."""
+    versions = " ".join(str(header.get(name) or "") for name in ("platform", "platform_release", "arch"))
+    process = " ".join(f"{name} {value}" for name, value in (data.get("process") or {}).items())
+    facts = {
+        "Time": header.get("time") or "",
+        "Command": header.get("command") or "",
+        "Process": f"{header['process']}, {header.get('pid')}" if header.get("process") else process,
+        "Folder": header.get("cwd") or "",
+        "Versions": ", ".join(filter(None, (header.get("versions"), versions.strip()))),
+    }
+    if "core_version" in header:
+        facts["Versions"] = f"stacksplice {header['core_version']}, {facts['Versions']}"
+    return [(name, str(value)) for name, value in facts.items() if value]
+
+
+def _verb_of(header: dict[str, Any]) -> str:
+    if "signal" in header:
+        return "crashed"
+    return "was late" if header.get("event") == "deadline" else "raised"
 
 
 def _groups_of(crash: Crash, look: Look) -> list[Group]:
@@ -118,12 +140,18 @@ def _groups_of(crash: Crash, look: Look) -> list[Group]:
     )
 
 
-def shown_report(data: dict[str, Any], look: Look, heading: str = "") -> Report:
-    """The report DATA, an error or the file of a process that failed, which has been checked to be one."""
-    crash = crash_of(data)
+def shown_report(
+    data: dict[str, Any], look: Look, heading: str = "", here: dict[str, Any] | None = None
+) -> Report:
+    """The report DATA, an error or the file of a process that failed, which has been checked to be one.
+
+    HERE is what is known of a process that lives, in the form of such a file's header.
+    """
+    crash, header = crash_of(data), here or {}
+    text = ErrorInfo._from_json_values(data).format(newest_last=look.newest_last, all_frames=look.all_frames)
     if data.get("schema") == FILE_SCHEMA:
-        data = data["error"]
-    error = error_of(data, look)
+        data, header = data["error"], data["header"]
+    error = error_of(data, look, _verb_of(header))
     remote = data.get("remote")
     saved = crash.current_error if crash else None
     current = error_of(saved.to_dict(), look) if saved else None
@@ -132,8 +160,9 @@ def shown_report(data: dict[str, Any], look: Look, heading: str = "") -> Report:
     return Report(
         heading=heading,
         error=error,
+        facts=_facts_of(data, header),
+        text=text,
         modules=modules_of(frames),
-        process=_process(data),
         remote=error_of(remote, look) if remote else None,
         current_error=current,
         threads=threads,
@@ -152,6 +181,21 @@ def cell_of(page: str) -> str:
     return render("cell.html.j2", page=page)
 
 
-def html_of(data: dict[str, Any], look: Look) -> str:
-    """The page of one report."""
-    return page_of([shown_report(data, look)], look)
+def _here() -> dict[str, Any]:
+    """What this process is, in the form of a header."""
+    machine = os.uname()
+    return {
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "command": text_of(shlex.join(sys.orig_argv)),
+        "cwd": text_of(os.path.abspath("."), PATH),
+        "versions": f"Python {sys.version.split()[0]}",
+        "core_version": core_version(),
+        "platform": machine.sysname,
+        "platform_release": machine.release,
+        "arch": machine.machine,
+    }
+
+
+def html_of(data: dict[str, Any], look: Look, is_live: bool) -> str:
+    """The page of one report, of an error of this process if it is live."""
+    return page_of([shown_report(data, look, here=_here() if is_live else None)], look)

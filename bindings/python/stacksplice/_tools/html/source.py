@@ -1,12 +1,16 @@
-"""A line of source in colours, with the columns of its frame marked."""
+"""Lines of source in colours, with the columns of their frame marked."""
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import Any, NamedTuple
 
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped, unused-ignore]
 from pygments.token import Token  # type: ignore[import-untyped, unused-ignore]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped, unused-ignore]
+
+from ..._base.redaction import SOURCE, text_of
 
 # The classes of style.css; the first that fits is taken.
 _CLASSES = (
@@ -18,6 +22,10 @@ _CLASSES = (
     (Token.Name.Builtin, "b"),
     (Token.Operator.Word, "k"),
 )
+
+
+_NEAR = 2  # lines on each side of the frame's own
+_LARGEST = 4 << 20  # bytes of a file that is opened for them
 
 
 class Piece(NamedTuple):
@@ -62,10 +70,22 @@ def _split(css: str, text: str, at: int, first: int, last: int) -> list[Piece]:
     return [Piece(css, text[low:high], first <= at + low < last) for low, high in zip(cuts, cuts[1:])]
 
 
+def _lines_of(path: str) -> list[str]:
+    try:
+        facts = os.stat(path)  # a pipe or a device would be waited for
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
+            return []
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().removesuffix("\n").split("\n")
+    except (OSError, ValueError):
+        return []
+
+
 class Lines:
-    """The lines of a page; those of a recursion are coloured once."""
+    """The lines of a page; those of a recursion are coloured once, and each file is read once."""
 
     def __init__(self) -> None:
+        self._files: dict[str, list[str]] = {}
         self._lexers: dict[tuple[str, str], Any] = {}
         self._css: dict[Any, str] = {}
         self._known: dict[tuple[object, ...], tuple[Piece, ...]] = {}
@@ -84,6 +104,20 @@ class Lines:
                 lexer = self._lexers[language, suffix] = _make_lexer(language, f"x{suffix}")
             self._known[key] = self._coloured(source, lexer, *_marks(source, begin, end))
         return self._known[key]
+
+    def near(self, file: str, line: int, source: str) -> list[tuple[int, str]]:
+        """The lines of FILE around its LINE, with their numbers, as reports show lines.
+
+        None where that line is not SOURCE any more: then it is another file than the error met, and a
+        report that was made up finds out nothing.
+        """
+        if file not in self._files:
+            self._files[file] = _lines_of(file)
+        lines = self._files[file]
+        if not 0 < line <= len(lines) or not source.strip() or lines[line - 1].strip() != source.strip():
+            return []
+        first, last = max(line - _NEAR, 1), min(line + _NEAR, len(lines))
+        return [(number, text_of(lines[number - 1], SOURCE)) for number in range(first, last + 1)]
 
     def _coloured(self, source: str, lexer: Any, first: int, last: int | None) -> tuple[Piece, ...]:
         found: list[Piece] = []

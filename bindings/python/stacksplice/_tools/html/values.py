@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from .folding import Part, folded
 from .lanes import Way, way_of
@@ -14,6 +14,10 @@ from .source import Lines, Piece
 _REDACTED = "[redacted: "  # a text in which columns are not those of the file any more
 _NAMES = {"python": "Python", "lua": "Lua", "native": "C", "c++": "C++"}
 _CLASSES = {"python": "python", "lua": "lua", "native": "native", "c++": "cpp"}
+
+
+_Line: TypeAlias = tuple[int, str, tuple[Piece, ...]]
+"""Its number, what it is indented by, and its text."""
 
 
 def language_name(language: str) -> str:
@@ -51,6 +55,8 @@ class Shown:
     glue: bool = False
     asynchronous: bool = False
     source: tuple[Piece, ...] = ()
+    around: list[_Line] = field(default_factory=list)
+    is_first: bool = False  # the innermost one of the user's
     variables: list[tuple[str, str]] = field(default_factory=list)
     same: tuple[object, ...] = ()
 
@@ -75,6 +81,24 @@ def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:
         stop = int(end) - starts if end else None
     suffix = os.path.splitext(str(frame.get("file") or ""))[1]
     return lines.pieces(str(text), str(frame["language"]), suffix, begin, stop)
+
+
+def _around(
+    frame: dict[str, Any], source: tuple[Piece, ...], lines: Lines
+) -> list[tuple[int, str, tuple[Piece, ...]]]:
+    """The lines around SOURCE, which is that of FRAME, without what all of them are indented by."""
+    file, line = str(frame.get("file") or ""), int(frame.get("line") or 0)
+    near = lines.near(file, line, str(frame.get("source") or ""))
+    margin = min((len(text) - len(text.lstrip()) for _, text in near if text.strip()), default=0)
+    suffix, language = os.path.splitext(file)[1], str(frame["language"])
+    return [
+        (
+            number,
+            text[margin : len(text) - len(text.lstrip())],
+            source if number == line else lines.pieces(text.strip(), language, suffix, None, None),
+        )
+        for number, text in near
+    ]
 
 
 def _marks_of(frame: dict[str, Any]) -> list[str]:
@@ -103,6 +127,7 @@ def _variables_of(frame: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
+    source = _source_of(frame, lines)
     return Shown(
         kind=str(frame["kind"]),
         language=str(frame["language"]),
@@ -116,7 +141,8 @@ def frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
         marks=_marks_of(frame),
         glue=bool(frame.get("glue")),
         asynchronous=bool(frame.get("asynchronous")),
-        source=_source_of(frame, lines),
+        source=source,
+        around=_around(frame, source, lines) if source else [],
         variables=_variables_of(frame),
         same=(frame.get("address"), frame.get("function"), frame.get("line"), frame.get("reason")),
     )
@@ -126,6 +152,7 @@ def frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
 class Error:
     """An error, those that it was made from, and its members."""
 
+    verb: str  # what it did where it began: "raised", of a crash "crashed"
     title: str
     message: str
     relation: str
@@ -167,6 +194,14 @@ def _stack_of(data: dict[str, Any], look: Look) -> list[Shown]:
     return [frame_of(frame, look.lines) for frame in data.get("stack") or ()]
 
 
+def _is_of_user(frame: Shown) -> bool:
+    return (
+        bool(frame.around)
+        and not frame.glue
+        and not {"site-packages", "dist-packages"} & {*frame.file.split("/")}
+    )
+
+
 def _hresult_of(data: dict[str, Any]) -> str:
     if "hresult_signed" not in data:
         return ""
@@ -174,9 +209,12 @@ def _hresult_of(data: dict[str, Any]) -> str:
     return f"0x{int(data['hresult_signed']) & 0xFFFFFFFF:08x}" + (f" {symbol}" if symbol else "")
 
 
-def error_of(data: dict[str, Any], look: Look) -> Error:
+def error_of(data: dict[str, Any], look: Look, verb: str = "raised") -> Error:
     """The error that DATA, a report or a part of one, describes."""
     frames = _stack_of(data, look)
+    for frame in filter(_is_of_user, frames):
+        frame.is_first = True
+        break
     nodes = [
         (str(node["language"]), int(node["thread_id"]), _stack_of(node, look))
         for node in data.get("propagation") or ()
@@ -184,6 +222,7 @@ def error_of(data: dict[str, Any], look: Look) -> Error:
     thread = int(data.get("thread_id") or 0)
     members = data.get("exceptions")
     return Error(
+        verb=verb,
         title=str(data.get("type") or ""),
         message=str(data["message"]),
         relation=str(data.get("relation") or ""),

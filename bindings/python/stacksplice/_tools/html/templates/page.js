@@ -32,6 +32,22 @@
   for (const button of all("button[data-open]")) {
     button.addEventListener("click", () => openAll(button.dataset.open === "yes"));
   }
+  for (const button of all("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const text = button.closest("article").querySelector(".plain");
+      text.closest("details").open = true; // what is folded cannot be selected
+      getSelection().selectAllChildren(text);
+      button.textContent = document.execCommand("copy") ? "copied" : "selected: press Ctrl+C";
+    });
+  }
+  for (const button of all("button[data-dark]")) {
+    button.addEventListener("click", () => {
+      const { dataset } = document.documentElement;
+      const isDark = dataset.theme ? dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      dataset.theme = isDark ? "light" : "dark";
+    });
+  }
   for (const tools of all(".tools")) tools.hidden = false;
 
   // Paper cannot be unfolded; the inside of interpreters stays as it is.
