@@ -239,6 +239,12 @@ print(before, deep(0), deep(50))
 def test_the_command_ends_with_what_doctor_finds():
     done = subprocess.run([*MODULE, "doctor"], capture_output=True, text=True, env=environment())
     assert done.returncode == (0 if "nothing is missing" in done.stdout else 1), done.stderr
+    document = json.loads(command("doctor", "--json", status=None).stdout)
+    assert document["missing"] == sum(each["state"] == "missing" for each in document["findings"])
+    assert {"state", "subject", "text", "advice"} == {*document["findings"][0]}
+    for each in document["findings"]:
+        assert each["advice"] or each["state"] == "ok", each
+        assert each["text"].split("\n")[0] in done.stdout
 
 
 def test_doctor_knows_whether_the_hooks_are_set_and_loads_no_lua(child):
@@ -258,10 +264,10 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
         _stacksplice, "_lines_missing", lambda: "libdw.so.1 not found (Debian package: libdw1)"
     )
     fine, text = examine()
-    assert not fine and "missing  lines of C code: libdw.so.1 not found" in text
-    assert "-> install the package libdw1 (elfutils-libs)\n" in text and "missing: see above\n" in text
+    assert fine == before and "note     lines of C code: libdw.so.1 not found" in text
+    assert "-> to see them, install the package libdw1 (elfutils-libs)\n" in text
     monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: "stacksplice was built without libdw")
-    assert "-> build the core with libdw: " in examine()[1]
+    assert "-> to see them, build the core with libdw: " in examine()[1]
 
 
 def test_doctor_finds_a_copy_of_lua(child):

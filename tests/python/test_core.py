@@ -211,10 +211,10 @@ def test_a_file_with_another_build_id_is_not_used(copied, tmp_path):
     ("content", "why"),
     [
         (b"", "it is empty, or no file"),
-        (b"\x7fELF", "is no core file"),
-        (b"#!/bin/sh\n", "is no core file"),
+        (b"\x7fELF", "is not a core file"),
+        (b"#!/bin/sh\n", "is not a core file"),
         (b"\x28\xb5\x2f\xfd" + bytes(100), "is compressed: unpack it first (coredumpctl dump does)"),
-        (None, "is a program or library, no core file: name its core first, and the program as --exe"),
+        (None, "is a program or library, not a core file: name its core first, and the program as --exe"),
     ],
 )
 def test_no_core_file(content, why, tmp_path):

@@ -42,7 +42,7 @@ def may_trace() -> bool:
     done = subprocess.run([PROGRAM, "--pid", str(child.pid)], capture_output=True, text=True)
     child.kill()
     child.communicate()
-    return "may not trace" not in done.stderr
+    return "not permitted to trace" not in done.stderr
 
 
 if not may_trace():
@@ -462,7 +462,7 @@ def test_a_process_of_another_user(sleeping):
             [program, "--pid", str(sleeping.pid)], capture_output=True, text=True, user=65534
         )
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith(f"may not trace process {sleeping.pid}: ")
+    assert done.stderr.startswith(f"not permitted to trace process {sleeping.pid}: ")
     assert "sudo" in done.stderr
 
 

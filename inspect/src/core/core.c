@@ -334,15 +334,16 @@ static const char *check_header(const ssi_core *core, const char *path)
         return ssi_text_format("%.300s is compressed: unpack it first (coredumpctl dump does)",
                                path);
     if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-        return ssi_text_format("%.300s is no core file", path);
+        return ssi_text_format("%.300s is not a core file", path);
     core->target->machine = ssi_machine_find(header->e_machine);
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
         !core->target->machine)
         return ssi_text_format("%.300s is of another machine than x86-64 and 64-bit Arm", path);
     if (header->e_type != ET_CORE)
-        return ssi_text_format("%.300s is a program or library, no core file: name its core first, "
-                               "and the program as --exe",
-                               path);
+        return ssi_text_format(
+            "%.300s is a program or library, not a core file: name its core first, "
+            "and the program as --exe",
+            path);
     if (header->e_phentsize != sizeof(Elf64_Phdr))
         return ssi_text_format("%.300s is damaged", path);
     return NULL;

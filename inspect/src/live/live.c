@@ -253,27 +253,24 @@ static int number_in(FILE *file, const char *before)
 
 static const char *policy(int process)
 {
+    int scope = number_in(fopen("/proc/sys/kernel/yama/ptrace_scope", "re"), "");
     char folder[32];
     struct stat status;
 
-    switch (number_in(fopen("/proc/sys/kernel/yama/ptrace_scope", "re"), "")) {
-    case 3:
+    if (scope == 3)
         return "this kernel forbids tracing until it is started anew (kernel.yama.ptrace_scope is "
                "3)";
-    case 2:
+    if (geteuid() == 0)
+        return "root has no such right here: in a container, start that with --cap-add=SYS_PTRACE; "
+               "else run this command where root has it";
+    if (scope == 2)
         return "only root may trace here (kernel.yama.ptrace_scope is 2): run this command with "
                "sudo";
-    case 1:
-        if (geteuid() != 0)
-            return "only its ancestors may trace it (kernel.yama.ptrace_scope is 1): run this "
-                   "command "
-                   "with sudo, or once: sudo sysctl kernel.yama.ptrace_scope=0";
-        break;
-    default:
-        break;
-    }
+    if (scope == 1)
+        return "only its ancestors may trace it (kernel.yama.ptrace_scope is 1): run this command "
+               "with sudo, or once: sudo sysctl kernel.yama.ptrace_scope=0";
     snprintf(folder, sizeof folder, "/proc/%d", process);
-    if (geteuid() != 0 && !stat(folder, &status) && status.st_uid != geteuid())
+    if (!stat(folder, &status) && status.st_uid != geteuid())
         return "it belongs to another user: run this command as that user, or with sudo";
     return "in a container, start that with --cap-add=SYS_PTRACE; else run this command with sudo";
 }
@@ -299,7 +296,7 @@ void ssi_explain_refusal(int process, int error, char *out, size_t size)
         snprintf(out, size, "process %d is traced by process %d already: end that debugger first",
                  process, tracer);
     else
-        snprintf(out, size, "may not trace process %d: %s", process, policy(process));
+        snprintf(out, size, "not permitted to trace process %d: %s", process, policy(process));
 }
 
 /*

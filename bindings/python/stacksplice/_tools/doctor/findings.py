@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -50,7 +51,7 @@ def _python() -> Iterator[Finding]:
     name = f"CPython {sys.version.split()[0]}, {sys.executable or 'embedded'}"
     reason = _stacksplice.frames_unavailable()
     if reason is None:
-        yield Finding("ok", "Python", f"{name}\nits frames are read")
+        yield Finding("ok", "Python", f"{name}\nits frames can be read")
     else:
         advice = "use a CPython from 3.11 to 3.15 with its GIL, or a newer stacksplice"
         yield Finding("missing", "Python", f"{name}\nits frames cannot be read: {reason}", advice)
@@ -59,7 +60,7 @@ def _python() -> Iterator[Finding]:
 def _native() -> Iterator[Finding]:
     # Not those of a stack: a short limit or a deep recursion can leave them all out.
     if _stacksplice.RtlCaptureStackBackTrace(0, 1)[0]:
-        yield Finding("ok", "native frames", "they are read")
+        yield Finding("ok", "native frames", "they can be read")
     else:
         reasons = [str(frame.reason) for frame in _stacksplice.capture() if frame.kind == "gap"]
         advice = "native frames are read on x86-64 and 64-bit Arm with Linux"
@@ -69,10 +70,10 @@ def _native() -> Iterator[Finding]:
         text = "shown where the binary has debug information: compile with -g"
         yield Finding("ok", "lines of C code", text)
     else:
-        advice = "install the package libdw1 (elfutils-libs)"
+        advice = "to see them, install the package libdw1 (elfutils-libs)"
         if "without libdw" in lines:
-            advice = "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
-        yield Finding("missing", "lines of C code", lines, advice)
+            advice = "to see them, build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
+        yield Finding("note", "lines of C code", lines, advice)
 
 
 def _names_in(folder: str) -> list[str]:
@@ -121,7 +122,7 @@ def _lupa() -> tuple[str, list[str]] | None:
 def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
     lupa = _lupa()
     if lupa is None:
-        yield Finding("note", "lupa", "is not installed")
+        yield Finding("note", "lupa", "is not installed", "if the program runs Lua by lupa: pip install lupa")
         return
     number, modules = lupa
     named = {name: "LuaJIT" if "jit" in name else ".".join(name.removeprefix("lua")) for name in modules}
@@ -163,9 +164,10 @@ def lua_findings() -> Iterator[Finding]:
     for copy in _copies():
         text = f"{copy.version}, {copy.file}"
         if copy.unread is None:
-            yield Finding("ok", "Lua in this process", f"{text}\nits frames are read")
+            yield Finding("ok", "Lua in this process", f"{text}\nits frames can be read")
         else:
-            yield Finding("unread", "Lua in this process", f"{text}\n{copy.unread}")
+            advice = "with lupa call stacksplice.install(); else run require 'stacksplice' in that Lua"
+            yield Finding("unread", "Lua in this process", f"{text}\n{copy.unread}", advice)
 
 
 def _hooks() -> Iterator[Finding]:
@@ -179,31 +181,36 @@ def _hooks() -> Iterator[Finding]:
         yield Finding("note", "install()", "was not called in this process", advice)
     if sys.version_info < (3, 12):
         text = "CPython 3.12 and newer can capture the stack at each raise; this one cannot"
-        yield Finding("note", "capture at raise", text)
+        advice = "nothing, unless reports lack callers that a newer Python would show"
+        yield Finding("note", "capture at raise", text, advice)
     elif at_raise._tool is not None:
         yield Finding("ok", "capture at raise", "is on")
     else:
-        text = "is off; after install() it begins as soon as an extension module may call Python back"
-        yield Finding("note", "capture at raise", text)
+        advice = "nothing: after install() it begins by itself when an extension module may call Python back"
+        yield Finding("note", "capture at raise", "is off", advice)
 
 
-def examine() -> tuple[str, bool]:
-    """What doctor() says, and what it returns."""
+def _examine() -> tuple[list[Finding], int]:
+    """All findings, and how many of them are missing."""
     findings = [*_package(), *_python(), *_native(), *lua_findings(), *_hooks()]
-    missing = sum(finding.state == "missing" for finding in findings)
+    return findings, sum(finding.state == "missing" for finding in findings)
+
+
+def _text(findings: list[Finding], missing: int) -> str:
     end = "nothing is missing\n"
     if missing:
         end = f"{missing} missing: see above\n"
     elif any(finding.state == "unread" for finding in findings):
         end = "nothing is missing but the frames that are not read: see above\n"
-    return plain("".join([*map(str, findings), "\n", end]), "\n"), not missing
+    return plain("".join([*map(str, findings), "\n", end]), "\n")
 
 
 def command(options: argparse.Namespace) -> int:
     """Write what doctor() says; the exit status."""
-    text, is_fine = examine()
-    write(text)
-    return 0 if is_fine else 1
+    findings, missing = _examine()
+    document = {"missing": missing, "findings": [finding._asdict() for finding in findings]}
+    write(json.dumps(document, indent=2) + "\n" if options.json else _text(findings, missing))
+    return 1 if missing else 0
 
 
 def doctor(file: TextIO | None = None) -> bool:
@@ -212,8 +219,8 @@ def doctor(file: TextIO | None = None) -> bool:
     Writes plain text to file (sys.stdout when None).  Returns whether nothing is missing; what is
     only a note, such as hooks that are not set, is not missing.
     """
-    text, is_fine = examine()
+    findings, missing = _examine()
     stream = sys.stdout if file is None else file
     if stream is not None:
-        stream.write(text)
-    return is_fine
+        stream.write(_text(findings, missing))
+    return not missing
