@@ -94,6 +94,8 @@ def test_what_is_missing_is_said_once(library, tmp_path):
     result, said = symbolized(tmp_path, document)
     assert result == document
     assert said.count("\n") == 1 and "no symbols found for build-id" in said
+    hidden = report([{**frame, "glue": True} for frame in frames])
+    assert symbolized(tmp_path, hidden) == (hidden, "")
 
 
 def test_another_build_is_never_used(library, tmp_path):

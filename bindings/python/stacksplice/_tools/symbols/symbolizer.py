@@ -162,7 +162,7 @@ class _Module:
         self._usable: list[str] = []
         self._told: set[str] = set()
         self._refused: list[str] = []
-        self.has_functions = self.has_lines = False
+        self.has_functions = self.has_lines = self.is_shown = False
 
     def _look_up(self, file: str, offset: int) -> list[dict[str, Any]]:
         """The frames that FILE has there; empty if it cannot be used."""
@@ -211,7 +211,7 @@ class _Module:
 
     def complaint(self) -> str | None:
         """What could not be found, as one line with the next step."""
-        if self.has_lines:
+        if self.has_lines or not self.is_shown:
             return None
         what = "no lines, only functions" if self.has_functions else "no symbols"
         why = "".join(f"; not used: {refused}" for refused in self._refused)
@@ -246,15 +246,17 @@ class Symbolizer:
         path, build_id, offset = frame.get("module"), frame.get("build_id"), frame.get("module_offset")
         if not _is_path(path) or type(offset) is not int or not 0 < offset < 2**63:
             return []
-        if build_id is None:
+        is_shown = not frame.get("glue")  # nobody misses the lines of others
+        if build_id is None and is_shown:
             self._without_id[path] = None
         if not isinstance(build_id, str) or not is_build_id(build_id):
             return []
         key = (path, build_id, offset)
+        module = self._modules.get(key[:2])
+        if module is None:
+            module = self._modules[key[:2]] = _Module(path, build_id, self._files)
+        module.is_shown |= is_shown
         if key not in self._cache:
-            module = self._modules.get(key[:2])
-            if module is None:
-                module = self._modules[key[:2]] = _Module(path, build_id, self._files)
             if len(self._cache) == _CACHED:
                 self._cache.clear()
             self._cache[key] = module.frames(offset)
