@@ -311,9 +311,9 @@ static struct copy {
     int version;
     const ss_lua_loadable *instance; /* NULL: refused */
     ss_lua_reason reason;
-} copies[COPIES]; /* (LOCK) */
-static int copy_count;
-static bool shows_locals; /* (LOCK) */
+} copies[COPIES];             /* (LOCK) */
+static atomic_int copy_count; /* grows with the lock; signal handlers read it */
+static bool shows_locals;     /* (LOCK) */
 
 /* A child of a process in which another thread has the lock must not wait for it. */
 static void lock_copies(void)
@@ -395,6 +395,16 @@ const ss_lua_loadable *sspy_lua_instance(const char *library)
     if (!instance)
         (void)dlclose(handle);
     return instance;
+}
+
+void sspy_lua_interrupt(uint64_t number, const ss_lua_loadable *calls, void *resumed)
+{
+    for (int i = 0; i < copy_count; i++) {
+        const ss_lua_loadable *each = copies[i].instance;
+
+        if (each)
+            each->interrupt(number, each == calls ? resumed : NULL);
+    }
 }
 
 void sspy_lua_show_locals(bool shows)

@@ -322,22 +322,9 @@ void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above)
 
 /*
  * Python resumes coroutines without a message handler, so their errors are found afterwards, in the dead
- * coroutine.  Its frames are still there then.
+ * coroutine.  Its frames are still there then.  lupa makes a LuaError of an exception of Python, which
+ * becomes its cause; a missed deadline raises its own exception here, too.
  */
-
-/* The lua_State of COROUTINE, which only its repr() tells; NULL without an exception if not even
-   that does. */
-static void *address_of(PyObject *coroutine)
-{
-    PyObject *text = PyObject_Repr(coroutine);
-    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
-    const char *number = utf8 ? strstr(utf8, "0x") : NULL;
-    void *address = number ? (void *)(uintptr_t)strtoull(number, NULL, 16) : NULL;
-
-    Py_XDECREF(text);
-    PyErr_Clear();
-    return address;
-}
 
 static sspy_attached *runtime_of(sspy_state *state, void *L)
 {
@@ -366,7 +353,7 @@ static void set_cause(sspy_state *state, const sspy_attached *attached, PyObject
 /* Tie EXC to the error that COROUTINE failed with. */
 static void find_cause(sspy_state *state, PyObject *coroutine, PyObject *exc, const void *above)
 {
-    void *L = address_of(coroutine), *block = NULL;
+    void *L = sspy_lupa_address_of(coroutine), *block = NULL;
     sspy_attached *attached = L ? runtime_of(state, L) : NULL;
     PyObject *cause;
     size_t length = 0;
@@ -395,10 +382,14 @@ void sspy_lupa_resume_failed(PyObject *coroutine, const void *above)
     sspy_state *state = sspy_state_current();
     PyObject *exc = state && sspy_lupa_has_runtimes(state) ? sspy_take_pending() : NULL;
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
+    PyObject *late;
 
     if (!exc)
         return;
     if (!ties || !ties->core.error)
         find_cause(state, coroutine, exc, above);
-    sspy_set_pending(exc);
+    late = sspy_late_error(state, exc);
+    sspy_set_pending(late ? late : exc);
+    if (late)
+        Py_DECREF(exc);
 }

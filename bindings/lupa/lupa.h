@@ -10,6 +10,8 @@
 #include "lupa/loadable/loadable.h"
 #include "shared/lua_chunks.h"
 
+#include <stacksplice/deadline.h>
+
 /* ---- Copies of Lua (copies.c) ------------------------------------------------------------------*/
 
 /*
@@ -23,6 +25,10 @@ const ss_lua_loadable *sspy_lua_instance(const char *library);
    room for it. */
 PyObject *sspy_lupa_unread(PyObject *module, PyObject *arguments);
 
+/* In a signal handler: what this thread runs in attached runtimes is to end by the exception of the
+   deadline of that NUMBER.  RESUMED: the coroutine that this thread resumes, of the copy CALLS. */
+void sspy_lua_interrupt(uint64_t number, const ss_lua_loadable *calls, void *resumed);
+
 /* Whether errors of all instances keep local variables, those of later ones, too. */
 void sspy_lua_show_locals(bool shows);
 
@@ -34,8 +40,9 @@ typedef struct sspy_attached {
     uintptr_t key;       /* (RO) the address of the runtime object; we hold no reference on it */
     const void *globals; /* (RO) the dict of lupa's module, to recognise its frames; not held */
     PyObject *lock;      /* (RO) that each call of the runtime holds, counted; NULL if not known */
-    const ss_lua_loadable *calls;  /* (RO) */
-    ss_lua_attachment *attachment; /* (GIL) */
+    const PyTypeObject *coroutines; /* (RO) their type; kept for ever */
+    const ss_lua_loadable *calls;   /* (RO) */
+    ss_lua_attachment *attachment;  /* (GIL) */
     atomic_bool closed; /* (ATOMIC) lua_close ran: another runtime may have the address */
     /* The thread that runs the runtime exchanges RECORDED; others take it meanwhile. */
     _Atomic(struct sspy_recorded *) recorded;
@@ -45,10 +52,31 @@ typedef struct sspy_attached {
     atomic_bool has_functions;            /* that are whole chunks, which a script may call */
 } sspy_attached;
 
+/* Work with a deadline (late.c). */
+typedef struct sspy_late {
+    struct sspy_late *outer;       /* of those that were begun, and interrupt, the next one */
+    struct sspy_lupa *lupa;        /* the interpreter's */
+    uint64_t number;               /* never given out twice */
+    stacksplice_deadline deadline; /* 0: not begun */
+    unsigned long thread;          /* that began it */
+    PyObject *link;                /* counted; NULL: it interrupts nothing */
+    const char *name;              /* in the exception's text */
+    unsigned milliseconds;
+    bool raised; /* the exception */
+} sspy_late;
+
+/* A coroutine that Python resumes; NULL: none, or it does not matter. */
+typedef struct sspy_resumed {
+    const ss_lua_loadable *calls;
+    void *coroutine;
+} sspy_resumed;
+
 /* What an interpreter knows of lupa. */
 typedef struct sspy_lupa {
     sspy_attached *attached;
     PyObject *created; /* callable: a new runtime -> None, or NULL */
+    sspy_late *late;
+    PyObject *innermost; /* a ContextVar, or NULL */
 } sspy_lupa;
 
 /* NULL before anything was attached or watched. */
@@ -71,6 +99,9 @@ static inline PyObject *sspy_lupa_created(const sspy_state *state)
  */
 sspy_attached *sspy_attached_first(sspy_state *state);
 sspy_attached *sspy_attached_after(sspy_attached *attached);
+/* The lua_State of COROUTINE, which only its repr() tells; NULL without an exception if not even
+   that does. */
+void *sspy_lupa_address_of(PyObject *coroutine);
 /* Whether this thread is inside of a call of the runtime.  Leaves no exception set. */
 bool sspy_attached_is_called(const sspy_attached *attached);
 /* The error that the last message handler of the runtime was told of, with a reference, and the NUMBER
@@ -87,8 +118,9 @@ typedef struct sspy_new_runtime {
     uintptr_t key;
     void *L; /* a coroutine of it, at rest or running the C function that calls us */
     const void *globals;
-    PyObject *lock; /* or None */
-    bool is_fresh;  /* it has no chunks yet */
+    PyObject *lock;                 /* or None */
+    bool is_fresh;                  /* it has no chunks yet */
+    const PyTypeObject *coroutines; /* the type of its coroutines */
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
                    uint32_t count); /* the hook of ss_lua_hooks */
 } sspy_new_runtime;
@@ -122,6 +154,26 @@ void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_
 void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above);
 /* Tie the pending LuaError, with which resuming COROUTINE ended, to the error that it failed with. */
 void sspy_lupa_resume_failed(PyObject *coroutine, const void *above);
+
+/* ---- Late work (late.c) ------------------------------------------------------------------------*/
+
+/* Begin the deadline of LATE, of which the caller has set the name and the milliseconds.  INTERRUPTS:
+   when it is missed, what its thread runs in attached runtimes for this work ends by a TimeoutError.
+   WANTED has the rest.  -1 with an exception. */
+int sspy_late_begin(sspy_state *state, sspy_late *late, bool interrupts,
+                    const stacksplice_deadline_options *wanted);
+/* Any thread; does nothing if it was not begun.  Keeps a pending exception. */
+void sspy_late_end(sspy_late *late);
+/* The exception of late work that this thread is in, counted, if lupa has made the LuaError EXC of it;
+   else NULL without an exception. */
+PyObject *sspy_late_error(const sspy_state *state, PyObject *exc);
+/* This thread resumes COROUTINE, in which there may be no function of Lua that says so.  Returns what
+   was set before, to be set again afterwards. */
+sspy_resumed sspy_late_resuming(PyObject *coroutine);
+void sspy_late_set_resumed(sspy_resumed resumed);
+/* _lupa_late(number, again): raises the exception of the late work of that number, if this thread is
+   in it. */
+PyObject *sspy_lupa_late(PyObject *module, PyObject *arguments);
 
 /* ---- Types (types.c) ---------------------------------------------------------------------------*/
 

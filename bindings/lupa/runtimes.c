@@ -85,6 +85,18 @@ IUnknown *sspy_lupa_take_recorded(sspy_attached *attached, sspy_call here, uint6
     return error;
 }
 
+void *sspy_lupa_address_of(PyObject *coroutine)
+{
+    PyObject *text = PyObject_Repr(coroutine);
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    const char *number = utf8 ? strstr(utf8, "0x") : NULL;
+    void *address = number ? (void *)(uintptr_t)strtoull(number, NULL, 16) : NULL;
+
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return address;
+}
+
 bool sspy_attached_is_called(const sspy_attached *attached)
 {
     PyObject *held = attached->lock ? PyObject_CallMethod(attached->lock, "_is_owned", NULL) : NULL;
@@ -286,6 +298,7 @@ void sspy_lupa_end(sspy_state *state)
     if (!lupa)
         return;
     Py_CLEAR(lupa->created);
+    Py_CLEAR(lupa->innermost);
     sweep(lupa);
     for (sspy_attached *one = lupa->attached; one; one = one->next)
         atomic_store(&one->texts.unknown, INT_MAX); /* which go with the interpreter */
@@ -340,6 +353,7 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
     attached->texts.running = running;
     atomic_store(&attached->has_functions, !new->is_fresh);
     atomic_store(&attached->texts.unknown, new->is_fresh ? 0 : INT_MAX);
+    attached->coroutines = new->coroutines;
     attached->lock = new->lock == Py_None ? NULL : Py_NewRef(new->lock);
     if (attach_state(attached, new->L, library, &hooks)) {
         free_runtime(attached);

@@ -215,16 +215,24 @@ static PyObject *compile_chunk(PyObject *runtime, PyObject *const *arguments, Py
 
 /* ---- Coroutines -------------------------------------------------------------------------------*/
 
-static sspy_call begin_resuming(void)
+/* What this thread was doing before it resumed a coroutine. */
+typedef struct former {
+    sspy_call call;
+    sspy_resumed resumed;
+} former;
+
+static former begin_resuming(PyObject *coroutine)
 {
-    return sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
+    return (former){sspy_lupa_resuming(sspy_call_now(PyThreadState_Get())),
+                    sspy_late_resuming(coroutine)};
 }
 
 /* VALUE is what resuming COROUTINE returned; only a LuaError tells of its failure. */
-static PyObject *end_resuming(PyObject *coroutine, PyObject *value, sspy_call former,
+static PyObject *end_resuming(PyObject *coroutine, PyObject *value, former before,
                               const void *above)
 {
-    (void)sspy_lupa_resuming(former);
+    (void)sspy_lupa_resuming(before.call);
+    sspy_late_set_resumed(before.resumed);
     if (!value && PyErr_Occurred() && ((PyTypeObject *)PyErr_Occurred())->tp_init == init_error)
         sspy_lupa_resume_failed(coroutine, above);
     return value;
@@ -233,27 +241,27 @@ static PyObject *end_resuming(PyObject *coroutine, PyObject *value, sspy_call fo
 /* What next() and loops call. */
 static PyObject *next_value(PyObject *coroutine)
 {
-    sspy_call former = begin_resuming();
+    former before = begin_resuming(coroutine);
     PyObject *value = row_of(Py_TYPE(coroutine))->next(coroutine);
 
-    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
 }
 
 static PyObject *next_method(PyObject *coroutine, PyObject *unused)
 {
-    sspy_call former = begin_resuming();
+    former before = begin_resuming(coroutine);
     PyObject *value = row_of(Py_TYPE(coroutine))->next_method.former(coroutine, unused);
 
-    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
 }
 
 static PyObject *send_value(PyObject *coroutine, PyObject *const *arguments, Py_ssize_t count,
                             PyObject *names)
 {
-    sspy_call former = begin_resuming();
+    former before = begin_resuming(coroutine);
     PyObject *value = fast(&row_of(Py_TYPE(coroutine))->send)(coroutine, arguments, count, names);
 
-    return end_resuming(coroutine, value, former, __builtin_frame_address(0));
+    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
 }
 
 /* ---- Functions --------------------------------------------------------------------------------*/
@@ -330,6 +338,7 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
     new.key = (uintptr_t)PyLong_AsVoidPtr(key);
     new.L = PyLong_AsVoidPtr(lua);
     new.globals = globals;
+    new.coroutines = Py_TYPE(coroutine);
     if (PyErr_Occurred() ||
         (!sspy_attached_find(state, new.key) &&
          (watch_coroutines(Py_TYPE(coroutine)) || sspy_attached_add(state, &new, library))))

@@ -13,8 +13,9 @@
 
 #include <lualib.h>
 
-/* In the registry: the object that stands for the attachment, and the function that uninstalls. */
-static const char object_key, uninstall_key;
+/* In the registry: the object that stands for the attachment, the function that uninstalls, and the
+   program's that raises errors of late work. */
+static const char object_key, uninstall_key, late_key;
 
 /* The upvalues of our debug.traceback.  The object is none: a script could exchange its finalizer. */
 enum { FORMER = 1, INSTALLED };
@@ -97,6 +98,60 @@ static SS_LUA_OWN int attached_traceback(lua_State *L)
     lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, SS_LUA_K(finish_former));
     return lua_gettop(L);
 }
+
+/* ---- Late work --------------------------------------------------------------------------------*/
+
+/*
+ * More than a bridge needs to make a value of an exception.  It does that with the interpreter's lock,
+ * which it never gives back if Lua has no memory for it.
+ */
+enum { ROOM_FOR_ERROR = 16384 };
+
+static bool has_memory(lua_State *L)
+{
+    void *data = NULL, *block;
+    lua_Alloc allocate = lua_getallocf(L, &data);
+
+    block = allocate(data, NULL, 0, ROOM_FOR_ERROR);
+    if (block)
+        (void)allocate(data, block, ROOM_FOR_ERROR, 0);
+    return block;
+}
+
+/* The member push of ss_lua_outside.  Without memory the error is that of Lua itself. */
+static bool push_late(lua_State *L, uint64_t number, bool again)
+{
+    if (!has_memory(L)) {
+        lua_pushliteral(L, "not enough memory");
+        return true;
+    }
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &late_key);
+    lua_pushinteger(L, (lua_Integer)number);
+    lua_pushboolean(L, again);
+    return lua_pcall(L, 2, 0, 0) != LUA_OK;
+}
+
+static int learn_main(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        ss_lua_state_learn_main(L, state);
+    return 0;
+}
+
+/* Have late work of the program end by what the upvalue of the function at index 1 raises.
+   [-0, +0, m] */
+static void set_outside(lua_State *L, ss_lua_state *state)
+{
+    if (!lua_getupvalue(L, 1, 1))
+        (void)luaL_error(L, "the function of the program is missing");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &late_key);
+    state->outside.handler = attached_traceback;
+    state->outside.push = push_late;
+}
+
+/* ---- Attach and restore -----------------------------------------------------------------------*/
 
 /* Push the table of the library debug, or nil. [-0, +1, m] */
 static void push_debug(lua_State *L)
@@ -196,17 +251,18 @@ static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_
     ss_lua_set_guests(L, metatable);
 }
 
-/* Arguments: nil, what to attach. */
+/* Arguments: the function that has the program's as an upvalue, what to attach. */
 static int attach_protected(lua_State *L)
 {
     attaching *now = lua_touserdata(L, 2);
     ss_lua_attachment *attachment;
+    ss_lua_state *state;
 
     luaL_checkversion(L);
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     /* Without a GC canary, which the first capture asks for: a bridge counts the memory from here on
        against its limit, and what a collection frees of it would come on top. */
-    (void)ss_lua_state_open(L);
+    state = ss_lua_state_open(L);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {
         attachment = attachment_of(L);
     } else {
@@ -216,9 +272,12 @@ static int attach_protected(lua_State *L)
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
         replace_functions(L, attachment);
+        set_outside(L, state);
         attachment->main = lua_tothread(L, -1);
         set_texts(L, now->hooks->texts);
     }
+    lua_pushcfunction(L, learn_main);
+    (void)lua_setupvalue(L, 1, 1);
     if (attachment) {
         __atomic_add_fetch(&attachment->references, 1, __ATOMIC_RELAXED);
         now->made = attachment;
@@ -226,11 +285,16 @@ static int attach_protected(lua_State *L)
     return 0;
 }
 
-/* Arguments: nil, the attachment. */
+/* Arguments: nil, nothing. */
 static int restore_protected(lua_State *L)
 {
+    ss_lua_state *state = ss_lua_state_find(L);
     int debug;
 
+    if (state)
+        state->outside = (ss_lua_outside){0};
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &late_key);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
     push_debug(L);
@@ -253,14 +317,15 @@ static int restore_protected(lua_State *L)
 
 /* ---- What the loader calls -------------------------------------------------------------------*/
 
-/* Call BODY with nil and DATA; the error message, if there is one, becomes the reason. */
+/* Call BODY with the value at the top, which goes, and DATA; the error message, if there is one,
+   becomes the reason. */
 static bool run(lua_State *L, lua_CFunction body, void *data, ss_lua_reason *reason)
 {
     const char *text = NULL;
     bool done;
 
     lua_pushcfunction(L, body);
-    lua_pushnil(L);
+    lua_insert(L, -2);
     lua_pushlightuserdata(L, data);
     done = lua_pcall(L, 2, 0, 0) == LUA_OK;
     if (done)
@@ -285,6 +350,7 @@ static ss_lua_attachment *attach(void *state, const ss_lua_hooks *hooks, ss_lua_
         (void)snprintf(reason->text, sizeof reason->text, "not enough memory");
         return NULL;
     }
+    lua_pushvalue(L, 1);
     if (!run(L, attach_protected, &now, reason))
         return NULL;
     if (!now.made)
@@ -301,8 +367,10 @@ static void release(ss_lua_attachment *attachment, bool restore)
         /* Even if nothing can be restored: then the hooks are not called any more. */
         attachment->main = NULL;
         set_texts(L, NULL);
-        if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK))
+        if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK)) {
+            lua_pushnil(L);
             (void)run(L, restore_protected, NULL, &reason);
+        }
     }
     unref(attachment);
 }
@@ -334,4 +402,5 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .release = release,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed,
-                                                  .show_locals = show_locals};
+                                                  .show_locals = show_locals,
+                                                  .interrupt = ss_lua_interrupt_outside};

@@ -58,8 +58,12 @@ typedef struct ss_lua_loadable {
     /* Bind this instance to a copy of Lua, by the addresses that FIND returns, and give the core
        its frame source.  False with a reason, and then it may be bound to another copy. */
     bool (*bind)(void *(*find)(void *data, const char *name), void *data, ss_lua_reason *reason);
-    /* Attach a state: the hooks are told of errors on their way to a traceback.  A second attachment
-       of one state has another handle and the hooks of the first.  NULL with a reason. */
+    /* Attach a state: the hooks are told of errors on their way to a traceback.  L is a coroutine at
+       rest, of a function in Lua whose first upvalue is a function of the program: called with the
+       number of late work, and with whether its error was raised before, it raises that, or does
+       nothing if this thread does not do that work.  The upvalue becomes a function of ours that the
+       main coroutine is to call, because Lua 5.1 does not tell which one that is.  A second attachment of one state has another handle
+       and the hooks of the first.  NULL with a reason. */
     ss_lua_attachment *(*attach)(void *L, const ss_lua_hooks *hooks, ss_lua_reason *reason);
     /* Release a handle.  RESTORE: put the library functions back that attach replaced, each one
        where ours is still there; the hooks are not called any more. */
@@ -74,6 +78,10 @@ typedef struct ss_lua_loadable {
     /* Whether errors of this copy's states keep the local variables of their frames, from now on.
        Any thread. */
     void (*show_locals)(bool shows);
+    /* In a signal handler: what this thread runs in an attached state of this copy is to end by the
+       error of the work of that NUMBER.  RESUMED is the coroutine of one that the program is just
+       resuming on this thread, without a function of Lua around it, or NULL. */
+    void (*interrupt)(uint64_t number, void *resumed);
 } ss_lua_loadable;
 
 /* functions.c: NULL, or the name of the first function that is missing. */

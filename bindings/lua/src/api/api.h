@@ -19,6 +19,10 @@ int ss_lua_install_function(lua_State *L);
 /* With options that act for the whole process, or show variables of the host. */
 int ss_lua_host_install_function(lua_State *L);
 int ss_lua_deadline_function(lua_State *L);
+/* In a signal handler: have the innermost coroutine on this thread's stack whose state has an
+   outside ask for the error of that NUMBER at its next instruction, and raise it.  RESUMED: the
+   coroutine that the program itself resumed last, on this thread, or NULL. */
+void ss_lua_interrupt_outside(uint64_t number, void *resumed);
 int ss_lua_report_function(lua_State *L);
 int ss_lua_doctor_function(lua_State *L);
 

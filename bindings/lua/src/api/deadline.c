@@ -35,31 +35,31 @@ enum {
 
 static void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation);
 
-/* Give the coroutine with our hook its own back, if it is one of LOG, which run or wait for one that they
-   resumed.  Another may have been freed; one that lives puts our hook away itself. */
-static void put_back(ss_lua_deadline *d, const ss_lua_activation_log *log)
+/* Give the coroutine that HOOKED names its own hook back, if it is one of LOG, which run or wait for one
+   that they resumed.  Another may have been freed; one that lives puts our hook away itself. */
+static void put_back(ss_lua_displaced *hooked, const ss_lua_activation_log *log)
 {
-    const ss_lua_displaced former = d->hooked;
+    const ss_lua_displaced former = *hooked;
 
-    d->hooked.L = NULL;
-    if (ss_lua_runs(log, former.L) && lua_gethook(former.L) == ss_lua_deadline_hook)
+    hooked->L = NULL;
+    if (former.L && (SS_LUA_JIT || ss_lua_runs(log, former.L)) &&
+        lua_gethook(former.L) == ss_lua_deadline_hook)
         lua_sethook(former.L, former.hook, former.mask, former.count);
 }
 
-static void give_back(ss_lua_deadline *d, const void *above)
+static void give_back(ss_lua_displaced *hooked, const void *above)
 {
     ss_lua_activation_log log;
 
-    if (!d->hooked.L)
+    if (!hooked->L)
         return;
-    ss_lua_log_coroutines(d->state, above, &log);
-    put_back(d, &log);
+    ss_lua_log_coroutines(above, &log);
+    put_back(hooked, &log);
 }
 
 /* The innermost call whose error L is to raise. */
-static ss_lua_deadline *find_hooked(lua_State *L)
+static ss_lua_deadline *find_hooked(lua_State *L, const ss_lua_state *state)
 {
-    const ss_lua_state *state = ss_lua_state_find(L);
     ss_lua_deadline *d = state ? state->deadlines : NULL;
 
     while (d && d->hooked.L != L)
@@ -86,22 +86,51 @@ static void raise_error(lua_State *L, ss_lua_deadline *d, const void *above)
     ss_lua_interrupt_set(L, d->state, above);
     d->state->insists = d->raised;
     d->raised = true;
-    (void)ss_lua_raise_interrupt(L);
+    (void)ss_lua_raise_interrupt(L, d->state);
+}
+
+/* The same for the work of a program outside, of which the state knows the number. */
+static void raise_outside(lua_State *L, ss_lua_state *state, const void *above)
+{
+    bool insists = state->interrupted;
+
+    if (!ss_lua_push_outside(L, state, false))
+        return;
+    ss_lua_interrupt_set(L, state, above);
+    state->insists = insists;
+    state->outside.raised = true;
+    (void)ss_lua_raise_interrupt(L, state);
 }
 
 static SS_LUA_NOINLINE void ss_lua_deadline_hook(lua_State *L, lua_Debug *activation)
 {
-    ss_lua_deadline *d = find_hooked(L);
+    ss_lua_state *state = ss_lua_state_find(L);
+    ss_lua_deadline *d = find_hooked(L, state);
 
     (void)activation;
-    if (!d) { /* it was suspended when the call ended */
+    if (d) {
+        /* The handler leaves the hooks alone from here on. */
+        d->rests = d->raised ? INSISTENT_RESTS : RESTS;
+        give_back(&d->hooked, SS_LUA_HERE());
+        raise_error(L, d, SS_LUA_HERE());
+    } else if (state && state->outside.hooked.L == ss_lua_owner_of_hook(L, state)) {
+        give_back(&state->outside.hooked, SS_LUA_HERE());
+        raise_outside(L, state, SS_LUA_HERE());
+    } else { /* it was suspended when the call ended */
         lua_sethook(L, NULL, 0, 0);
-        return;
     }
-    d->rests =
-        d->raised ? INSISTENT_RESTS : RESTS; /* the handler leaves the hooks alone from here on */
-    give_back(d, SS_LUA_HERE());
-    raise_error(L, d, SS_LUA_HERE());
+}
+
+/* In a signal handler: have L raise an error at its next instruction.  HOOKED is for its own hook. */
+static void hook(lua_State *L, const ss_lua_state *state, ss_lua_displaced *hooked,
+                 const ss_lua_activation_log *log)
+{
+    if (lua_gethook(L) != ss_lua_deadline_hook) {
+        put_back(hooked, log);
+        *hooked = ss_lua_hook_of(L, state);
+        lua_sethook(L, ss_lua_deadline_hook, LUA_MASKCOUNT, 1);
+    }
+    ss_lua_let_hooks_run(L);
 }
 
 /*
@@ -113,31 +142,59 @@ static void interrupt_late(void *data)
     ss_lua_deadline *d = data;
     ss_lua_activation_log log;
     uint32_t inner = 0;
-    lua_State *L;
 
     if (d->rests) {
         d->rests--;
         return;
     }
-    ss_lua_log_coroutines(d->state, SS_LUA_HERE(), &log);
+    ss_lua_log_coroutines(SS_LUA_HERE(), &log);
     if (!ss_lua_runs(&log, d->L))
         return;
     while (lua_topointer(log.states[inner], LUA_REGISTRYINDEX) !=
            lua_topointer(d->L, LUA_REGISTRYINDEX))
         inner++;
-    L = log.states[inner];
-    if (lua_gethook(L) != ss_lua_deadline_hook) {
-        put_back(d, &log);
-        d->hooked = (ss_lua_displaced){L, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
-        lua_sethook(L, ss_lua_deadline_hook, LUA_MASKCOUNT, 1);
-    }
-    ss_lua_let_hooks_run(L);
+    hook(log.states[inner], d->state, &d->hooked, &log);
+}
+
+/* False if the state of L has no outside. */
+static bool interrupt_outside(lua_State *L, uint64_t number, const ss_lua_activation_log *log)
+{
+    ss_lua_state *state = ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX));
+
+    if (!state || !state->outside.push)
+        return false;
+    state->outside.number = number;
+    hook(L, state, &state->outside.hooked, log);
+    return true;
+}
+
+void ss_lua_interrupt_outside(uint64_t number, void *resumed)
+{
+    ss_lua_activation_log log;
+
+    ss_lua_log_coroutines(SS_LUA_HERE(), &log);
+#if SS_LUA_JIT
+    ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
+
+    if (resumed && ss_lua_is_entered_here(&log, resumed))
+        (void)interrupt_outside(resumed, number, &log);
+    for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE))
+        if (state->outside.push && ss_lua_is_entered_here(&log, state->main))
+            (void)interrupt_outside(state->main, number, &log);
+#else
+    /* A coroutine that is not among them runs inside of them, in Lua's own loop. */
+    if (resumed && !ss_lua_runs(&log, resumed) && interrupt_outside(resumed, number, &log))
+        return;
+    for (uint32_t i = 0; i < log.state_count; i++)
+        if (interrupt_outside(log.states[i], number, &log))
+            return;
+#endif
 }
 
 /* The call has ended: give hooks back, and raise nothing any more. [-0, +0, -] */
 static SS_LUA_NOINLINE void end_interrupt(lua_State *L, ss_lua_deadline *d)
 {
-    give_back(d, SS_LUA_HERE());
+    give_back(&d->hooked, SS_LUA_HERE());
     if (d->raised)
         ss_lua_interrupt_clear(L, d->state);
 }

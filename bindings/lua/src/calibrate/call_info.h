@@ -215,17 +215,18 @@ static inline bool ss_lua_is_plain_c(uintptr_t slot)
 #endif
 }
 
-/* The lua_CFunction of a C activation; 0 of one in Lua. */
-static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
+/* The lua_CFunction of the function in C at SLOT; 0 of any other value. */
+static inline uintptr_t ss_lua_c_function_at(uintptr_t slot)
 {
-    uintptr_t function = ss_lua_function_of(ci);
+    uintptr_t function = ss_lua_word(slot);
+    uint8_t tag = *(const uint8_t *)(slot + SSI_LUA_VALUE_TAG);
 
 #if LUA_VERSION_NUM == 501
-    return ss_lua_tag_of(ci) != LUA_TFUNCTION || ss_lua_is_in_lua(ci)
-               ? 0
-               : ss_lua_word(function + SS_LUA_CLOSURE_FUNCTION);
+    return tag == LUA_TFUNCTION && *(const uint8_t *)(function + SS_LUA_IS_C)
+               ? ss_lua_word(function + SS_LUA_CLOSURE_FUNCTION)
+               : 0;
 #else
-    switch (ss_lua_tag_of(ci)) {
+    switch (tag) {
     case SSI_LUA_TAG_LIGHT:
         return function;
     case SSI_LUA_TAG_CLOSURE:
@@ -234,6 +235,12 @@ static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
         return 0;
     }
 #endif
+}
+
+/* The same of the function of an activation. */
+static inline uintptr_t ss_lua_c_function_of(uintptr_t ci)
+{
+    return ss_lua_c_function_at(ss_lua_slot_of(ci));
 }
 
 #endif

@@ -79,13 +79,32 @@ bool ss_lua_is_interrupted(lua_State *L, const ss_lua_state *state);
 /* Push the error object to raise again, or nil. [-0, +1, -] */
 void ss_lua_push_interrupt(lua_State *L);
 
+/* Push the error that ends the late work of a program outside; false if none does. [-0, +(0|1), m] */
+static inline bool ss_lua_push_outside(lua_State *L, const ss_lua_state *state, bool again)
+{
+    return state->outside.push && state->outside.push(L, state->outside.number, again);
+}
+
+/* LuaJIT has one hook for all coroutines: it is noted as that of the main one. */
+static inline lua_State *ss_lua_owner_of_hook(lua_State *L, const ss_lua_state *state)
+{
+    return SS_LUA_JIT ? state->main : L;
+}
+
+/* The hook that L has now. */
+static inline ss_lua_displaced ss_lua_hook_of(lua_State *L, const ss_lua_state *state)
+{
+    return (ss_lua_displaced){ss_lua_owner_of_hook(L, state), lua_gethook(L), lua_gethookmask(L),
+                              lua_gethookcount(L)};
+}
+
 /*
  * Raise the value at the top past the message handlers of scripts.  Lua would call them first, for
  * what a hook raises even with hooks off, so that nothing ends them.  The protected call that this
  * ends puts its caller's handler back.  Handlers that are C functions without upvalues, as those of
  * hosts, are called. [-1, +0, e]
  */
-int ss_lua_raise_interrupt(lua_State *L);
+int ss_lua_raise_interrupt(lua_State *L, const ss_lua_state *state);
 
 /* In a signal handler: let the hook of L run where Lua switches hooks off, in finalizers and in other
    hooks.  An error ends them as any other does. */

@@ -47,7 +47,7 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
         return has_activation(L, state->closing.ci);
     /* Either a coroutine that this method runs, or the method has failed and its coroutine is
        gone. */
-    ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
+    ss_lua_log_coroutines(SS_LUA_HERE(), &log);
     for (uint32_t i = 0; i < log.state_count; i++) {
         if (log.states[i] == state->closing.L)
             return inside && has_activation(state->closing.L, state->closing.ci);
@@ -82,11 +82,12 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
 /* ---- Raising ---------------------------------------------------------------------------------*/
 
 /* Remove the message handler of the next error, which is *DISTANCE above the base of L's stack, unless
-   it is a C function without upvalues, as those of hosts and debug.traceback are. */
-static void remove_handler(lua_State *L, uintptr_t *distance)
+   it is a C function without upvalues, as those of hosts and debug.traceback are, or the bridge's. */
+static void remove_handler(lua_State *L, const ss_lua_state *state, uintptr_t *distance)
 {
 #if SS_LUA_JIT
     (void)L; /* its layout has no place of the handler */
+    (void)state;
     (void)distance;
 #else
     uintptr_t ci = ss_lua_innermost(L), slot;
@@ -94,17 +95,19 @@ static void remove_handler(lua_State *L, uintptr_t *distance)
     if (!*distance || !ci)
         return;
     slot = ss_lua_base_slot(ci) + *distance;
-    if (!ss_lua_is_plain_c(slot))
+    if (!ss_lua_is_plain_c(slot) &&
+        !(state->outside.handler &&
+          ss_lua_c_function_at(slot) == (uintptr_t)state->outside.handler))
         *distance = 0;
 #endif
 }
 
-int ss_lua_raise_interrupt(lua_State *L)
+int ss_lua_raise_interrupt(lua_State *L, const ss_lua_state *state)
 {
     const ss_lua_layout *layout = ss_lua_layout_get();
 
     if (layout && !layout->failure && layout->knows_state)
-        remove_handler(L, ss_lua_handler_of(L));
+        remove_handler(L, state, ss_lua_handler_of(L));
     return lua_error(L);
 }
 
@@ -146,12 +149,6 @@ static void note_call(lua_State *L, ss_lua_state *state, lua_Debug *activation)
         ss_lua_interrupt_clear(L, state);
 }
 
-/* LuaJIT has one hook for all coroutines: it is noted as that of the main one. */
-static lua_State *owner_of_hook(lua_State *L, const ss_lua_state *state)
-{
-    return SS_LUA_JIT ? state->main : L;
-}
-
 /* Restore the hook that L had.  A coroutine made during the interrupt inherited ours and had
    none. */
 static void give_back(lua_State *L, ss_lua_state *state)
@@ -159,13 +156,23 @@ static void give_back(lua_State *L, ss_lua_state *state)
     for (uint32_t i = 0; state && i < state->displaced_count; i++) {
         ss_lua_displaced former = state->displaced[i];
 
-        if (former.L != owner_of_hook(L, state))
+        if (former.L != ss_lua_owner_of_hook(L, state))
             continue;
         state->displaced[i] = state->displaced[--state->displaced_count];
         lua_sethook(L, former.hook, former.mask, former.count);
         return;
     }
     lua_sethook(L, NULL, 0, 0);
+}
+
+/* Push the error that is raised again; false if there is none any more.  One of a program outside is
+   made anew: what the bridge keeps of a Python exception, for instance, is of its last raise. */
+static bool push_interrupt(lua_State *L, const ss_lua_state *state)
+{
+    if (state->outside.raised)
+        return ss_lua_push_outside(L, state, true);
+    ss_lua_push_interrupt(L);
+    return true;
 }
 
 static void raise_again(lua_State *L, lua_Debug *activation)
@@ -187,16 +194,16 @@ static void raise_again(lua_State *L, lua_Debug *activation)
     }
     if (is_closing(L, state))
         return;
-    ss_lua_push_interrupt(L);
-    (void)ss_lua_raise_interrupt(L);
+    if (push_interrupt(L, state))
+        (void)ss_lua_raise_interrupt(L, state);
+    ss_lua_interrupt_clear(L, state);
 }
 
 /* ---- Marking ---------------------------------------------------------------------------------*/
 
 static void displace_hook(ss_lua_state *state, lua_State *L)
 {
-    ss_lua_displaced now = {owner_of_hook(L, state), lua_gethook(L), lua_gethookmask(L),
-                            lua_gethookcount(L)};
+    ss_lua_displaced now = ss_lua_hook_of(L, state);
     uint32_t i = 0;
 
     if (now.hook == state->interrupt_hook)
@@ -225,8 +232,9 @@ void ss_lua_interrupt_set(lua_State *L, ss_lua_state *state, const void *above)
         atomic_fetch_add(&ss_lua_the_shared->interrupted_states, 1);
     }
     state->closing = (ss_lua_closing){0};
+    state->outside.raised = false;
     state->interrupt_base = L;
-    ss_lua_log_coroutines(state, above, &log);
+    ss_lua_log_coroutines(above, &log);
     /* Entries of earlier interrupts make room: their coroutines do not run. */
     if (state->displaced_count + log.state_count >= SS_LUA_DISPLACED)
         state->displaced_count = 0;
@@ -261,8 +269,8 @@ void ss_lua_interrupt_clear(lua_State *L, ss_lua_state *state)
 
     if (!state->interrupted)
         return;
-    ss_lua_log_coroutines(state, SS_LUA_HERE(), &log);
-    state->interrupted = state->insists = false;
+    ss_lua_log_coroutines(SS_LUA_HERE(), &log);
+    state->interrupted = state->insists = state->outside.raised = false;
     state->closing = (ss_lua_closing){0};
     atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     for (uint32_t i = 0; i < state->displaced_count; i++) {

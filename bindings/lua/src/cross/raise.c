@@ -618,7 +618,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     if (interrupts)
         ss_lua_interrupt_set(L, state, above);
     ss_lua_drop_holder(L, -2);
-    (void)(interrupts ? ss_lua_raise_interrupt(L) : lua_error(L));
+    (void)(interrupts ? ss_lua_raise_interrupt(L, state) : lua_error(L));
     __builtin_unreachable();
 }
 

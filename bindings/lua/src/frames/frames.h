@@ -19,6 +19,7 @@ typedef struct ss_lua_activation_log {
     uint32_t capacity, count;
     lua_State *states[SS_LUA_DISPLACED]; /* the distinct coroutines, innermost first */
     uint32_t state_count;
+    uintptr_t stack_low, stack_high; /* of the capturing thread */
 } ss_lua_activation_log;
 
 /* The entry of the activation with that NUMBER in LOG, if LOG still has it. */
@@ -45,11 +46,16 @@ static inline void ss_lua_log_activation(ss_lua_activation_log *log, uintptr_t e
 uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t *frames,
                         ss_lua_activation_log *log);
 
-/* The coroutines of STATE on this thread's stack, in LOG, and whether L is one.  Also in a signal
-   handler. */
-void ss_lua_log_coroutines(const ss_lua_state *state, const void *above,
-                           ss_lua_activation_log *log);
+/* The coroutines on this thread's stack, of all states, in LOG, and whether L is one.  Also in a
+   signal handler. */
+void ss_lua_log_coroutines(const void *above, ss_lua_activation_log *log);
 bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L);
+
+#if SS_LUA_JIT
+/* Whether L, which is alive, runs on the stack of LOG.  LuaJIT keeps the innermost frame in C that it
+   entered L from; in its loop and in compiled code nothing else says what runs. */
+bool ss_lua_is_entered_here(const ss_lua_activation_log *log, const lua_State *L);
+#endif
 
 /* The activations of a coroutine that failed, as tokens; both ends of more than MAX.  FRAMES has
    room for twice MAX: each may have a gap of tail calls.  LOG may be NULL. */

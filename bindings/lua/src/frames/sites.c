@@ -249,8 +249,6 @@ ss_lua_interpreter *ss_lua_interpreter_of(ss_lua_collection *c, lua_State *L)
     interpreter->rest = interpreter->record->capturing;
     if (interpreter->rest && !c->capturing)
         c->capturing = interpreter->rest;
-    if (!c->log)
-        c->log = ss_lua_cache_of(interpreter->record)->log;
     return interpreter;
 }
 
@@ -437,6 +435,19 @@ static uintptr_t reference_at(uintptr_t address)
     return ss_lua_narrow ? (uint32_t)word : word;
 }
 
+static bool is_entered_in(uintptr_t L, uintptr_t low, uintptr_t high)
+{
+    uintptr_t frame;
+
+    return ss_lua_read_words(L + (ss_lua_narrow ? 48 : 80), &frame, 1) && frame > low &&
+           frame < high;
+}
+
+bool ss_lua_is_entered_here(const ss_lua_activation_log *log, const lua_State *L)
+{
+    return is_entered_in((uintptr_t)L, log->stack_low, log->stack_high);
+}
+
 lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci)
 {
     ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
@@ -447,7 +458,7 @@ lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci)
         ss_lua_hole_behind(c, last, &next) != walk->frame_count)
         return NULL;
     for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
-        uintptr_t at, L, base, c_frame;
+        uintptr_t at, L, base;
 
         if (!atomic_load(&state->registry))
             continue;
@@ -455,8 +466,7 @@ lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci)
         L = reference_at(at);
         base = reference_at(at + (ss_lua_narrow ? 4 : 8));
         if (!base || !is_coroutine(L) ||
-            !ss_lua_read_words(L + (ss_lua_narrow ? 48 : 80), &c_frame, 1) ||
-            c_frame <= walk->frames[walk->frame_count - 1].sp || c_frame >= walk->stack_high)
+            !is_entered_in(L, walk->frames[walk->frame_count - 1].sp, walk->stack_high))
             continue; /* it runs on another stack, if it runs */
         *ci = base - SS_LUA_SLOT_SIZE;
         if (L != (uintptr_t)c->lost && base > ss_lua_stack_of(L) && base < ss_lua_stack_end_of(L))

@@ -72,6 +72,14 @@ static void say_failure(stacksplice_walk *walk, const ss_lua_layout *layout)
             }
 }
 
+/* The ss_lua_activation_log of the capture that this thread runs, or NULL. */
+static _Thread_local void *wanted;
+
+static void **log_of_thread(void)
+{
+    return &wanted;
+}
+
 /* Leaves out the large arrays, which are filled on use. */
 static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_layout *layout)
 {
@@ -86,7 +94,11 @@ static void begin(ss_lua_collection *c, stacksplice_walk *walk, const ss_lua_lay
     c->spliced = 0;
     c->rest.ci = 0;
     c->lost = c->capturing = NULL;
-    c->log = NULL;
+    c->log = wanted;
+    if (c->log) {
+        c->log->stack_low = walk->stack_low;
+        c->log->stack_high = walk->stack_high;
+    }
 }
 
 /* A separate function, so that learning, if it comes first, has this stack space. */
@@ -157,6 +169,7 @@ __attribute__((constructor)) static void give_source(void)
                                                .classify = ss_lua_classify,
                                                .prepare = prepare,
                                                .cache_size = sizeof(ss_lua_cache),
+                                               .log = log_of_thread,
                                                .planted = ss_lua_cache_planted};
 
     ss_lua_the_source = &source;
@@ -171,20 +184,21 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
                         ss_lua_activation_log *log)
 {
     ss_lua_state *state = ss_lua_state_find(L);
+    void **place = ss_lua_the_shared->log();
     uint32_t captured = 0;
     stacksplice_hresult hr;
 
     (void)ss_lua_layout_get(); /* again, if memory ran out when the state was opened */
     if (state) {
         state->capturing = L;
-        ss_lua_cache_of(state)->log = log;
         atomic_store(&state->capturing_above, (uintptr_t)above);
     }
+    *place = log;
     hr = stacksplice_capture_ends(above, 0, max, frames, &captured);
+    *place = NULL;
     if (state) {
         atomic_store(&state->capturing_above, 0);
         state->capturing = NULL;
-        ss_lua_cache_of(state)->log = NULL;
     }
     if (FAILED(hr) && max > 0) {
         frames[0] = ss_lua_gap("out of memory while capturing the stack");
@@ -193,16 +207,16 @@ uint32_t ss_lua_capture(lua_State *L, const void *above, uint32_t max, uintptr_t
     return captured;
 }
 
-void ss_lua_log_coroutines(const ss_lua_state *state, const void *above, ss_lua_activation_log *log)
+void ss_lua_log_coroutines(const void *above, ss_lua_activation_log *log)
 {
-    ss_lua_activation_log *former =
-        ss_lua_cache_of(state)->log; /* of a capture that the signal interrupted */
+    void **place = ss_lua_the_shared->log();
+    void *former = *place; /* of a capture that the signal interrupted */
     uint32_t captured;
 
     memset(log, 0, sizeof *log);
-    ss_lua_cache_of(state)->log = log;
+    *place = log;
     (void)stacksplice_capture_ends(above, 0, 0, NULL, &captured);
-    ss_lua_cache_of(state)->log = former;
+    *place = former;
 }
 
 bool ss_lua_runs(const ss_lua_activation_log *log, const lua_State *L)

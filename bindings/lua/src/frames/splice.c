@@ -310,7 +310,7 @@ static bool has_site(const ss_lua_collection *c, lua_State *L)
     return false;
 }
 
-/* The only state, without a site, whose address lies in the frames. */
+/* The only state, without a site, that runs a function of Lua, and whose address lies in the frames. */
 static lua_State *state_in(const ss_lua_collection *c, const loop *in)
 {
     ss_lua_state *state = atomic_load(&ss_lua_the_shared->states);
@@ -318,13 +318,13 @@ static lua_State *state_in(const ss_lua_collection *c, const loop *in)
 
     for (; state; state = __atomic_load_n(&state->next, __ATOMIC_ACQUIRE)) {
         if (!atomic_load(&state->registry) || has_site(c, state->main) ||
-            !lies_in(c, in, state->main))
+            !lies_in(c, in, state->main) || !runs_lua(state->main))
             continue;
         if (found)
             return NULL;
         found = state->main;
     }
-    return found && runs_lua(found) ? found : NULL;
+    return found;
 }
 
 /* Push what Lua's own loop runs inside of all sites, if it can be known. */
@@ -339,7 +339,7 @@ static bool push_running(ss_lua_collection *c)
     *site = (ss_lua_call_site){.first = true};
     if (c->site_count)
         site->L = entered_by(&c->sites[0]);
-    else if (!in.resumed)
+    if (!site->L && !in.resumed)
         site->L = state_in(c, &in);
     if (!site->L)
         return !in.resumed || (open_splice(c, in.first, in.end - in.first) &&
@@ -594,7 +594,6 @@ static void push_capturing(ss_lua_collection *c, const ss_lua_state *state)
     ss_lua_call_site site = {.L = L, .first = true, .interpreter = ss_lua_interpreter_of(c, L)};
     uintptr_t ci = ss_lua_innermost(L);
 
-    c->log = ss_lua_cache_of(state)->log;
     ss_lua_log_coroutine(c, L);
     if (ci && ss_lua_is_own_function(ss_lua_c_function_of(ci)))
         ci = ss_lua_outer(ci);

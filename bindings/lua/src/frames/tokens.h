@@ -43,7 +43,6 @@ typedef struct ss_lua_cache {
     uint32_t token_epoch; /* the core's, when the GC canary was last checked */
     bool captured;        /* a capture has looked at the state */
     uint32_t next_victim;
-    ss_lua_activation_log *log; /* of the capture that runs, or NULL */
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
 } ss_lua_cache;
 

@@ -33,7 +33,7 @@ static int interpreter_holds(const uintptr_t *data)
     ss_lua_state *state = (ss_lua_state *)data[RECORD];
     uintptr_t ci = data[SUSPENDED_AT];
 
-    if (ss_lua_cache_of(state)->log || state->capturing != (ci ? NULL : L) ||
+    if (*ss_lua_the_shared->log() || state->capturing != (ci ? NULL : L) ||
         atomic_load(&state->registry) != lua_topointer(L, LUA_REGISTRYINDEX) ||
         (ci && !ss_lua_rests(L, ci)))
         return 0;

@@ -61,6 +61,7 @@ typedef struct ss_lua_shared {
     atomic_bool shows_locals; /* errors of all states keep local variables */
     /* While a copy learns, with the lock, captures show it their walk.  True: it was for that. */
     bool (*_Atomic look)(stacksplice_walk *walk);
+    void **(*log)(void); /* of ss_lua_frame_source */
 } ss_lua_shared;
 
 /* Hidden, so that code reads it without the table of global offsets. */
@@ -84,6 +85,8 @@ typedef struct ss_lua_frame_source {
     uint8_t (*classify)(uintptr_t ip, uintptr_t function, void *data);
     void (*prepare)(void); /* learn what captures need: the first may be in a signal handler */
     size_t cache_size;     /* of its cache for each state, zeroed at first */
+    /* Where captures of this thread find the log that they are to fill, or NULL. */
+    void **(*log)(void);
     /* A new GC canary: no function of STATE has died since, or will before it is gone. [-0, +0,
        m] */
     void (*planted)(lua_State *L, ss_lua_state *state);
@@ -127,6 +130,18 @@ typedef struct ss_lua_closing {
     ss_lua_ci ci; /* 0: none */
 } ss_lua_closing;
 
+/* What a bridge adds to a state for the deadlines of its program. */
+typedef struct ss_lua_outside {
+    /* Push the error that ends the work of that NUMBER, made by the program, AGAIN or for the first
+       time; false if that work is over, or not what the thread does.  NULL: no bridge.
+       [-0, +(0|1), m], in a hook */
+    bool (*push)(lua_State *L, uint64_t number, bool again);
+    lua_CFunction handler; /* the message handler that interrupts are told to; or NULL */
+    uint64_t number;       /* of the work that was late last */
+    ss_lua_displaced hooked;
+    bool raised; /* the state is interrupted because of it */
+} ss_lua_outside;
+
 /* As many coroutines as Lua lets resume each other. */
 enum { SS_LUA_DISPLACED = 200 };
 
@@ -156,8 +171,9 @@ struct ss_lua_state {
     atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
     bool wants_tending;               /* a collection has passed */
     void *deadlines;                  /* calls that have one, the innermost first */
-    ss_lua_hold *holds;               /* of the state's objects */
-    ss_lua_hold *kept_holds;          /* empty holds: Lua forgot their objects when it closed */
+    ss_lua_outside outside;
+    ss_lua_hold *holds;      /* of the state's objects */
+    ss_lua_hold *kept_holds; /* empty holds: Lua forgot their objects when it closed */
     uint32_t sweeps;
     uint32_t displaced_count;
     ss_lua_displaced displaced[SS_LUA_DISPLACED];
@@ -166,6 +182,10 @@ struct ss_lua_state {
 
 /* The record of L's state, made when there is none. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open(lua_State *L);
+
+/* L runs a function of ours: if it is the main coroutine, which Lua 5.1 does not tell elsewhere, the record
+   learns that. [-0, +0, -], 1 slot */
+void ss_lua_state_learn_main(lua_State *L, ss_lua_state *state);
 
 /* The record, or NULL when nothing of ours ran in that state yet. [-0, +0, -] */
 ss_lua_state *ss_lua_state_find(lua_State *L);

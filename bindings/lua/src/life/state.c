@@ -96,6 +96,7 @@ void ss_lua_source_register(void)
                                  .reports = 1};
     ss_lua_shared *shared;
 
+    own_shared.log = ss_lua_the_source->log;
     if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))
         return;
     /* Another copy may have registered first: then both use its data. */
@@ -592,6 +593,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->texts = NULL;
     state->interrupted = false;
     state->deadlines = NULL;
+    state->outside = (ss_lua_outside){0};
     state->capturing = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
@@ -600,6 +602,15 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     /* Its first word counts on: what was found in an earlier state never looks valid again. */
     memset(state->cache + 1, 0, ss_lua_the_source->cache_size - sizeof *state->cache);
     atomic_store(&state->registry, lua_topointer(L, LUA_REGISTRYINDEX));
+}
+
+void ss_lua_state_learn_main(lua_State *L, ss_lua_state *state)
+{
+    if (lua_pushthread(L)) {
+        state->main = L;
+        stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
+    }
+    lua_pop(L, 1);
 }
 
 static void close_record(ss_lua_state *state)

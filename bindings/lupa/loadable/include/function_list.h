@@ -42,6 +42,7 @@
     X(void, lua_createtable, (lua_State * L, int array, int hash))                         \
     X(int, lua_error, (lua_State * L))                                                     \
     X(SS_LUA_PUSHED, lua_getfield, (lua_State * L, int index, const char *key))            \
+    X(lua_Alloc, lua_getallocf, (lua_State * L, void **data))                              \
     X(lua_Hook, lua_gethook, (lua_State * L))                                              \
     X(int, lua_gethookcount, (lua_State * L))                                              \
     X(int, lua_gethookmask, (lua_State * L))                                               \
@@ -78,6 +79,7 @@
     X(SS_LUA_SETHOOK, lua_sethook, (lua_State * L, lua_Hook hook, int mask, int count))    \
     X(const char *, lua_setlocal, (lua_State * L, const lua_Debug *activation, int n))     \
     X(int, lua_setmetatable, (lua_State * L, int index))                                   \
+    X(const char *, lua_setupvalue, (lua_State * L, int index, int n))                     \
     X(void, lua_settable, (lua_State * L, int index))                                      \
     X(void, lua_settop, (lua_State * L, int index))                                        \
     X(int, lua_status, (lua_State * L))                                                    \

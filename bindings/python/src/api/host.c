@@ -1,8 +1,8 @@
 /* Deadlines and crash reports, for a program of Python. */
 #include "api/api.h"
+#include "lupa/lupa.h"
 
 #include <stacksplice/crash.h>
-#include <stacksplice/deadline.h>
 #include <string.h>
 
 /* ---- Deadlines ---------------------------------------------------------------------------------*/
@@ -11,53 +11,50 @@
    without its end. */
 
 typedef struct deadline_object {
-    PyObject_HEAD unsigned int milliseconds;
-    char name[STACKSPLICE_DEADLINE_NAME_MAX + 1];
-    stacksplice_deadline deadline; /* (GIL) 0: not in a block */
+    PyObject_HEAD sspy_late late; /* (GIL) */
+    bool interrupts;
+    char name[STACKSPLICE_DEADLINE_NAME_MAX + 1]; /* "": none */
 } deadline_object;
 
 static int deadline_init(deadline_object *self, PyObject *arguments, PyObject *Py_UNUSED(unused))
 {
+    unsigned milliseconds;
     const char *name;
     size_t length;
+    int interrupts;
 
-    if (!PyArg_ParseTuple(arguments, "Iz:deadline", &self->milliseconds, &name))
+    if (!PyArg_ParseTuple(arguments, "Izp:deadline", &milliseconds, &name, &interrupts))
         return -1;
     name = name ? name : "";
     length = stacksplice_deadline_name_length(name);
     memcpy(self->name, name, length);
     self->name[length] = 0;
+    self->interrupts = interrupts;
+    self->late.milliseconds = milliseconds;
+    self->late.name = length ? self->name : "this block";
     return 0;
 }
 
 static PyObject *deadline_enter(deadline_object *self, PyObject *Py_UNUSED(unused))
 {
     const stacksplice_deadline_options options = {.size = sizeof options, .name = self->name};
-    HRESULT hr;
+    sspy_state *state = sspy_state_current();
 
-    if (self->deadline) {
+    if (!state)
+        return NULL;
+    if (self->late.deadline) {
         PyErr_SetString(PyExc_RuntimeError, "this deadline is in use: make one for each block");
         return NULL;
     }
-    hr = stacksplice_deadline_begin(self->milliseconds, &options, &self->deadline);
-    if (hr == E_OUTOFMEMORY)
-        return PyErr_NoMemory();
-    if (FAILED(hr))
-        return PyErr_Format(PyExc_RuntimeError, "no deadline can be begun here, HRESULT 0x%08x",
-                            (unsigned)hr);
+    if (sspy_late_begin(state, &self->late, self->interrupts, &options))
+        return NULL;
     return Py_NewRef((PyObject *)self);
-}
-
-static void end_block(deadline_object *self)
-{
-    (void)stacksplice_deadline_end(self->deadline); /* 0: refused */
-    self->deadline = 0;
 }
 
 static PyObject *deadline_exit(deadline_object *self, PyObject *const *Py_UNUSED(arguments),
                                Py_ssize_t Py_UNUSED(count))
 {
-    end_block(self);
+    sspy_late_end(&self->late);
     Py_RETURN_NONE;
 }
 
@@ -65,7 +62,7 @@ static void deadline_dealloc(deadline_object *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
-    end_block(self);
+    sspy_late_end(&self->late);
     type->tp_free(self);
     Py_DECREF(type);
 }

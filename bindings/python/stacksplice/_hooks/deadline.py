@@ -39,19 +39,27 @@ class deadline(_stacksplice._Deadline):
     The report goes to stderr and to a file, the late thread first, and the program goes on.  NAME
     says in it what is late.
 
+    interrupt: True also ends Lua that the late block runs in runtimes of lupa that are attached, by a
+    TimeoutError that Lua's own pcall does not swallow.  The late thread must not block the signal.
+    Python and C go on; so does code that LuaJIT has compiled.
+
     Blocks nest, in any threads.  Before a function, ``@deadline(5)`` stands for a block around it.
+    Entering a block raises MemoryError with 16,384 of them begun, and RuntimeError if it is to
+    interrupt but no runtime was attached.
     """
 
     __slots__ = ("_arguments",)
 
-    def __init__(self, seconds: float, *, name: str | None = None) -> None:
-        self._arguments = (seconds, name)
-        super().__init__(_milliseconds(seconds), _checked_name(name))
+    def __init__(self, seconds: float, *, name: str | None = None, interrupt: bool = False) -> None:
+        if not isinstance(interrupt, bool):
+            raise TypeError(f"interrupt must be a bool, not {type(interrupt).__name__}")
+        self._arguments = (seconds, name, interrupt)
+        super().__init__(_milliseconds(seconds), _checked_name(name), interrupt)
 
     def __call__(self, function: _Function, /) -> _Function:
         from functools import wraps
 
-        seconds, name = self._arguments
+        seconds, name, interrupt = self._arguments
         if name is None:
             name = getattr(function, "__qualname__", None)
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _SUSPENDED:
@@ -59,7 +67,7 @@ class deadline(_stacksplice._Deadline):
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with deadline(seconds, name=name):
+            with deadline(seconds, name=name, interrupt=interrupt):
                 return function(*args, **kwargs)
 
         return call  # type: ignore[return-value]

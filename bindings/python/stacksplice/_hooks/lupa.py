@@ -75,12 +75,14 @@ def attach(runtime: Any, /) -> None:
     module: Any = sys.modules[_type_of(runtime).__module__]
 
     def act(kind: Any) -> None:
-        coroutine = kind.compile(runtime, "").coroutine()
+        bearer = kind.compile(runtime, "local f = ... return function() f() end")(_stacksplice._lupa_late)
+        coroutine = bearer.coroutine()
         lock = _lock_of(runtime)
         if not hasattr(lock, "_is_owned"):
             lock = None
         file, at = str(module.__file__), _address_of(coroutine)
         _stacksplice._lupa_attach(id(runtime), at, coroutine, file, module.__dict__, lock)
+        bearer()  # f has become a function of ours
 
     if not (5, 1) <= module.LUA_VERSION <= (5, 5):  # nothing is touched
         raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")

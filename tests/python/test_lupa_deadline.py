@@ -1,0 +1,224 @@
+"""deadline(..., interrupt=True) under lupa: how the Lua of a late block ends, and what goes on."""
+
+from __future__ import annotations
+
+import pytest
+from lupa_runtimes import PARAMETERS, VERSIONS
+
+# Each program prints how its blocks ended, and ends itself if one does not.
+BEGIN = """
+import asyncio, faulthandler, importlib, sys, threading, time
+import stacksplice
+
+stacksplice.install()
+lua = importlib.import_module("lupa." + sys.argv[1])
+jit = "jit" in sys.argv[1]
+faulthandler.dump_traceback_later(60, exit=True)
+
+def runtime(**options):
+    made = lua.LuaRuntime(**options)
+    if jit:
+        made.execute("jit.off() jit.flush()")
+    made.globals().key = lambda: {}["key"]
+    made.globals().again = lambda: made.globals().spin()
+    made.execute("function spin() while true do end end", name="@spin.lua")
+    return made
+
+def ended(call, seconds=0.03, name="rules"):
+    try:
+        with stacksplice.deadline(seconds, name=name, interrupt=True):
+            return call()
+    except Exception as exc:
+        return f"{type(exc).__name__}: {exc}"
+
+def counts(made):
+    made.execute("function count() local n = 0 for i = 1, 1e5 do n = n + 1 end return n, debug.gethook() end")
+    return made.globals().count()
+"""
+
+LATE = "TimeoutError: rules has not ended within 0.03 s"
+
+# What else LuaJIT lets go on is in docs/deadlines.md.
+WAYS = {
+    "plain": "spin()",
+    "C functions": "while true do string.rep('x', 3) end",
+    "pcall": "while true do pcall(spin) end",
+    "pcall within pcall": "pcall(function() while true do pcall(spin) end end) spin()",
+    "errors of Python": "while true do pcall(key) end",
+    "Python between": "while true do pcall(again) end",
+    "coroutine": "coroutine.wrap(function() coroutine.wrap(spin)() end)()",
+    "coroutine from before": "local ended = coroutine.resume(before) while true do end",
+    "new coroutines": "while true do pcall(coroutine.wrap(spin)) end",
+    "error in a coroutine": "while true do pcall(coroutine.wrap(function() again() end)) end",
+}
+UNLESS_JIT = {
+    "handler": "xpcall(spin, spin)",
+    "handler at work": "xpcall(error, spin)",
+    "traceback": "debug.traceback = spin again()",
+    "hook": "local on debug.sethook(function() if not on then on = true spin() end end, '', 1) spin()",
+}
+SINCE_54 = {
+    "close": "local c <close> = setmetatable({}, {__close = spin}) spin()",
+    "finalizer": "local on = true\n"
+    "setmetatable({}, {__gc = function() while on do end end}) collectgarbage() spin()",
+}
+
+
+@pytest.fixture(params=PARAMETERS)
+def run(request, child, tmp_path):
+    def run(source, *arguments):
+        return child(BEGIN + source, request.param, *arguments, STACKSPLICE_REPORT_DIR=str(tmp_path)).stdout
+
+    run.name = request.param
+    return run
+
+
+def test_lua_ends(run):
+    ways = dict(WAYS)
+    if "jit" not in run.name:
+        ways |= UNLESS_JIT
+    if run.name in ("lua54", "lua55"):
+        ways |= SINCE_54
+    printed = run(f"""
+for name, source in {ways!r}.items():
+    made = runtime()
+    made.execute("before = coroutine.create(spin) function case() " + source + "\\n return 0 end")
+    print(name, ended(made.globals().case), sep=": ")
+    assert name == "hook" or counts(made) in [(100000, None), (100000, None, "", 0)], counts(made)
+""")
+    assert printed.splitlines() == [f"{name}: {LATE}" for name in ways]
+
+
+def test_what_python_runs(run):
+    """Coroutines that Python resumes, and functions that a coroutine gave to Python."""
+    printed = run("""
+for call in (
+    lambda made: next(made.globals().spin.coroutine()),
+    lambda made: made.globals().spin.coroutine().send(None),
+    lambda made: next(made.eval("function() while true do pcall(spin) end end").coroutine()),
+    lambda made: next(made.eval("function() again() end").coroutine()),
+    lambda made: made.globals().spin(),
+    lambda made: made.execute("spin()"),
+    lambda made: made.eval("setmetatable({}, {__index = spin})").field,
+):
+    print(ended(lambda: call(runtime())))
+""")
+    assert set(printed.splitlines()) == {LATE}
+
+
+def test_the_exception_has_the_line_of_lua(run):
+    printed = run("""
+made = runtime()
+try:
+    with stacksplice.deadline(0.03, interrupt=True):
+        made.execute("spin()", name="@outer.lua")
+except TimeoutError as exc:
+    print(exc, hex(stacksplice.error_info(exc).hresult & 0xFFFFFFFF))
+    for frame in stacksplice.error_info(exc).stack:
+        if frame.language == "lua" and frame.kind == "script":
+            print(frame.file, frame.line)
+""")
+    assert printed.splitlines()[0] == "this block has not ended within 0.03 s 0x800705b4"
+    assert printed.splitlines()[1:] == ["spin.lua 1", "outer.lua 1"] or "jit" in run.name
+
+
+def test_what_is_not_late_goes_on(run):
+    """Code after the block and around it, of other threads, and of other tasks."""
+    printed = run("""
+made, other = runtime(), runtime()
+busy = "local stop = os.clock() + 0.3 while os.clock() < stop do end return 'done'"
+
+print(ended(lambda: time.sleep(0.1)))
+made.globals().inner = lambda: ended(made.globals().spin)
+print(made.execute("local how = inner() for i = 1, 1e5 do end return how"))
+
+thread = threading.Thread(target=lambda: print(other.execute(busy)))
+thread.start()
+print(ended(made.globals().spin))
+thread.join()
+
+async def waits():
+    with stacksplice.deadline(0.03, interrupt=True):
+        await asyncio.sleep(0.2)
+
+async def works():
+    return made.execute(busy)
+
+async def both():
+    print((await asyncio.gather(waits(), works()))[1])
+    with stacksplice.deadline(0.03, name="rules", interrupt=True):
+        await asyncio.gather(asyncio.create_task(spins()))
+
+async def spins():
+    made.globals().spin()
+
+try:
+    asyncio.run(both())
+except TimeoutError as exc:
+    print(exc)
+""")
+    assert printed.splitlines() == ["None", LATE, LATE, "done", "done", LATE.removeprefix("TimeoutError: ")]
+
+
+def test_a_block_that_goes_on_is_interrupted_again(run):
+    printed = run("""
+made = runtime()
+def goes_on():
+    for _ in range(3):
+        try:
+            made.globals().spin()
+        except TimeoutError:
+            pass
+    return "went on"
+begun = time.monotonic()
+print(ended(goes_on), 1 < time.monotonic() - begun < 10)
+print(ended(lambda: [ended(made.globals().spin, name="inner"), made.globals().spin()], seconds=0.2))
+""")
+    assert printed.splitlines() == ["went on True", "TimeoutError: rules has not ended within 0.2 s"]
+
+
+@pytest.mark.parametrize("name", [name for name in VERSIONS if "jit" not in name])
+def test_memory_limits(child, tmp_path, name):
+    """At its limit Lua has no memory for the exception: lupa's LuaMemoryError comes instead."""
+    printed = child(
+        BEGIN
+        + """
+for source in (
+    "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+    "while true do pcall(function() while true do kept[#kept + 1] = 'x' .. #kept end end) end",
+    "pcall(function() local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end end) spin()",
+) * 3:
+    made = runtime(max_memory=2_000_000)
+    made.execute("kept = {}")
+    how = ended(lambda: made.execute(source))
+    made.set_max_memory(0)
+    made.execute("kept = nil collectgarbage()")
+    made.set_max_memory(2_000_000)
+    print(how.partition(":")[0], counts(made)[0], made.get_max_memory())
+""",
+        name,
+        STACKSPLICE_REPORT_DIR=str(tmp_path),
+    ).stdout
+    assert len(printed.splitlines()) == 9
+    assert set(printed.splitlines()) <= {
+        "TimeoutError 100000 2000000",
+        "LuaMemoryError 100000 2000000",
+    }
+
+
+def test_arguments(child):
+    printed = child("""
+import stacksplice
+try:
+    with stacksplice.deadline(3600, interrupt=True):
+        pass
+except RuntimeError as exc:
+    print(exc)
+stacksplice.install()
+with stacksplice.deadline(3600, interrupt=True) as outer, stacksplice.deadline(3600, interrupt=True):
+    pass
+""").stdout
+    assert printed == (
+        "interrupt=True ends Lua in attached runtimes, and there are none: "
+        "call stacksplice.install() or stacksplice.attach() first\n"
+    )
