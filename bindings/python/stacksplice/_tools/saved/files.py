@@ -31,14 +31,14 @@ def items_of(document: Any) -> list[Any]:
     return items
 
 
-def _is_log(item: Any) -> bool:
+def is_log(item: Any) -> bool:
     """Whether it is a line of a log with the names of the Elastic Common Schema."""
     return isinstance(item, dict) and "ecs.version" in item
 
 
-def _wrapper_of(item: Any) -> str | None:
+def wrapper_of(item: Any) -> str | None:
     """The member under which the report stands in an object that has data of its own."""
-    name = "stacksplice" if _is_log(item) else "error"
+    name = "stacksplice" if is_log(item) else "error"
     return name if isinstance(item, dict) and isinstance(item.get(name), dict) else None
 
 
@@ -50,8 +50,8 @@ def _value(value: object) -> str:
 
 def heading_of(item: Any, place: str) -> str:
     """What the object around a report says of it, such as "order: O-25150"; PLACE is the file."""
-    data = dict(item) if _wrapper_of(item) else {}
-    if _is_log(item):
+    data = dict(item) if wrapper_of(item) else {}
+    if is_log(item):
         data = {name: data[name] for name in _OF_A_LOG if name in data}
     if data.get("schema") == FILE_SCHEMA and isinstance(data.get("header"), dict):
         data = data["header"]
@@ -66,7 +66,7 @@ def heading_of(item: Any, place: str) -> str:
 
 def report_of(item: Any) -> ErrorInfo:
     """The error of an item; ValueError if it is none."""
-    name = _wrapper_of(item)
+    name = wrapper_of(item)
     if name is None and isinstance(item, dict) and item.get("error", item) is None:
         raise ValueError('"error" is null: the file changed while top read it; run top again')
     return ErrorInfo._from_json_values(item[name] if name and item.get("schema") != FILE_SCHEMA else item)
@@ -87,7 +87,7 @@ def _read(source: Source, use: Use, place: str, shows_progress: bool) -> None:
     for line, offset, text in source.texts(shows_progress):
         try:
             document = decoded(text)
-            items = [item for item in items_of(document) if _wrapper_of(item) or not _is_log(item)]
+            items = [item for item in items_of(document) if wrapper_of(item) or not is_log(item)]
             use(document, items, count, place)
             count += len(items)
         except ValueError as exc:

@@ -13,13 +13,12 @@ from typing import NamedTuple
 from ..._base.output import fail, warn, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
-from ..saved.files import items_of
-from ..saved.source import Source
+from ..saved.files import is_log, items_of, wrapper_of
+from ..saved.source import Source, decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
     from typing import IO, Any, TypeAlias
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
@@ -126,40 +125,31 @@ def _time_of(text: Any) -> str | None:
         return None
 
 
-def _unwrap(item: Any) -> tuple[Any, str | None]:
-    """The report in ITEM, and when it was made: of a log line, of a failed process, or of any object
-    with data of its own."""
-    if not isinstance(item, dict):
-        return item, None
-    time = item.get("@timestamp") or item.get("time")
-    if isinstance(item.get("header"), dict):
-        time = item["header"].get("time")
-    if isinstance(item.get("stacksplice"), dict):
-        item = item["stacksplice"]
-    elif isinstance(item.get("error"), dict):
-        item = item["error"]
-    return item, _time_of(time)
+def _time_in(item: dict[str, Any]) -> str | None:
+    """When the report was made: by a log line, a failed process, or any object with data of its own."""
+    header = item.get("header")
+    if isinstance(header, dict):
+        return _time_of(header.get("time"))
+    return _time_of(item.get("@timestamp") or item.get("time"))
 
 
-def reports_in(document: Any, is_loose: bool) -> Iterator[Found]:
-    """The reports of a JSON document: one, a list of them, or a list under "errors".
+def reports_of(text: bytes, is_loose: bool) -> list[Found]:
+    """The reports of a JSON document; a log line without an error has none.
 
-    A log line without an error has none.  Raises ValueError for something else.
+    Raises ValueError for something else, or RecursionError.
     """
-    for item in items_of(document):
-        report, time = _unwrap(item)
+    found = []
+    for item in items_of(decoded(text)):
+        name = wrapper_of(item)
+        report = item[name] if name else item
         members = report if isinstance(report, dict) else {}
         loose = members.get("loose_fingerprint") if is_loose else None
         key = loose or members.get("fingerprint")
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
-            yield Found(key, not loose, time, members)
-        elif report is not item or not {"ecs.version", "@timestamp"} & members.keys():
+            found.append(Found(key, not loose, _time_in(item), members))
+        elif name or not is_log(item):
             raise ValueError("there is no report")
-
-
-def reports_of(text: bytes, is_loose: bool) -> list[Found]:
-    """The reports of any JSON.  Raises ValueError or RecursionError."""
-    return list(reports_in(json.loads(text.decode("utf-8-sig")), is_loose))
+    return found
 
 
 class File(Source):
@@ -232,7 +222,7 @@ class Counter:
 
     def _add_slowly(self, source: File, text: bytes, place: Place) -> None:
         try:
-            reports: list[Found] = reports_of(text, self._is_loose)
+            reports = reports_of(text, self._is_loose)
         except (ValueError, RecursionError):
             self.broken += 1
             self.first_broken = self.first_broken or f"{source.name}:{place[1]}"
