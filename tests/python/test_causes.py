@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import re
+import sys
 import traceback
 import weakref
 
@@ -297,6 +298,27 @@ def test_a_description_changes_nothing(border):
     assert first_stack == second_stack
     assert stacksplice.error_info(exc) == sides[0] and sides[0] != sides[1]
     assert len(sides[0].propagation) == len(sides[1].propagation)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of CPython 3.12")
+def test_a_description_leaves_the_stack_of_the_raise(child):
+    child("""
+import border, stacksplice
+stacksplice.install(capture_at_raise=True)
+def inner(): raise KeyError("inner")
+def wrap():
+    try: border.call(inner)
+    except KeyError as exc: raise RuntimeError("outer") from exc
+def crossed(is_asked):
+    try: wrap()
+    except RuntimeError as exc: kept = exc
+    for _ in range(2 * is_asked):
+        assert stacksplice.error_info(kept).stack[0].function == "wrap"
+    def again(): raise kept
+    try: border.call(again)
+    except RuntimeError as exc: return [f.function for f in stacksplice.error_info(exc).stack]
+assert "wrap" in crossed(True) and crossed(True) == crossed(False)
+""")
 
 
 def test_what_crossed_nothing_has_none(border):

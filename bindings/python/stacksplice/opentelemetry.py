@@ -34,9 +34,8 @@ def exception_attributes(exc: BaseException | ErrorInfo) -> dict[str, str]:
       the report as JSON.
     """
     told = Described(exc)
-    attributes = {"exception.message": told.message, _STACKTRACE: told.stack_trace}
-    if told.type is not None:
-        attributes["exception.type"] = told.type
+    attributes = {} if told.type is None else {"exception.type": told.type}
+    attributes |= {"exception.message": told.message, _STACKTRACE: told.stack_trace}
     if told.info is not None:
         attributes["stacksplice.hresult"] = code_of(told.info)
         attributes["stacksplice.fingerprint"] = told.info.fingerprint

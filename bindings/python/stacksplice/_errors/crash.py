@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .info import ErrorInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
-@dataclass
-class Crash:
-    """Each thread is an error without any fault of its own: shown as its stack and its name."""
-
-    current_error: ErrorInfo | None
-    threads: list[ErrorInfo]
-    threads_left_out: int
+def name_of(thread: Mapping[str, Any]) -> str:
+    """What a report calls THREAD beside its number."""
+    name = str(thread["name"])
+    return name if thread["answered"] else f"{name}, which has not answered in time"
 
 
-def _thread(crash: dict[str, Any], thread: dict[str, Any]) -> ErrorInfo:
-    values = {
-        **crash,
-        "type": f"Thread {thread['thread_id']}",
-        "message": thread["name"]
-        if thread["answered"]
-        else f"{thread['name']}, which has not answered in time",
-        "thread_id": thread["thread_id"],
-        "stack": thread["stack"],
-        "frames_left_out": thread["frames_left_out"],
-    }
-    return ErrorInfo._from_json_values(values)
-
-
-def text_beside(item: Any, **look: bool) -> str:
-    """What a report of ITEM says below its error; LOOK as of ErrorInfo.format."""
-    crash = crash_of(item)
-    if crash is None:
-        return ""
+def text_beside(file: Mapping[str, Any], **look: bool) -> str:
+    """What the report of FILE says below its error; LOOK as of ErrorInfo.format."""
     text = ""
-    if crash.current_error is not None:
-        text += f"\nCurrent error of this thread:\n{crash.current_error.format(**look)}"
-    for thread in crash.threads:
-        text += f"\n{thread.format(**look)}"
-    if crash.threads_left_out:
-        text += f"\n{crash.threads_left_out} more threads were too many for the report.\n"
+    if file.get("current_error") is not None:
+        current = ErrorInfo._from_json_values(file["current_error"])
+        text += f"\nCurrent error of this thread:\n{current.format(**look)}"
+    for thread in file.get("threads") or ():
+        # An error without any fault of its own: shown as its stack and its name.
+        kind = f"Thread {thread['thread_id']}"
+        values = {**file["error"], **thread, "type": kind, "message": name_of(thread)}
+        text += f"\n{ErrorInfo._from_json_values(values).format(**look)}"
+    if file.get("threads_left_out"):
+        text += f"\n{file['threads_left_out']} more threads were too many for the report.\n"
     return text
-
-
-def crash_of(item: Any) -> Crash | None:
-    """What ITEM, an item of a file, has beside its error; None if it is of no crash."""
-    if not isinstance(item, dict) or not isinstance(item.get("threads"), list):
-        return None
-    current = item.get("current_error")
-    return Crash(
-        None if current is None else ErrorInfo._from_json_values(current),
-        [_thread(item["error"], thread) for thread in item["threads"]],
-        int(item.get("threads_left_out") or 0),
-    )

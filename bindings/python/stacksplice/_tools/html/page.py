@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..._base.redaction import PATH, text_of
-from ..._errors.crash import Crash, crash_of
+from ..._errors.crash import name_of
 from ..._errors.info import FILE_SCHEMA, ErrorInfo
 from ..._stacksplice import core_version
 from .threads import Group, Thread, frames_of, groups_of
@@ -133,13 +133,6 @@ def _verb_of(header: dict[str, Any]) -> str:
     return "was late" if header.get("event") == "deadline" else "raised"
 
 
-def _groups_of(crash: Crash, look: Look) -> list[Group]:
-    threads = [thread.to_dict() for thread in crash.threads]
-    return groups_of(
-        [Thread(f"{each['thread_id']} ({each['message']})", each["stack"]) for each in threads], look
-    )
-
-
 def shown_report(
     data: dict[str, Any], look: Look, heading: str = "", here: dict[str, Any] | None = None
 ) -> Report:
@@ -147,15 +140,15 @@ def shown_report(
 
     HERE is what is known of a process that lives, in the form of such a file's header.
     """
-    crash, header = crash_of(data), here or {}
+    file, header = data, here or {}
     text = ErrorInfo._from_json_values(data).format(newest_last=look.newest_last, all_frames=look.all_frames)
     if data.get("schema") == FILE_SCHEMA:
-        data, header = data["error"], data["header"]
+        data, header = file["error"], file["header"]
     error = error_of(data, look, _verb_of(header))
     remote = data.get("remote")
-    saved = crash.current_error if crash else None
-    current = error_of(saved.to_dict(), look) if saved else None
-    threads = _groups_of(crash, look) if crash else []
+    current = error_of(file["current_error"], look) if file.get("current_error") else None
+    others = [Thread(f"{t['thread_id']} ({name_of(t)})", t["stack"]) for t in file.get("threads") or ()]
+    threads = groups_of(others, look)
     frames = chain(error.all_frames(), current.all_frames() if current else (), frames_of(threads))
     return Report(
         heading=heading,
@@ -166,7 +159,7 @@ def shown_report(
         remote=error_of(remote, look) if remote else None,
         current_error=current,
         threads=threads,
-        threads_left_out=crash.threads_left_out if crash else 0,
+        threads_left_out=int(file.get("threads_left_out") or 0),
     )
 
 
