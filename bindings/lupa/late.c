@@ -178,6 +178,21 @@ int sspy_late_begin(sspy_state *state, sspy_late *late, bool interrupts,
     return -1;
 }
 
+int sspy_late_begin_call(sspy_state *state, sspy_late *late, const sspy_attached *attached)
+{
+    const stacksplice_deadline_options quiet = {
+        .size = sizeof quiet, .flags = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE};
+    const sspy_late *outer = attached ? sspy_lupa_of(state)->late : NULL;
+
+    *late = (sspy_late){.name = "this call of Lua", .of = attached};
+    if (!attached || !attached->limit)
+        return 0;
+    while (outer && !(outer->of == attached && outer->thread == PyThread_get_thread_ident()))
+        outer = outer->outer;
+    late->milliseconds = attached->limit;
+    return outer ? 0 : sspy_late_begin(state, late, true, &quiet);
+}
+
 void sspy_late_end(sspy_late *late)
 {
     sspy_late **place;

@@ -43,6 +43,7 @@ typedef struct sspy_attached {
     const PyTypeObject *coroutines; /* (RO) their type; kept for ever */
     const ss_lua_loadable *calls;   /* (RO) */
     ss_lua_attachment *attachment;  /* (GIL) */
+    unsigned limit;                 /* (GIL) milliseconds that a call of it may take; 0: any time */
     atomic_bool closed; /* (ATOMIC) lua_close ran: another runtime may have the address */
     /* The thread that runs the runtime exchanges RECORDED; others take it meanwhile. */
     _Atomic(struct sspy_recorded *) recorded;
@@ -54,13 +55,14 @@ typedef struct sspy_attached {
 
 /* Work with a deadline (late.c). */
 typedef struct sspy_late {
-    struct sspy_late *outer;       /* of those that were begun, and interrupt, the next one */
-    struct sspy_lupa *lupa;        /* the interpreter's */
-    uint64_t number;               /* never given out twice */
-    stacksplice_deadline deadline; /* 0: not begun */
-    unsigned long thread;          /* that began it */
-    PyObject *link;                /* counted; NULL: it interrupts nothing */
-    const char *name;              /* in the exception's text */
+    struct sspy_late *outer;        /* of those that were begun, and interrupt, the next one */
+    struct sspy_lupa *lupa;         /* the interpreter's */
+    uint64_t number;                /* never given out twice */
+    stacksplice_deadline deadline;  /* 0: not begun */
+    unsigned long thread;           /* that began it */
+    PyObject *link;                 /* counted; NULL: it interrupts nothing */
+    const char *name;               /* in the exception's text */
+    const struct sspy_attached *of; /* it is a call of that runtime; or NULL */
     unsigned milliseconds;
     bool raised; /* the exception */
 } sspy_late;
@@ -162,6 +164,9 @@ void sspy_lupa_resume_failed(PyObject *coroutine, const void *above);
    WANTED has the rest.  -1 with an exception. */
 int sspy_late_begin(sspy_state *state, sspy_late *late, bool interrupts,
                     const stacksplice_deadline_options *wanted);
+/* The same for a call of ATTACHED, or NULL, if that has a limit and the call is not inside of another.
+   LATE is to be ended in any case. */
+int sspy_late_begin_call(sspy_state *state, sspy_late *late, const sspy_attached *attached);
 /* Any thread; does nothing if it was not begun.  Keeps a pending exception. */
 void sspy_late_end(sspy_late *late);
 /* The exception of late work that this thread is in, counted, if lupa has made the LuaError EXC of it;
@@ -180,6 +185,9 @@ PyObject *sspy_lupa_late(PyObject *module, PyObject *arguments);
 /* _lupa_attach(key, state, coroutine, library, globals, lock): STATE is the address of COROUTINE, whose
    type is watched; LOCK may be None. */
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
+/* _lupa_limit(key, milliseconds, object): each call of the attached runtime may take so long; OBJECT is any
+   of it, whose type tells what is called. */
+PyObject *sspy_lupa_limit(PyObject *module, PyObject *arguments);
 /* _lupa_watch(runtime_type, error_type, created): have CREATED called with each new runtime, and
    notice new errors; also those of types below.  _lupa_unwatch(): the end of all of it. */
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments);

@@ -24,13 +24,15 @@ typedef struct watched {
     PyTypeObject *type; /* counted */
     newfunc make;
     initproc init;
+    ternaryfunc call;
     iternextfunc next;
     method set_handler; /* set_overflow_handler, which lupa calls as it makes a runtime */
     method next_method, send;
     method execute, eval, compile;
 } watched;
 static watched table[MAX_WATCHED];
-static int table_count; /* (GIL) */
+static int table_count;   /* (GIL) */
+static bool limits_calls; /* (GIL) some runtime does */
 
 static watched *find(const PyTypeObject *type)
 {
@@ -188,10 +190,15 @@ static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
     PyObject *name = argument(arguments, count, names, "name", runs ? PY_SSIZE_T_MAX : 1);
     sspy_state *state = code ? sspy_state_current() : NULL;
     sspy_attached *attached = state ? sspy_attached_find(state, (uintptr_t)runtime) : NULL;
-    uint64_t number = attached ? sspy_lupa_begin_chunk(attached, code, name, runs) : 0;
+    uint64_t number;
+    sspy_late late;
 
+    if (sspy_late_begin_call(state, &late, attached))
+        return NULL;
+    number = attached ? sspy_lupa_begin_chunk(attached, code, name, runs) : 0;
     result = fast(m)(runtime, arguments, count, names);
     sspy_lupa_end_chunk(number);
+    sspy_late_end(&late);
     return result;
 }
 
@@ -213,60 +220,116 @@ static PyObject *compile_chunk(PyObject *runtime, PyObject *const *arguments, Py
     return with_chunk(&row_of(Py_TYPE(runtime))->compile, false, runtime, arguments, count, names);
 }
 
+/* ---- Calls of runtimes with a limit ------------------------------------------------------------*/
+
+typedef struct owner {
+    sspy_state *state;
+    sspy_attached *found;
+} owner;
+
+static int look_for_runtime(PyObject *object, void *data)
+{
+    owner *o = data;
+
+    if (!o->found)
+        o->found = sspy_attached_find(o->state, (uintptr_t)object);
+    return 0;
+}
+
+/* Begin a call that OBJECT of a runtime makes; -1 with an exception. */
+static int begin_call(PyObject *object, sspy_late *late)
+{
+    owner o = {sspy_state_current(), NULL};
+
+    if (o.state && limits_calls && Py_TYPE(object)->tp_traverse)
+        (void)Py_TYPE(object)->tp_traverse(object, look_for_runtime, &o);
+    PyErr_Clear();
+    return sspy_late_begin_call(o.state, late, o.found);
+}
+
+static PyObject *call_object(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *result = NULL;
+    sspy_late late;
+
+    while (!find(type) || !find(type)->call)
+        type = type->tp_base;
+    if (!begin_call(object, &late))
+        result = find(type)->call(object, arguments, keywords);
+    sspy_late_end(&late);
+    return result;
+}
+
 /* ---- Coroutines -------------------------------------------------------------------------------*/
 
 /* What this thread was doing before it resumed a coroutine. */
 typedef struct former {
     sspy_call call;
     sspy_resumed resumed;
+    sspy_late late;
 } former;
 
-static former begin_resuming(PyObject *coroutine)
+/* -1 with an exception, and then nothing is to be ended. */
+static int begin_resuming(PyObject *coroutine, former *before)
 {
-    return (former){sspy_lupa_resuming(sspy_call_now(PyThreadState_Get())),
-                    sspy_late_resuming(coroutine)};
+    if (begin_call(coroutine, &before->late))
+        return -1;
+    before->call = sspy_lupa_resuming(sspy_call_now(PyThreadState_Get()));
+    before->resumed = sspy_late_resuming(coroutine);
+    return 0;
 }
 
 /* VALUE is what resuming COROUTINE returned; only a LuaError tells of its failure. */
-static PyObject *end_resuming(PyObject *coroutine, PyObject *value, former before,
+static PyObject *end_resuming(PyObject *coroutine, PyObject *value, former *before,
                               const void *above)
 {
-    (void)sspy_lupa_resuming(before.call);
-    sspy_late_set_resumed(before.resumed);
+    (void)sspy_lupa_resuming(before->call);
+    sspy_late_set_resumed(before->resumed);
     if (!value && PyErr_Occurred() && ((PyTypeObject *)PyErr_Occurred())->tp_init == init_error)
         sspy_lupa_resume_failed(coroutine, above);
+    sspy_late_end(&before->late);
     return value;
 }
 
 /* What next() and loops call. */
 static PyObject *next_value(PyObject *coroutine)
 {
-    former before = begin_resuming(coroutine);
-    PyObject *value = row_of(Py_TYPE(coroutine))->next(coroutine);
+    PyObject *value;
+    former before;
 
-    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
+    if (begin_resuming(coroutine, &before))
+        return NULL;
+    value = row_of(Py_TYPE(coroutine))->next(coroutine);
+    return end_resuming(coroutine, value, &before, __builtin_frame_address(0));
 }
 
 static PyObject *next_method(PyObject *coroutine, PyObject *unused)
 {
-    former before = begin_resuming(coroutine);
-    PyObject *value = row_of(Py_TYPE(coroutine))->next_method.former(coroutine, unused);
+    PyObject *value;
+    former before;
 
-    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
+    if (begin_resuming(coroutine, &before))
+        return NULL;
+    value = row_of(Py_TYPE(coroutine))->next_method.former(coroutine, unused);
+    return end_resuming(coroutine, value, &before, __builtin_frame_address(0));
 }
 
 static PyObject *send_value(PyObject *coroutine, PyObject *const *arguments, Py_ssize_t count,
                             PyObject *names)
 {
-    former before = begin_resuming(coroutine);
-    PyObject *value = fast(&row_of(Py_TYPE(coroutine))->send)(coroutine, arguments, count, names);
+    PyObject *value;
+    former before;
 
-    return end_resuming(coroutine, value, before, __builtin_frame_address(0));
+    if (begin_resuming(coroutine, &before))
+        return NULL;
+    value = fast(&row_of(Py_TYPE(coroutine))->send)(coroutine, arguments, count, names);
+    return end_resuming(coroutine, value, &before, __builtin_frame_address(0));
 }
 
 /* ---- Functions --------------------------------------------------------------------------------*/
 
-static const watched ours = {.make = make_runtime, .init = init_error};
+static const watched ours = {.make = make_runtime, .init = init_error, .call = call_object};
 static const PyCFunction our_set_handler = (PyCFunction)(void (*)(void))set_handler;
 static const PyCFunction our_execute = (PyCFunction)(void (*)(void))execute;
 static const PyCFunction our_eval = (PyCFunction)(void (*)(void))evaluate;
@@ -282,6 +345,8 @@ static void exchange(PyTypeObject *type, const watched *from, const watched *to)
         type->tp_new = to->make;
     if (from->init && type->tp_init == from->init)
         type->tp_init = to->init;
+    if (from->call && type->tp_call == from->call)
+        type->tp_call = to->call;
     for (Py_ssize_t i = 0; below && i < PyList_GET_SIZE(below); i++) {
         PyTypeObject *subclass = (PyTypeObject *)PyList_GET_ITEM(below, i);
 
@@ -346,6 +411,33 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+PyObject *sspy_lupa_limit(PyObject *module, PyObject *arguments)
+{
+    unsigned long long key;
+    unsigned milliseconds;
+    sspy_attached *attached;
+    PyTypeObject *type;
+    PyObject *object;
+    watched *row;
+
+    if (!PyArg_ParseTuple(arguments, "KIO:_lupa_limit", &key, &milliseconds, &object))
+        return NULL;
+    attached = sspy_attached_find(PyModule_GetState(module), (uintptr_t)key);
+    type = Py_TYPE(object);
+    while (type->tp_base && type->tp_base->tp_call == type->tp_call)
+        type = type->tp_base;
+    if (type->tp_call != call_object) {
+        row = keep(&(watched){.type = type, .call = type->tp_call});
+        if (!row)
+            return NULL;
+        exchange(type, row, &ours);
+    }
+    limits_calls = true;
+    if (attached)
+        attached->limit = milliseconds;
+    Py_RETURN_NONE;
+}
+
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments)
 {
     sspy_lupa *lupa = sspy_record(PyModule_GetState(module), SSPY_OF_LUPA, sizeof *lupa);
@@ -387,7 +479,8 @@ PyObject *sspy_lupa_unwatch(PyObject *module, PyObject *unused)
     for (int i = 0; i < table_count; i++) {
         const watched *row = &table[i];
         const watched mine = {.make = row->make ? ours.make : NULL,
-                              .init = row->init ? ours.init : NULL};
+                              .init = row->init ? ours.init : NULL,
+                              .call = row->call ? ours.call : NULL};
 
         exchange(row->type, &mine, row);
         if (row->type->tp_iternext == next_value)

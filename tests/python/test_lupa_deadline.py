@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
+import stacksplice
 from lupa_runtimes import PARAMETERS, VERSIONS
 
 # Each program prints how its blocks ended, and ends itself if one does not.
@@ -222,3 +225,49 @@ with stacksplice.deadline(3600, interrupt=True) as outer, stacksplice.deadline(3
         "interrupt=True ends Lua in attached runtimes, and there are none: "
         "call stacksplice.install() or stacksplice.attach() first\n"
     )
+
+
+def test_limit(run):
+    printed = run("""
+made, other = lua.LuaRuntime(), lua.LuaRuntime()
+for each in made, other:
+    each.execute("function spin() while true do end end function busy() "
+        "local stop = os.clock() + 0.3 while os.clock() < stop do end return 'done' end")
+stacksplice.attach(made, limit=0.05)
+stacksplice.attach(made)
+made.globals().again = lambda: made.globals().spin()
+def ended_by_limit(call):
+    begun = time.monotonic()
+    try:
+        call()
+    except TimeoutError as exc:
+        print(exc, time.monotonic() - begun < 1)
+ended_by_limit(made.globals().spin)
+ended_by_limit(lambda: made.execute("spin()"))
+ended_by_limit(lambda: made.eval("spin()"))
+ended_by_limit(lambda: next(made.globals().spin.coroutine()))
+ended_by_limit(lambda: made.execute("while true do pcall(again) end"))
+print(made.eval("1 + 1"), other.globals().busy())
+stacksplice.attach(made, limit=10)
+print(made.globals().busy())
+stacksplice.detach(made)
+print(made.globals().busy())
+""")
+    late = "this call of Lua has not ended within 0.05 s True"
+    assert printed.splitlines() == [late] * 5 + ["2 done", "done", "done"]
+
+
+@pytest.mark.parametrize(
+    "limit, message",
+    [
+        (True, "limit must be a number, not bool"),
+        ("1", "limit must be a number, not str"),
+        (0, "limit must be more than 0"),
+        (-1, "limit must be between 0 and 4294967, not -1"),
+        (float("nan"), "limit must be between 0 and 4294967, not nan"),
+    ],
+)
+def test_wrong_limits(limit, message):
+    runtime = importlib.import_module(f"lupa.{VERSIONS[-1]}").LuaRuntime()
+    with pytest.raises((TypeError, ValueError), match=f"^{message}$"):
+        stacksplice.attach(runtime, limit=limit)

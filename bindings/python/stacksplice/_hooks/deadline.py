@@ -17,11 +17,12 @@ _MOST = 0xFFFFFFFF  # milliseconds
 _SUSPENDED = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
-def _milliseconds(seconds: float) -> int:
+def milliseconds(seconds: float, name: str = "seconds") -> int:
+    """NAME says in errors what SECONDS are."""
     if not isinstance(seconds, (int, float)):
-        raise TypeError(f"seconds must be a number, not {type(seconds).__name__}")
+        raise TypeError(f"{name} must be a number, not {type(seconds).__name__}")
     if not 0 <= seconds <= _MOST / 1000:
-        raise ValueError(f"seconds must be between 0 and {_MOST // 1000}, not {seconds}")
+        raise ValueError(f"{name} must be between 0 and {_MOST // 1000}, not {seconds}")
     return ceil(seconds * 1000)
 
 
@@ -54,7 +55,7 @@ class deadline(_stacksplice._Deadline):
         if not isinstance(interrupt, bool):
             raise TypeError(f"interrupt must be a bool, not {type(interrupt).__name__}")
         self._arguments = (seconds, name, interrupt)
-        super().__init__(_milliseconds(seconds), _checked_name(name), interrupt)
+        super().__init__(milliseconds(seconds), _checked_name(name), interrupt)
 
     def __call__(self, function: _Function, /) -> _Function:
         from functools import wraps

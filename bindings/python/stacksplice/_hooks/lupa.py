@@ -60,19 +60,35 @@ def _address_of(coroutine: object) -> int:
     return int(digits.removesuffix(">"), 16)
 
 
-def attach(runtime: Any, /) -> None:
+def _checked_limit(limit: float) -> int:
+    from .deadline import milliseconds
+
+    if isinstance(limit, bool):
+        raise TypeError("limit must be a number, not bool")
+    if limit == 0:
+        raise ValueError("limit must be more than 0")
+    return milliseconds(limit, "limit")
+
+
+def attach(runtime: Any, /, *, limit: float | None = None) -> None:
     """Have the errors of a LuaRuntime of lupa keep their combined stack.
 
     install() does this for every runtime.  From now on exceptions that leave Lua in this runtime,
     those of Python and LuaErrors, have an error object and Lua's lines in their __traceback__.
     Types, texts and identities stay lupa's.  Attaching does not keep the runtime alive; doing it
-    again changes nothing.
+    again changes nothing but the limit, if one is given.
+
+    limit: how many seconds a call from Python may take: of a function of the runtime, of execute() and
+    eval(), and of a coroutine that is resumed.  Lua that is late ends by a TimeoutError as
+    in a block of deadline(limit, interrupt=True), without a report.  Calls inside of one share its
+    limit.  Reading or writing a table has none.  In LuaJIT this turns the compiler off.
 
     Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (newer
     than 5.5); OSError when the functions of its Lua cannot be found, or when it was built with
     another luaconf.h than usual; lupa's own exceptions when the runtime has no memory left.
     """
     module: Any = sys.modules[_type_of(runtime).__module__]
+    most = None if limit is None else _checked_limit(limit)
 
     def act(kind: Any) -> None:
         bearer = kind.compile(runtime, "local f = ... return function() f() end")(_stacksplice._lupa_late)
@@ -90,6 +106,11 @@ def attach(runtime: Any, /) -> None:
         _watch(module)
         _locked(runtime, act)
         at_raise.begin_below_others()
+    if most is not None:
+        kind = _type_of(runtime)
+        if "jit" in module.__name__:  # compiled code calls no hook
+            kind.execute(runtime, "jit.off() jit.flush()", name="@stacksplice")
+        _stacksplice._lupa_limit(id(runtime), most, kind.globals(runtime))
 
 
 def detach(runtime: Any, /) -> bool:
