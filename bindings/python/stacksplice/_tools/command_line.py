@@ -242,7 +242,7 @@ def _add_dump(parser: Parser) -> None:
 
 @_command(
     ".saved.symbolize:symbolize",
-    "give native frames of saved reports files and lines",
+    "add names, files and lines of C functions to saved reports",
     {
         "0": "all reports were written, with the symbols that were found",
         "2": f"{_UNREADABLE.format('written')}, a folder of --symbols or libdw is missing",
