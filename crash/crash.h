@@ -73,11 +73,15 @@ int ss_crash_append(const char *bytes, size_t length, void *data);
    damaged. */
 
 /*
- * Write EVENT, HR and the callers' addresses to stderr.  ABOVE is the frame address, which must be
- * exact, of the function whose callers are meant.  EVENT is a literal.  In a thread that has
- * captured before, allocates and locks nothing.  Signal safe.
+ * Write EVENT and HR to stderr, and note the callers' addresses, which are written only if no handler
+ * of ours would catch a fault in the report.  ABOVE is the frame address, which must be exact, of the
+ * function whose callers are meant.  EVENT is a literal.  In a thread that has captured before,
+ * allocates and locks nothing.  Signal safe.
  */
 void ss_first_words(HRESULT hr, const char *event, const void *above);
+
+/* Write these addresses, for a report that was interrupted: what follows may fail, too.  Signal safe. */
+void ss_first_words_addresses(ss_writer *w);
 
 /* Fill FACTS for HR without an error object, with the COUNT elements of FRAMES, which stay. */
 void ss_crash_facts(ss_facts *facts, HRESULT hr, uint64_t thread_id, const uintptr_t *frames,

@@ -81,12 +81,8 @@ static void make_message(void)
 
     *message = 0;
     ss_writer_init(&out, ss_crash_append, &to);
-    if (*missed->name) {
-        ss_writer_text(&out, missed->name);
-        ss_writer_text(&out, " has not ended within ");
-    } else {
-        ss_writer_text(&out, "the work of this thread has not ended within ");
-    }
+    ss_writer_text(&out, *missed->name ? missed->name : "this thread's work");
+    ss_writer_text(&out, " did not finish within ");
     put_seconds(&out, missed->milliseconds);
     (void)ss_writer_finish(&out);
 }
@@ -122,7 +118,7 @@ static void tell_left_out(void)
 static void tell(void)
 {
     begin_text();
-    ss_writer_text(&out, "stacksplice: a deadline was missed; the process goes on\n");
+    ss_writer_text(&out, "stacksplice: deadline missed; the process continues\n");
     tell_left_out();
     ss_report_text(&text, &late);
     ss_threads_tell(&text, missed->thread_id);

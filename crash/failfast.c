@@ -148,15 +148,20 @@ void ss_first_words(HRESULT hr, const char *event, const void *above)
     ss_writer_hex(&first_writer, (uint32_t)hr, 8);
     ss_writer_text(&first_writer, "\n");
     (void)ss_writer_finish(&first_writer); /* before the walk, since the stack may be damaged */
-
     first_count = ss_capture_native(above, 0, FRAMES_MAX, first_frames, NULL);
-    ss_writer_text(&first_writer, "stacksplice: native frames:");
+    if (!atomic_load(&ss_handler_is_on)) /* nothing of ours catches a fault in the report */
+        ss_first_words_addresses(&first_writer);
+}
+
+void ss_first_words_addresses(ss_writer *w)
+{
+    ss_writer_text(w, "stacksplice: native frames:");
     for (uint32_t i = 0; i < first_count; i++) {
-        ss_writer_text(&first_writer, " 0x");
-        ss_writer_hex(&first_writer, first_frames[i], 1);
+        ss_writer_text(w, " 0x");
+        ss_writer_hex(w, first_frames[i], 1);
     }
-    ss_writer_text(&first_writer, first_count ? "\n" : " unknown\n");
-    (void)ss_writer_finish(&first_writer);
+    ss_writer_text(w, first_count ? "\n" : " unknown\n");
+    (void)ss_writer_finish(w);
 }
 
 void ss_crash_facts(ss_facts *facts, HRESULT hr, uint64_t thread_id, const uintptr_t *frames,
@@ -284,6 +289,8 @@ static void put_short_report(void *data)
     ss_writer_text(
         &stderr_writer,
         "\nstacksplice: a fault interrupted the report; continuing without the error:\n");
+    if (atomic_load(&ss_handler_is_on))
+        ss_first_words_addresses(&stderr_writer);
     (void)ss_writer_finish(&stderr_writer);
     put_report(&c);
 }

@@ -465,7 +465,7 @@ static void go_on_with_report(bool late)
     ss_writer_text(&out, late ? "\nstacksplice: a part of the report took too long"
                               : "\nstacksplice: a fault interrupted the report");
     ss_writer_text(&out, "; continuing without it\n");
-    (void)ss_writer_finish(&out);
+    ss_first_words_addresses(&out);
     run();
     end_watchdog();
 }

@@ -220,7 +220,7 @@ static PyObject *raise_late(sspy_late *late, bool again)
     if (!again)
         rests = late->raised ? INSISTENT_RESTS : RESTS;
     late->raised = true;
-    (void)snprintf(text, sizeof text, "%.*s has not ended within %.14g s",
+    (void)snprintf(text, sizeof text, "%.*s did not finish within %.14g s",
                    (int)stacksplice_deadline_name_length(late->name), late->name,
                    late->milliseconds / 1000.0);
     PyErr_SetString(PyExc_TimeoutError, text);

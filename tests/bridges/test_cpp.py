@@ -152,7 +152,7 @@ from seen import *
 plain, traced = with_sol2.order("plain"), with_sol2.order("traced")
 for kind, text in (plain, traced):
     assert kind == "no_stock of shelf 9: no stock", kind
-    assert "received by lua at" in text and "(Lua) File" in text, text
+    assert "Lua received it in " in text and "(Lua) File" in text, text
 assert "already returned" in plain[1] and ", in leaf" not in plain[1], plain[1]
 assert "already returned" not in traced[1] and ", in leaf" in traced[1], traced[1]
 """,

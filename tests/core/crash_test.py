@@ -61,7 +61,7 @@ class CrashTest(unittest.TestCase):
         self.assertIn('ValueError: bad "amount"\n| \\x00\\x01\ufffd\n', run.err)
         self.assertIn('    (Python) File "x.py", line 17, in f\n', run.err)
         self.assertRegex(run.err, r"    \(C\) \?\?\? \([^/()]+\+0x[0-9a-f]+\)\n")
-        self.assertRegex(run.err, r"(?s)  1\. received by lua.*  2\. received by python")
+        self.assertRegex(run.err, r"(?s)  1\. Lua received it.*  2\. Python received it")
         self.assertIn("\nCaused by:\ntable: first\n", run.err)
         self.assertEqual(run.err.count("fatal error"), 1)
         error = run.report["error"]

@@ -45,7 +45,7 @@ TEST(test_repetitions_are_counted_line_by_line)
                   "  (Lua) File \"x\", line 1, in f\n"
                   "  (Lua) File \"x\", line 1, in f\n"
                   "  (Lua) File \"x\", line 1, in f\n"
-                  "  [Previous frame repeated 1 more time]\n"
+                  "  [Previous line repeated 1 more time]\n"
                   "  [gap: 7 frames omitted here: stack longer than the limit]\n"
                   "  File \"x\", line 1, in f\n"
                   "  File \"x\", line 1, in f\n"

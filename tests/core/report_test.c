@@ -118,8 +118,8 @@ TEST(test_report_tells_the_chain_and_the_causes)
     assert_report(error, NULL,
                   VALUE_ERROR STACK "    (Python) File \"x.py\", line 1, in f\n"
                                     "Propagation:\n"
-                                    "  1. received by lua at a (a.lua:1)\n"
-                                    "  2. received by native at f (x.py:1)\n"
+                                    "  1. Lua received it in a (a.lua:1)\n"
+                                    "  2. C received it in f (x.py:1)\n"
                                     "\n"
                                     "Caused by:\n"
                                     "Unspecified error\n"
@@ -128,14 +128,14 @@ TEST(test_report_tells_the_chain_and_the_causes)
                                     "    (Lua) File \"c.lua\", line 1, in main chunk\n");
     assert_non_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &all_frames),
                            with_thread("Propagation:\n"
-                                       "  1. received by lua on thread @ at:\n"
+                                       "  1. Lua received it on thread @ at:\n"
                                        "        [gap: none]\n"
                                        "        (Lua) File \"a.lua\", line 1, in a\n"
                                        "        (Lua) File \"a.lua\", line 2, in b\n"
                                        "        (Python) File \"x.py\", line 3, in c\n"
                                        "        (Python) File \"x.py\", line 4, in d\n"
                                        "        (Python) File \"x.py\", line 5, in e\n"
-                                       "  2. received by native on thread @ at:\n")));
+                                       "  2. C received it on thread @ at:\n")));
     release(error);
 }
 

@@ -66,7 +66,7 @@ STATE_TEST(test_a_late_script_is_interrupted)
         load(L, scripts[i]);
         assert_int_equal(stacksplice_lua_pcall_within(L, 0, 1, SOON, QUIET, "pricing"), TIMED_OUT);
         assert_int_equal(lua_gettop(L), 0);
-        assert_true(tells("pricing has not ended within 0.02 s"));
+        assert_true(tells("pricing did not finish within 0.02 s"));
         assert_false(tells("ss_lua_")); /* nor a function of ours */
         RoClearError();
         load(L, "for i = 1, 1000 do end return 1");

@@ -8,7 +8,7 @@ import traceback
 MARGIN = re.compile(r" *[|+] |")
 # Lines of a report that tell of other languages.
 OURS = re.compile(
-    r"  \(\w+\) |  \[(gap|async): |  \.\.\. \d+ |Propagation:$|  \d+\. received by |HRESULT |Raised on "
+    r"  \(\w+\) |  \[(gap|async): |  \.\.\. \d+ |Propagation:$|  \d+\. .+ received it |HRESULT |Raised on "
 )
 # Entries of __traceback__ that stand for frames of other languages.
 FOREIGN = re.compile(r'  File "[^"]*(?:\.lua|\.c|\.pyx|<chunk>)", line ')

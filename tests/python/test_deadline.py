@@ -51,12 +51,12 @@ with stacksplice.deadline(0.02, name="pricing"):
     assert report["header"]["deadline_milliseconds"] == 20
     assert functions(report["error"]["stack"])[-3:] == ["hang_until", "work", "<module>"]
     assert "Thread.run" in functions(report["threads"][0]["stack"])
-    assert "DeadlineExceeded: pricing has not ended within 0.02 s\nStack of thread " in err
+    assert "DeadlineExceeded: pricing did not finish within 0.02 s\nStack of thread " in err
     (file,) = tmp_path.glob("*.json")
     shown = child(
         "import runpy\nrunpy.run_module('stacksplice', run_name='__main__')", "show", str(file)
     ).stdout
-    assert "pricing has not ended within 0.02 s" in shown and "in work" in shown
+    assert "pricing did not finish within 0.02 s" in shown and "in work" in shown
 
 
 def test_met(reported):

@@ -138,8 +138,7 @@ def test_text_has_the_newest_frame_last_and_hides_the_interpreter(resting):
     lines = [line for line in part.splitlines() if line.startswith("    (Python)")]
     functions = [line.rpartition(" in ")[2] for line in lines]
     assert functions.index("threads.<locals>.mixed") < functions.index(WAIT)
-    assert re.search(r"\.\.\. \d+ glue frames hidden$", part)
-    assert "glue frame" not in command("dump", "--all-frames", str(process)).stdout
+    assert "_PyEval_" not in text and "_PyEval_" in command("dump", "--all-frames", str(process)).stdout
 
 
 def test_two_stacks_in_one_mapping():
@@ -207,7 +206,7 @@ fall(500)"""
         lines = command("dump", str(child.pid)).stdout.splitlines()
     frame = next(line for line in lines if line.endswith(" in fall"))
     at = lines.index(frame)
-    assert lines[at : at + 4] == [frame] * 3 + ["    [Previous frame repeated 498 more times]"]
+    assert lines[at : at + 4] == [frame] * 3 + ["    [Previous line repeated 498 more times]"]
 
 
 # ---- Processes without stacksplice -----------------------------------------------------------------

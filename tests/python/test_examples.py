@@ -22,8 +22,7 @@ def output(folder: Path = EXAMPLE) -> str:
     options = {"status": 1, "cwd": folder, "stderr": subprocess.STDOUT}
     done = ran(sys.executable, "shop.py", **options, NO_COLOR="1", PYTHONUNBUFFERED="1")
     text = re.sub(r"thread \d+", "thread 6628", done.stdout.replace(str(folder), "/srv/shop"))
-    text = re.sub(r'(lua54\.pyx", line) \d+', r"\1 1", text)
-    return re.sub(r"\d+ glue frames?", "some glue frames", text)
+    return re.sub(r'(lua54\.pyx", line) \d+', r"\1 1", text)
 
 
 def test_every_frame_is_there_in_order():

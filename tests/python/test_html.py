@@ -67,7 +67,7 @@ def test_source_lines_have_their_columns_marked():
 
 def test_glue_is_folded():
     data = error([frame(0), frame(1, glue=True), frame(2, glue=True), frame(3)])
-    assert page(data).folds() == ["2 glue frames"]
+    assert page(data).folds() == ["2 interpreter frames"]
     for options, is_open in (({}, False), ({"all_frames": True}, True)):
         found = [attributes for name, attributes, _ in page(data, **options).elements if name == "details"]
         (glue,) = [attributes for attributes in found if attributes.get("class") == "glue"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -120,6 +121,47 @@ def test_as_many_as_the_limit_have_no_gap(way: Callable[[int], Stack]) -> None:
     whole, longer = in_thread(way, depth), in_thread(way, depth + 1)
     assert len(whole.addresses) == LIMIT and whole.frames_left_out == 0 and not left_out_gaps(whole)
     assert len(longer.addresses) == LIMIT and longer.frames_left_out == 2
+
+
+def unfolded(text: str) -> list[str]:
+    """The names of the frames in TEXT, which is folded."""
+    names: list[str] = []
+    for line in text.splitlines():
+        again = re.fullmatch(r"  \[Previous (?:line|(\d+) frames) repeated (\d+) more times?\]", line)
+        for _ in range(int(again[1] or 1) * int(again[2]) if again else 0):
+            names.append(names[-int(again[1] or 1)])
+        if frame := re.match(r"  (?:File \".*, in|\(C\)) (\w+)", line):
+            names.append(frame[1])
+    return names
+
+
+@pytest.mark.parametrize("rounds", [3, 4, 21])
+def test_a_cycle_over_a_border_is_folded(border: Any, rounds: int) -> None:
+    def ping(n: int) -> None:
+        pong(n)
+
+    def pong(n: int) -> None:
+        border.call(partial(ping, n - 1) if n else fail)
+
+    def in_python() -> None:
+        ping(rounds)
+
+    with pytest.raises(ValueError) as caught:
+        border.call(in_python)
+    info = stacksplice.error_info(caught.value)
+    assert info is not None
+    live = "".join(stacksplice.format_exception(caught.value))
+    names = unfolded(live)
+    begin = names.index("in_python") + 1
+    inside = names[begin : names.index("pong", begin)]
+    again = names[begin + len(inside) :]
+    period = again.index("pong", 1)
+    assert inside == ["ping"] and again.count("pong") == rounds + 1 and names[-1] == "fail"
+    assert ("[Previous " in live) == (rounds > 3)
+    assert again[: period * rounds] == again[:period] * rounds
+    assert unfolded(info.format())[-len(names) :] == names
+    saved = stacksplice.ErrorInfo.from_json(info.to_json())
+    assert unfolded(saved.format()) == unfolded(info.format())
 
 
 def test_recursion_error_at_the_usual_limit() -> None:

@@ -39,7 +39,7 @@ def counts(made):
     return made.globals().count()
 """
 
-LATE = "TimeoutError: rules has not ended within 0.03 s"
+LATE = "TimeoutError: rules did not finish within 0.03 s"
 
 # What else LuaJIT lets go on is in docs/deadlines.md.
 WAYS = {
@@ -121,7 +121,7 @@ except TimeoutError as exc:
         if frame.language == "lua" and frame.kind == "script":
             print(frame.file, frame.line)
 """)
-    assert printed.splitlines()[0] == "this block has not ended within 0.03 s 0x800705b4"
+    assert printed.splitlines()[0] == "this block did not finish within 0.03 s 0x800705b4"
     assert printed.splitlines()[1:] == ["spin.lua 1", "outer.lua 1"] or "jit" in run.name
 
 
@@ -177,7 +177,7 @@ begun = time.monotonic()
 print(ended(goes_on), 1 < time.monotonic() - begun < 10)
 print(ended(lambda: [ended(made.globals().spin, name="inner"), made.globals().spin()], seconds=0.2))
 """)
-    assert printed.splitlines() == ["went on True", "TimeoutError: rules has not ended within 0.2 s"]
+    assert printed.splitlines() == ["went on True", "TimeoutError: rules did not finish within 0.2 s"]
 
 
 @pytest.mark.parametrize("name", [name for name in VERSIONS if "jit" not in name])
@@ -253,7 +253,7 @@ print(made.globals().busy())
 stacksplice.detach(made)
 print(made.globals().busy())
 """)
-    late = "this call of Lua has not ended within 0.05 s True"
+    late = "this call of Lua did not finish within 0.05 s True"
     assert printed.splitlines() == [late] * 5 + ["2 done", "done", "done"]
 
 

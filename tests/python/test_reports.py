@@ -82,7 +82,7 @@ def test_combined_report_in_python_order(border):
     assert where == sorted(where)
     assert RETURNED not in text and "HRESULT" not in text
     assert f"[gap: {RETURNED}]" in stacksplice.error_info(exc).format(all_frames=True)
-    assert "1. received by python" in text
+    assert "1. Python received it" in text
     assert "return 1 / 0" in text  # the source line
 
 

@@ -159,7 +159,7 @@ def test_with_frames_of_lua(crossing):
     exc = caught(crossing.run, "local p = require('pricing').price({}) return p")
     live = assert_the_same(exc)
     assert 'error("no count")' in live[0]  # the source line, which the saved report brings along
-    assert "received by python at " in live[0]
+    assert "Python received it in " in live[0]
 
 
 def test_a_frame_is_the_line_of_the_report(border):

@@ -84,10 +84,8 @@ def test_the_report_names_both_threads(border):
     exc = in_thread(caught, border.call, fail)
     info = stacksplice.error_info(exc)
     text = "".join(stacksplice.format_exception(exc))
-    assert text.startswith("Traceback (most recent call last):\n")
-    assert text.endswith(
-        f"Raised on thread {info.thread_id}, reported by thread {threading.get_native_id()}\n"
-    )
+    first = f"Raised on thread {info.thread_id}, reported by thread {threading.get_native_id()}:\n"
+    assert text.startswith(f"{first}Traceback (most recent call last):\n")
     assert "reported by thread" not in "".join(in_thread(own_report, border))
 
 

@@ -353,8 +353,8 @@ typedef int (*stacksplice_look_callback)(const struct stacksplice_document_frame
 typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */
     stacksplice_order order;
-    int all_frames; /* text: nonzero shows glue frames too, zero hides and counts them */
-    int color;      /* text: nonzero writes ANSI colours; the caller knows its terminal */
+    int all_frames; /* text: nonzero shows the inside of interpreters too */
+    int color;      /* text: nonzero, for a terminal, writes ANSI colours and a long stack's ends */
     int alone;      /* text: nonzero leaves out causes and members */
     /*
      * Nonzero opens no file and leaves out source lines.  Set it if the reader of the report must

@@ -122,7 +122,9 @@ enum {
     SS_REPORT_MEMBERS_MAX = 15, /* of one group, as text */
     SS_REPORT_DEPTH_MAX = 10,   /* nested groups, as text */
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
-    SS_REPORT_EQUAL_MAX = 3     /* equal frames shown in a row */
+    SS_REPORT_ROUNDS_MAX = 3,   /* of a cycle of frames, as text */
+    SS_REPORT_PERIOD_MAX = 8,   /* frames in a round of one */
+    SS_REPORT_END_MAX = 30      /* parts of either end of a long stack in colour */
 };
 
 typedef struct ss_report {
@@ -160,8 +162,8 @@ static inline ss_shown_stack ss_report_stack_of(const ss_report *r, const ss_fac
 void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
                      unsigned indent);
 
-/* Write " at NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
-void ss_report_where(const ss_report *r, ss_shown_stack stack);
+/* Write BEFORE and "NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
+void ss_report_where(const ss_report *r, const char *before, ss_shown_stack stack);
 
 enum { SS_FOLDS_MAX = 16 /* in one stack; further ones are shown */ };
 

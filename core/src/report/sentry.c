@@ -369,7 +369,7 @@ static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack s
     r.w = &w;
     ss_writer_init(&w, ss_line_keep, &line);
     ss_writer_utf8(&w, receiver, strlen(receiver), SS_ESCAPE_LINE);
-    ss_report_where(&r, stack);
+    ss_report_where(&r, " at ", stack);
     (void)ss_writer_finish(&w);
     ss_emit_utf8(v->e, NULL, line.text, line.length);
     return !v->e->stopped;

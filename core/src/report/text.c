@@ -29,8 +29,8 @@ static void put_color(const ss_report *r, const char *color)
 
 /*
  * Write FORMAT, in which these stand for an argument: %s a text as it is, %m one without secrets and
- * on one line, %p a path likewise, %u a uint64_t, %x one in hexadecimal, %c the colour of what
- * follows.  '{' begins the colour of a place (file, line, function, message), '}' ends any.
+ * on one line, %p a path likewise, %u a uint64_t, %x one in hexadecimal, %i as many blanks as an
+ * unsigned says, %c the colour of what follows.  '{' begins the colour of a place (file, line, function, message), '}' ends any.
  */
 static void put(const ss_report *r, const char *format, ...)
 {
@@ -58,6 +58,10 @@ static void put(const ss_report *r, const char *format, ...)
         case 'x':
             ss_writer_hex(r->w, va_arg(arguments, uint64_t), 1);
             break;
+        case 'i':
+            for (unsigned blanks = va_arg(arguments, unsigned); blanks; blanks--)
+                ss_writer_put(r->w, " ", 1);
+            break;
         case 'c':
             put_color(r, va_arg(arguments, const char *));
             break;
@@ -72,12 +76,6 @@ static void put(const ss_report *r, const char *format, ...)
         }
     }
     va_end(arguments);
-}
-
-static void put_spaces(const ss_report *r, unsigned count)
-{
-    while (count--)
-        ss_writer_put(r->w, " ", 1);
 }
 
 /* ---- What a brief report leaves out -----------------------------------------------------------*/
@@ -334,9 +332,9 @@ ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack)
 
 /* ---- Where a language received an error ------------------------------------------------------*/
 
-static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
+static void put_name(const ss_report *r, const char *before, const stacksplice_frame *frame)
 {
-    put(r, " at %m", frame->function ? frame->function : "???");
+    put(r, "%s%m", before, frame->function ? frame->function : "???");
     if (frame->file)
         put(r, " (%p", ss_base_name(frame->file));
     else if (frame->module)
@@ -347,7 +345,7 @@ static void put_name_at(const ss_report *r, const stacksplice_frame *frame)
         put(r, ")");
 }
 
-void ss_report_where(const ss_report *r, ss_shown_stack stack)
+void ss_report_where(const ss_report *r, const char *before, ss_shown_stack stack)
 {
     bool found = false;
     ss_element e = {.end = 0};
@@ -360,7 +358,7 @@ void ss_report_where(const ss_report *r, ss_shown_stack stack)
             found = shown.frame->kind != STACKSPLICE_FRAME_GAP &&
                     ss_report_shows(r, shown.frame, shown.glue);
             if (found)
-                put_name_at(r, shown.frame);
+                put_name(r, before, shown.frame);
         }
         ss_element_end(&e);
     }
@@ -577,7 +575,7 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
 
     if (!text.length)
         return;
-    put_spaces(r, indent);
+    put(r, "%i", indent);
     ss_redact(text, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
     put(r, "\n");
 }
@@ -588,8 +586,7 @@ static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned
     for (uint32_t i = 0; i < shown->locals.count; i++) {
         const stacksplice_document_local *local = &shown->locals.all[i];
 
-        put_spaces(r, indent);
-        put(r, "%m = ", local->name);
+        put(r, "%i%m = ", indent, local->name);
         ss_redact_local(local->name, (ss_text){local->value.text, NULL, local->value.length},
                         r->failfast != NULL, r->w, SS_ESCAPE_LINE);
         put(r, "\n");
@@ -630,7 +627,7 @@ static void put_shown(const ss_report *r, const ss_shown_frame *shown,
     bool is_written = put_own_look(r, shown);
 
     if (!is_written) {
-        put_spaces(r, indent);
+        put(r, "%i", indent);
         put_frame(r, shown->frame, caller);
         put(r, "\n");
         if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
@@ -642,18 +639,35 @@ static void put_shown(const ss_report *r, const ss_shown_frame *shown,
 
 /* ---- One stack --------------------------------------------------------------------------------*/
 
+/* An element of a stack, or a line about ROUNDS of elements that are left out. */
+typedef struct part {
+    uint32_t at;
+    uint32_t frames; /* that are shown of it, or of one round */
+    uint32_t rounds;
+} part;
+
 typedef struct printer {
     const ss_report *r;
     const ss_facts *facts; /* of the header, until that is written or there is none */
     ss_shown_stack stack;
     unsigned indent;
-    uint32_t hidden; /* glue frames so far */
-    uint64_t last;   /* of the last element shown; 0: none */
-    uint32_t equal;  /* how often it came in a row */
-    bool is_line;    /* equal by file, line and function, as tracebacks of scripts compare */
-    bool lineless;   /* showed a native frame of a module without a file */
-    bool replaced;   /* and its file is another one by now */
+    bool lineless; /* showed a native frame of a module without a file */
+    bool replaced; /* and its file is another one by now */
     ss_folds folds;
+
+    /* Cycles: rounds of up to SS_REPORT_PERIOD_MAX elements. */
+    uint32_t seen;                            /* elements that are shown or left out */
+    uint64_t keys[SS_REPORT_PERIOD_MAX];      /* of the latest, number N at N % their count */
+    uint32_t equal[SS_REPORT_PERIOD_MAX + 1]; /* how many in a row equal that of a period before */
+    uint32_t period;                          /* of those that are left out now, or 0 */
+    uint32_t left_out;                        /* how many are */
+    part round[SS_REPORT_PERIOD_MAX];         /* the latest of them */
+
+    /* Two ends of a stack. */
+    uint32_t end_max; /* parts of either */
+    uint32_t parts;
+    uint32_t hidden;              /* frames between them */
+    part last[SS_REPORT_END_MAX]; /* parts after the first end, number N at N % end_max */
 } printer;
 
 /* The first line, as scripts' tracebacks have it in their order. */
@@ -694,14 +708,14 @@ static bool is_shown(const printer *p, const ss_element *e, const ss_shown_frame
     return ss_report_shows(p->r, shown->frame, shown->glue || e->begin >= p->folds.start_up);
 }
 
-static void print_frames(const printer *p, const ss_element *e, bool all)
+static void print_frames(const printer *p, const ss_element *e)
 {
     const ss_shown_stack *stack = &p->stack;
 
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, is_last(p->r) ? e->count - 1 - i : i);
 
-        if (!all && !is_shown(p, e, &shown))
+        if (!is_shown(p, e, &shown))
             continue;
         if (shown.frame->kind == STACKSPLICE_FRAME_NATIVE && !shown.frame->inlined &&
             e->end < stack->count && (stack->frames || ss_token_is_script(stack->elements[e->end])))
@@ -711,89 +725,37 @@ static void print_frames(const printer *p, const ss_element *e, bool all)
     }
 }
 
-/* Write a line about COUNT things, of which ONE is the singular of MORE. */
-static void put_count(const printer *p, const char *before, uint64_t count, const char *one,
-                      const char *more)
+/* The shortest period in which an element with KEY goes on with rounds of which enough are shown, or 0. */
+static uint32_t find_period(printer *p, uint64_t key)
 {
-    put_spaces(p->r, p->indent);
-    put(p->r, "%s%u%s", before, count, count == 1 ? one : more);
+    uint32_t found = 0;
+
+    for (uint32_t period = SS_REPORT_PERIOD_MAX; period; period--) {
+        bool is_equal =
+            p->seen >= period && p->keys[(p->seen - period) % SS_REPORT_PERIOD_MAX] == key;
+
+        p->equal[period] = is_equal ? p->equal[period] + 1 : 0;
+        if (p->equal[period] > period * (SS_REPORT_ROUNDS_MAX - 1))
+            found = period;
+    }
+    p->keys[p->seen++ % SS_REPORT_PERIOD_MAX] = key;
+    return p->period && p->equal[p->period] ? p->period : found;
 }
 
-static void end_repeats(printer *p)
-{
-    if (p->equal > SS_REPORT_EQUAL_MAX)
-        put_count(p, p->is_line ? "[Previous line repeated " : "[Previous frame repeated ",
-                  p->equal - SS_REPORT_EQUAL_MAX, " more time]\n", " more times]\n");
-    p->equal = 0;
-}
-
-/* Equal for frames that tracebacks of their language take for a repetition, line by line; never 0. */
-static uint64_t place_of(const stacksplice_frame *frame)
-{
-    const char *name = frame->function ? last_part(frame->function) : "";
-    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
-
-    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
-    return ss_hash_bytes(hash, name, strlen(name)) | 1;
-}
-
-/* How many frames of E are shown; the others are counted. */
-static uint32_t count_frames(printer *p, const ss_element *e)
+/* How many frames of E are shown. */
+static uint32_t count_frames(const printer *p, const ss_element *e)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, i);
 
-        if (is_shown(p, e, &shown))
-            count++;
-        else
-            p->hidden += shown.frame->kind != STACKSPLICE_FRAME_GAP && !shown.frame->inlined;
+        count += is_shown(p, e, &shown);
     }
     return count;
 }
 
-/* Take down what E has; PLACE is that of a script's frame. */
-static void look_at(printer *p, const ss_element *e, uint64_t *place)
-{
-    for (uint32_t i = 0; i < e->count; i++) {
-        const ss_shown_frame shown = ss_element_at(e, i);
-        const stacksplice_frame *frame = shown.frame;
-
-        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
-            *place = place_of(frame);
-        p->replaced |= !shown.glue && shown.replaced;
-        p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
-                       frame->module && !frame->file;
-    }
-}
-
-/* Write the element that AT is in; returns where the next one is. */
-static SS_NOINLINE uint32_t print_element(printer *p, uint32_t at)
-{
-    uint64_t place = 0, key;
-    uint32_t shown;
-    ss_element e;
-
-    ss_element_begin(&e, p->r, &p->stack, at, true);
-    shown = count_frames(p, &e);
-    look_at(p, &e, &place);
-    if (shown) {
-        put_header(p);
-        key = place ? place : e.saved ? e.saved->frame.address : p->stack.elements[at];
-        if (key != p->last)
-            end_repeats(p);
-        p->last = key;
-        p->is_line = place != 0;
-        if (++p->equal <= SS_REPORT_EQUAL_MAX)
-            print_frames(p, &e, shown == e.count);
-    }
-    ss_element_end(&e);
-    return is_last(p->r) ? e.begin - 1 : e.end;
-}
-
-/* Write one line for FOLD; returns where the next element is. */
-static SS_NOINLINE uint32_t print_fold(printer *p, const ss_fold *fold)
+static SS_NOINLINE void print_fold(const printer *p, const ss_fold *fold)
 {
     uint64_t count = 0;
     ss_element e = {.end = fold->begin};
@@ -804,23 +766,137 @@ static SS_NOINLINE uint32_t print_fold(printer *p, const ss_fold *fold)
             count += count_frames(p, &e);
         ss_element_end(&e);
     }
+    put(p->r, count == 1 ? "%i%c... %u frame of %s hidden}\n" : "%i%c... %u frames of %s hidden}\n",
+        p->indent, SS_COLOR_ASIDE, count, fold->is);
+}
+
+static SS_NOINLINE void print_part(const printer *p, part one)
+{
+    const ss_fold *fold = one.rounds ? NULL : ss_fold_of(&p->folds, one.at);
+    ss_element e;
+
+    if (fold) {
+        print_fold(p, fold);
+        return;
+    }
+    if (!one.rounds) {
+        ss_element_begin(&e, p->r, &p->stack, one.at, true);
+        print_frames(p, &e);
+        ss_element_end(&e);
+        return;
+    }
+    put(p->r, one.frames == 1 ? "%i[Previous line" : "%i[Previous %u frames", p->indent,
+        (uint64_t)one.frames);
+    put(p->r, one.rounds == 1 ? " repeated %u more time]\n" : " repeated %u more times]\n",
+        (uint64_t)one.rounds);
+}
+
+/* Write ONE, or keep it as long as it may be in the last end. */
+static void add_part(printer *p, part one)
+{
+    if (p->parts < p->end_max) {
+        print_part(p, one);
+    } else {
+        part *last = &p->last[p->parts % p->end_max];
+
+        if (p->parts / p->end_max > 1)
+            p->hidden += last->frames * (last->rounds ? last->rounds : 1);
+        *last = one;
+    }
+    p->parts++;
+}
+
+/* Add how many rounds are left out, and what is left out of one that is not whole. */
+static void end_cycle(printer *p)
+{
+    uint32_t whole = p->period ? p->left_out / p->period : 0;
+    part rounds = {0, 0, whole};
+
+    for (uint32_t i = 0; whole && i < p->period; i++)
+        rounds.frames += p->round[i].frames;
+    if (whole)
+        add_part(p, rounds);
+    for (uint32_t i = 0; i < p->left_out - whole * p->period; i++)
+        add_part(p, p->round[i]);
+    p->left_out = 0;
+}
+
+static void end_parts(printer *p)
+{
+    uint32_t last;
+
+    end_cycle(p);
+    if (p->hidden)
+        put(p->r, "%i... %u more frames: a report without colours has them\n", p->indent,
+            (uint64_t)p->hidden);
+    for (last = p->hidden ? p->parts - p->end_max : p->end_max; last < p->parts; last++)
+        print_part(p, p->last[last % p->end_max]);
+}
+
+/* Equal for frames that tracebacks of their language take for a repetition, line by line. */
+static uint64_t place_of(const stacksplice_frame *frame)
+{
+    const char *name = frame->function ? last_part(frame->function) : "";
+    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
+
+    hash = ss_hash_bytes(hash, frame->file, strlen(frame->file));
+    return ss_hash_bytes(hash, name, strlen(name));
+}
+
+/* Take down what the element has that AT is in, and in KEY what equal ones share; AT becomes the next
+   one's. */
+static SS_NOINLINE part look_at(printer *p, uint32_t *at, uint64_t *key)
+{
+    ss_element e;
+    part one;
+
+    ss_element_begin(&e, p->r, &p->stack, *at, true);
+    one = (part){.at = e.begin, .frames = count_frames(p, &e)};
+    *key = e.saved ? e.saved->frame.address : p->stack.elements[*at];
+    for (uint32_t i = 0; i < e.count; i++) {
+        const ss_shown_frame shown = ss_element_at(&e, i);
+        const stacksplice_frame *frame = shown.frame;
+
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
+            *key = place_of(frame);
+        p->replaced |= !shown.glue && shown.replaced;
+        p->lineless |= !e.saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+                       frame->module && !frame->file;
+    }
+    *at = is_last(p->r) ? e.begin - 1 : e.end;
+    ss_element_end(&e);
+    return one;
+}
+
+/* Write or keep the element or the fold that AT is in; returns where the next one is. */
+static uint32_t print_element(printer *p, uint32_t at)
+{
+    const ss_fold *fold = ss_fold_of(&p->folds, at);
+    uint64_t key = fold ? (uintptr_t)fold->is + fold->end - fold->begin : 0;
+    part one = fold ? (part){fold->begin, 1, 0} : look_at(p, &at, &key);
+    uint32_t period;
+
+    if (fold)
+        at = is_last(p->r) ? fold->begin - 1 : fold->end;
+    if (!one.frames)
+        return at;
     put_header(p);
-    end_repeats(p);
-    p->last = 0;
-    put_spaces(p->r, p->indent);
-    put_color(p->r, SS_COLOR_ASIDE);
-    put(p->r, count == 1 ? "... %u frame of %s hidden}\n" : "... %u frames of %s hidden}\n", count,
-        fold->is);
-    return is_last(p->r) ? fold->begin - 1 : fold->end;
+    period = find_period(p, key);
+    if (period != p->period)
+        end_cycle(p);
+    p->period = period;
+    if (period)
+        p->round[p->left_out++ % period] = one;
+    else
+        add_part(p, one);
+    return at;
 }
 
 /* Say why something is missing; NULL: nothing is. */
 static void put_missing(const printer *p, const char *what, const char *reason)
 {
-    if (!reason)
-        return;
-    put_spaces(p->r, p->indent);
-    put(p->r, "... %s%s\n", what, reason);
+    if (reason)
+        put(p->r, "%i... %s%s\n", p->indent, what, reason);
 }
 
 /* What is said once in a report: why files and lines are missing. */
@@ -846,19 +922,17 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
     printer p = {r, headed, stack, indent, .folds = ss_report_folds(r, stack)};
     bool last = is_last(r);
 
+    p.end_max = !r->color || r->all_frames ? UINT32_MAX
+                : last                     ? SS_REPORT_END_MAX
+                                           : SS_REPORT_END_MAX / 3;
     ss_report_dates(r, stack);
     if (!last)
         put_header(&p);
-    for (uint32_t at = last ? stack.count - 1 : 0; at < stack.count && !r->w->failed;) {
-        const ss_fold *fold = ss_fold_of(&p.folds, at);
-
-        at = fold ? print_fold(&p, fold) : print_element(&p, at);
-    }
+    for (uint32_t at = last ? stack.count - 1 : 0; at < stack.count && !r->w->failed;)
+        at = print_element(&p, at);
     if (p.facts)
         return;
-    end_repeats(&p);
-    if (p.hidden)
-        put_count(&p, "... ", p.hidden, " glue frame hidden\n", " glue frames hidden\n");
+    end_parts(&p);
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
         put_missing(&p, "no files and lines of C frames: ", stacksplice_lines_missing());
     put_refused(&p);
@@ -980,7 +1054,7 @@ typedef struct nodes {
     uint32_t count;
 } nodes;
 
-/* Brief: one line, "1. received by NAME at convert (bridge.c:73)". */
+/* Brief: one line, "1. NAME received it in convert (bridge.c:73)". */
 static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
     nodes *c = data;
@@ -988,10 +1062,11 @@ static bool put_node(const char *receiver, uint64_t thread_id, ss_shown_stack st
 
     if (!c->count++)
         put(r, "Propagation:\n");
-    put(r, "  %u. received by ", (uint64_t)c->count);
-    ss_writer_utf8(r->w, receiver, strlen(receiver), SS_ESCAPE_LINE);
+    put(r, "  %u. ", (uint64_t)c->count);
+    put_language_name(r, receiver);
+    put(r, " received it");
     if (!r->all_frames)
-        ss_report_where(r, stack);
+        ss_report_where(r, " in ", stack);
     if (r->all_frames || thread_id != c->thread_id)
         put(r, " on thread %u", thread_id);
     put(r, r->all_frames && stack.count ? " at:\n" : "\n");
@@ -1059,7 +1134,7 @@ static void put_error_and_causes(report_text *s, const ss_facts *facts);
 static void begin_rule(const report_text *s)
 {
     ss_writer_margin(s->r->w, 0, '|');
-    put_spaces(s->r, 2 * s->depth);
+    put(s->r, "%i", 2 * s->depth);
 }
 
 /* One line for what is not shown. */

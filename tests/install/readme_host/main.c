@@ -41,7 +41,7 @@ int main(void)
 {
     static const char *const expected[] = {"KeyError: 'XXX'", "(Python)",        "in rate",  "(C)",
                                            " in rate ",       "(Lua)",           "in price", "(C)",
-                                           " in price ",      "received by lua", NULL};
+                                           " in price ",      "Lua received it", NULL};
     IRestrictedErrorInfo *left;
     lua_State *L = luaL_newstate();
 

@@ -115,7 +115,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     local command = "cd %s && STACKSPLICE_REPORT_DIR=reports %s late.lua; cat reports/*.json; cd /; rm -r %s"
     local text = programs.output(command:format(folder, programs.lua, folder))
     local function said(pattern) assert.truthy(text:find(pattern), text) end
-    said("DeadlineExceeded: rules has not ended within 0%.02 s\nStack of thread ")
+    said("DeadlineExceeded: rules did not finish within 0%.02 s\nStack of thread ")
     said('in inner[^\n]*\n%s+%(Lua%) File "late.lua", line 7, in ')
     said("went on\n")
     said('"event":"deadline"')
@@ -125,7 +125,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
   it("ends the function by an error", function()
     local ok, value, err = stacksplice.pcall(stacksplice.deadline, soon("rules"), function() spin() end)
     assert.is_false(ok)
-    assert.equal("rules has not ended within 0.02 s", err.message)
+    assert.equal("rules did not finish within 0.02 s", err.message)
     assert.equal(TIMED_OUT, err.hresult)
     assert.equal(err, value)
     local names = {}
@@ -140,7 +140,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
       local _, err = pcall(stacksplice.deadline, soon(name), spin)
       return err.message
     end
-    local ending = " has not ended within 0.02 s"
+    local ending = " did not finish within 0.02 s"
     assert.equal("a" .. ("é"):rep(31) .. ending, message("a" .. ("é"):rep(60)))
     assert.equal(("é"):rep(31) .. ending, message(("é"):rep(60)))
     assert.equal(("€"):rep(21) .. ending, message(("€"):rep(22)))
@@ -153,7 +153,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
       while true do pcall(spin) end
     end)
     assert.is_false(ok)
-    assert.equal("this function has not ended within 0.02 s", err.message)
+    assert.equal("this function did not finish within 0.02 s", err.message)
     wait(0.05) -- nothing is raised any more
   end)
 
@@ -254,7 +254,7 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     wait(0.1)
     local ok, err = coroutine.resume(co)
     assert.is_false(ok)
-    assert.equal("suspended has not ended within 0.02 s", err.message)
+    assert.equal("suspended did not finish within 0.02 s", err.message)
   end)
 
   it("nests", function()
@@ -262,13 +262,13 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
       stacksplice.deadline(NEVER, spin)
     end)
     assert.is_false(ok)
-    assert.equal("outer has not ended within 0.02 s", err.message)
+    assert.equal("outer did not finish within 0.02 s", err.message)
     local inner
     stacksplice.deadline({seconds = NEVER, interrupt = true}, function()
       ok, inner = pcall(stacksplice.deadline, soon("inner"), spin)
     end)
     assert.is_false(ok)
-    assert.equal("inner has not ended within 0.02 s", inner.message)
+    assert.equal("inner did not finish within 0.02 s", inner.message)
   end)
 
   it("puts the former hook back", function()

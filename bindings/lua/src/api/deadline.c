@@ -349,7 +349,7 @@ static void write_text(ss_lua_deadline *d, const wanted *w)
 {
     const char *name = w->name ? w->name : "this function";
 
-    (void)snprintf(d->text, sizeof d->text, "%.*s has not ended within %.14g s",
+    (void)snprintf(d->text, sizeof d->text, "%.*s did not finish within %.14g s",
                    (int)stacksplice_deadline_name_length(name), name, (double)w->seconds);
 }
 

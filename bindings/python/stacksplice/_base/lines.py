@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_EQUAL_SHOWN = 3  # as Python's tracebacks and our reports show
+_MOST_ROUNDS, _LONGEST_ROUND = 3, 8  # as our reports show
 
 
 def folded(frames: Iterable[str]) -> Iterator[str]:
-    """The texts of FRAMES; of more than three equal ones in a row, the rest is counted."""
-    for text, run in groupby(frames):
-        count = len(list(run))
-        yield from [text] * min(count, _EQUAL_SHOWN)
-        more = count - _EQUAL_SHOWN
-        if more > 0:
-            yield f"    [Previous frame repeated {more} more time{'s' if more > 1 else ''}]\n"
-
-
-def hidden(count: int) -> Iterator[str]:
-    """A line that counts the frames inside of interpreters that are not shown."""
-    if count:
-        yield f"    ... {count} glue frame{'s' if count > 1 else ''} hidden\n"
+    """The texts of FRAMES; of a cycle of up to eight, what comes after three rounds is counted."""
+    texts, at = list(frames), 0
+    while at < len(texts):
+        for period in range(1, _LONGEST_ROUND + 1):
+            end = at
+            while end + period < len(texts) and texts[end] == texts[end + period]:
+                end += 1
+            rounds = (end - at) // period + 1
+            if rounds > _MOST_ROUNDS:
+                break
+        else:
+            period = rounds = 1
+        yield from texts[at : at + period * min(rounds, _MOST_ROUNDS)]
+        at += period * rounds
+        if rounds > _MOST_ROUNDS:
+            which, more = "line" if period == 1 else f"{period} frames", rounds - _MOST_ROUNDS
+            yield f"    [Previous {which} repeated {more} more time{'s' if more > 1 else ''}]\n"
 
 
 def limit() -> int | None:

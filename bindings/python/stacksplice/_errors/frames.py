@@ -203,17 +203,15 @@ class Stack(Sequence[Frame]):
         """The stack as lines for people, each ending in a newline.
 
         order: "newest_last", as Python shows a traceback, or "newest_first"; all_frames: the inside of
-        interpreters too, which is otherwise hidden and counted.  Of more than three equal frames in a
-        row, the rest is counted.
-        Raises ValueError for another order.
+        interpreters too, which is otherwise hidden.  Of a cycle of up to eight frames, what comes after
+        three rounds is counted.  Raises ValueError for another order.
         """
-        from .._base.lines import folded, hidden
+        from .._base.lines import folded
 
         if order not in ("newest_first", "newest_last"):
             raise ValueError(f"order must be 'newest_first' or 'newest_last', not {order!r}")
-        shown = [frame for frame in self._resolved() if all_frames or not frame.glue]
-        ordered = shown if order == "newest_first" else shown[::-1]
-        return [*folded(f"    {frame}\n" for frame in ordered), *hidden(len(self) - len(shown))]
+        shown = [f"    {frame}\n" for frame in self._resolved() if all_frames or not frame.glue]
+        return [*folded(shown if order == "newest_first" else shown[::-1])]
 
     def __str__(self) -> str:
         return "".join(self.format())

@@ -319,8 +319,8 @@ class ErrorInfo:
         """The report for people.
 
         newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
-        which is otherwise hidden and counted; color: ANSI colours; chain: with the errors that it was
-        made from, and the members of a group.
+        which is otherwise hidden; color: ANSI colours, for a terminal, which gets the ends of a long stack;
+        chain: with the errors that it was made from, and the members of a group.
         """
         look = _look(color, self._handle is not None)
         if self._handle is not None:

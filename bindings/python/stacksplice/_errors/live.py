@@ -113,7 +113,7 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
     if limit() == 0 or info is None or info.process is not None:
         return text
     if info.thread_id != get_native_id():
-        text += f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}\n"
+        text = f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}:\n{text}"
     return text
 
 

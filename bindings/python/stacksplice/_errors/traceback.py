@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 # Lines that say how much was left out, where nothing need be of another language.
-_ASIDES = ("  ... ", "  \x1b[2m... ", "  [Previous line ")
+_ASIDES = ("  ... ", "  \x1b[2m... ", "  [Previous ")
 
 
 class _Foreign(traceback.FrameSummary):

@@ -9,10 +9,10 @@ import json
 import signal
 
 try:
-    from ..._base.lines import folded, hidden
+    from ..._base.lines import folded
     from ..._base.plain import plain
 except ImportError:  # in a debugger
-    from stacksplice_lines import folded, hidden  # type: ignore[import-not-found, no-redef]
+    from stacksplice_lines import folded  # type: ignore[import-not-found, no-redef]
     from stacksplice_plain import plain  # type: ignore[import-not-found, no-redef]
 
 TYPE_CHECKING = False
@@ -103,5 +103,4 @@ def lines_of(
 ) -> Iterator[str]:
     """STACK, its newest frame last; LINE_OF gives the line of a frame."""
     shown = [frame for frame in reversed(stack) if all_frames or not frame.get("glue")]
-    yield from folded(_text_of_frame(frame, line_of(frame)) for frame in shown)
-    yield from hidden(len(stack) - len(shown))
+    return folded(_text_of_frame(frame, line_of(frame)) for frame in shown)
