@@ -60,6 +60,7 @@ enum {
     SSPY_TYPE_NAME = 24,
     SSPY_TYPE_INSTANCE_SIZE = 32,
     SSPY_TYPE_FLAGS = 168,
+    SSPY_TYPE_BASE = 256,
     SSPY_TYPE_INLINE_VALUES = 1 << 2, /* of the flags; from 3.13 on */
     SSPY_TYPE_MANAGED_DICT = 1 << 4,
     SSPY_TYPE_IS_EXCEPTION = 1 << 30,
