@@ -304,6 +304,32 @@ static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
     return 0;
 }
 
+/* The error of a chunk that this thread could not compile, with a reference; or NULL. */
+static IScriptErrorInfo *find_syntax(sspy_state *state, PyObject *exc, const char *text,
+                                     size_t length, const void *above)
+{
+    char line[SS_LUA_LINE_ROOM];
+    ss_lua_text chunk;
+    sspy_attached *attached = sspy_lupa_compiles(state, &chunk);
+    IScriptErrorInfo *error = NULL;
+    stacksplice_section section;
+    ss_lua_syntax syntax;
+    IUnknown *unknown;
+
+    if (!attached || strcmp(Py_TYPE(exc)->tp_name, "LuaSyntaxError") != 0 ||
+        !ss_lua_syntax_of(text, length, &syntax))
+        return NULL;
+    section = sspy_enter(state->interp);
+    unknown = attached->calls->find_syntax(
+        attached->attachment, text, length,
+        chunk.text && ss_lua_line_of(chunk.text, chunk.length, syntax.line, line) ? line : NULL,
+        above);
+    error = sspy_query(unknown, &stacksplice_IID_IScriptErrorInfo);
+    sspy_unknown_release(unknown);
+    sspy_leave(section);
+    return error;
+}
+
 void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above)
 {
     IScriptErrorInfo *error;
@@ -313,6 +339,8 @@ void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above)
     if (!text)
         return;
     error = find_error(state, text, length, above);
+    if (!error)
+        error = find_syntax(state, exc, text, length, above);
     if (error && tie_to(state, exc, error))
         PyErr_Clear(); /* without memory lupa's exception stays as it is */
     sspy_release(state->interp, error);

@@ -136,6 +136,8 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
    exception set. */
 uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject *name, bool runs);
 void sspy_lupa_end_chunk(uint64_t number);
+/* The chunk that this thread compiles, if it does: its runtime and its text, which may be unknown. */
+sspy_attached *sspy_lupa_compiles(sspy_state *state, ss_lua_text *text);
 /* The one with that KEY, or NULL. */
 sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key);
 /* _lupa_detach(key), _lupa_attached(key) */

@@ -176,6 +176,22 @@ static const ss_lua_text *running(const ss_lua_texts *texts)
     return is_it && !atomic_load(&whole.in->has_functions) ? &whole.text : NULL;
 }
 
+/* What this thread compiled last; IN is NULL once lupa has returned. */
+static _Thread_local struct {
+    sspy_attached *in;
+    ss_lua_text text;
+} compiled;
+
+sspy_attached *sspy_lupa_compiles(sspy_state *state, ss_lua_text *text)
+{
+    sspy_attached *attached = sspy_attached_first(state);
+
+    *text = compiled.text;
+    while (attached && attached != compiled.in)
+        attached = sspy_attached_after(attached);
+    return attached; /* if it was not detached meanwhile */
+}
+
 static void keep_or_count(sspy_attached *attached, const ss_lua_text *text, PyObject *code,
                           PyObject *name)
 {
@@ -191,7 +207,7 @@ static void keep_or_count(sspy_attached *attached, const ss_lua_text *text, PyOb
 
 uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject *name, bool runs)
 {
-    static const char compiled = 033; /* how string.dump begins */
+    static const char dumped = 033; /* how string.dump begins */
     static _Thread_local uint64_t number;
     ss_lua_text text = {.name = "<python>"};
     size_t length;
@@ -200,10 +216,12 @@ uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject
         text.name = bytes_of(name, &length);
     if (text.name)
         text.text = bytes_of(code, &text.length);
-    if (text.text && *text.text == compiled)
+    if (text.text && *text.text == dumped)
         text.text = NULL;
     if (!text.name || *text.name != '@') /* else the name of a file, which has the lines */
         keep_or_count(attached, &text, code, name);
+    compiled.in = attached;
+    compiled.text = text;
     if (!runs)
         atomic_store(&attached->has_functions, true);
     if (!runs || whole.count++)
@@ -216,6 +234,7 @@ uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject
 
 void sspy_lupa_end_chunk(uint64_t number)
 {
+    compiled.in = NULL;
     if (!number)
         return;
     whole.count--;

@@ -193,6 +193,7 @@ static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
     uint64_t number;
     sspy_late late;
 
+    PyErr_Clear(); /* of an interpreter without us */
     if (sspy_late_begin_call(state, &late, attached))
         return NULL;
     number = attached ? sspy_lupa_begin_chunk(attached, code, name, runs) : 0;

@@ -125,6 +125,55 @@ TEST(test_the_line_of_a_chunk_is_shown_where_lines_are)
     release(error);
 }
 
+/* ---- Marks -----------------------------------------------------------------------------------*/
+
+TEST(test_a_part_of_a_line_is_marked_where_it_is_certain)
+{
+    static const struct {
+        const char *function, *calls, *source, *mark; /* NULL: there is none */
+    } cases[] = {
+        {"f", "rate", "return rate (a)", "       ^^^^"},
+        {"f", "rate", "rates(rate(a))", "      ^^^^"},
+        {"f", "rate", "return a:rate(b)", "         ^^^^"},
+        {"f", "rate", "rate(rate(a))", NULL},
+        {"f", "rate", "return rate", NULL},
+        {"f", "rate", "ä(rate(a))", NULL},
+        {"f", "rate", "\x01(rate(a))", "     ^^^^"}, /* which is shown as four signs */
+        {NULL, "=", "x = == y", NULL},
+        {NULL, "then", "if then", "   ^^^^"},
+        {NULL, "+", "1 + 2", "  ^"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const stacksplice_token_info info = {SCRIPT_TOKEN,
+                                             .language = "lua",
+                                             .function = cases[i].function,
+                                             .file = "a chunk",
+                                             .chunk = 1,
+                                             .line = 2,
+                                             .source = cases[i].source,
+                                             .calls = cases[i].calls};
+        uintptr_t frame;
+        const fixture_error contents = value_error(&frame, 1);
+        IRestrictedErrorInfo *error;
+        char want[64];
+        const char *text;
+
+        assert_int_equal(stacksplice_intern(&info, &frame), S_OK);
+        error = fixture_originate(&contents);
+        (void)snprintf(want, sizeof want, "\n        %.*s\033[1;31m%s\033[0m\n",
+                       cases[i].mark ? (int)strspn(cases[i].mark, " ") : 0,
+                       cases[i].mark ? cases[i].mark : "",
+                       cases[i].mark ? cases[i].mark + strspn(cases[i].mark, " ") : "");
+        text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &coloured);
+        assert_int_equal(strstr(text, cases[i].mark ? want : "\033[1;31m") != NULL,
+                         cases[i].mark != NULL);
+        /* Without colours as before, but that nothing else shows where syntax is wrong. */
+        assert_int_equal(strstr(text_of(error), "^") != NULL, cases[i].mark && !info.function);
+        release(error);
+    }
+}
+
 /* ---- A host that closes what it did not open -------------------------------------------------*/
 
 typedef struct host {

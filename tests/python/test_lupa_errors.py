@@ -151,7 +151,7 @@ def test_errors_without_text_have_their_own_stack(lua) -> None:
     other.globals().handled_table()
     exc = caught(runtime.globals().table_error)
     assert str(exc) == "" and functions_of(exc) == ["table_error"]
-    assert functions_of(caught(runtime.compile, "x(")) is None
+    assert functions_of(caught(runtime.compile, "x(")) == []
 
 
 # The second is that of 5.1 and LuaJIT.
@@ -388,3 +388,41 @@ def test_a_runtime_that_is_attached_late_has_unknown_chunks(lua) -> None:
     stacksplice.install()
     runtime.execute(FAILS)
     assert lines_of(runtime.globals().fails) == []
+
+
+# ---- Wrong syntax ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["execute", "eval", "compile"])
+def test_the_place_of_wrong_syntax_is_the_innermost_frame(lua, way: str) -> None:
+    runtime = lua.LuaRuntime()
+    exc = caught(lambda: getattr(runtime, way)("(1\n  + = 2)", name="=sum"))
+    assert type(exc) is lua.LuaSyntaxError
+    report = "".join(stacksplice.format_exception(exc))
+    assert '  (Lua) File "sum", line 2\n    + = 2)\n      ^\n' in report
+    assert ".pyx" not in report
+    assert entries(exc)[-1] == "<chunk>"
+    exc = caught(lambda: getattr(runtime, way)("(" + "x" * 600 + "\n = = 2)"))
+    report = "".join(stacksplice.format_exception(exc))
+    assert '  (Lua) File "[string "<python>"]", line 2\n    = = 2)\nlupa' in report  # which sign?
+
+
+def test_a_module_with_wrong_syntax_has_its_line(lua, tmp_path) -> None:
+    file = tmp_path / "bad.lua"
+    file.write_text("local x = 1\nfunction price(a, b\n  return a * b\nend\n")
+    runtime = lua.LuaRuntime()
+    runtime.execute(f"package.path = '{tmp_path}/?.lua'")
+    for call in (lambda: runtime.require("bad"), lambda: runtime.globals().dofile(str(file))):
+        report = "".join(stacksplice.format_exception(caught(call)))
+        assert '/bad.lua", line 3\n    return a * b\n    ^^^^^^\n' in report
+
+
+def test_what_only_looks_like_wrong_syntax_has_no_place(lua) -> None:
+    runtime = lua.LuaRuntime()
+    exc = caught(lambda: runtime.execute("local a\nerror(\"',' expected near 'y'\")", name="=rules"))
+    frames = [frame.function for frame in stacksplice.error_info(exc).stack if frame.file == "rules"]
+    assert frames == ["main chunk"]
+    made = lua.LuaSyntaxError("x.lua:1: ',' expected near 'y'")
+    assert stacksplice.error_info(made) is None
+    runtime.globals().make = lambda: stacksplice.detach(runtime) and lua.LuaSyntaxError("x:1: no near 'y'")
+    assert runtime.eval("make()").args

@@ -28,7 +28,7 @@ local stacksplice = {}
 ---@field reason? string of a gap: why frames are missing here
 ---@field interpreter? string the sub-interpreter or Lua state; nil for the first
 ---@field inlined boolean true: the next frame is the function it was inlined into
----@field calls? string of a script frame: its name for the native function that it calls, which is the frame before it if the stack has that
+---@field calls? string of a script frame: its name for the native function that it calls, which is the frame before it if the stack has that; where a chunk could not be compiled, the word that was wrong
 ---@field asynchronous boolean of a gap; true: what is outward of it awaits what is inward, and did not call it
 ---@field glue boolean true: the inside of an interpreter or a call into one, which reports for people leave out
 ---@field address integer the element of the stack it was read from

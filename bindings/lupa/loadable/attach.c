@@ -402,5 +402,6 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .release = release,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed,
+                                                  .find_syntax = ss_lua_find_syntax,
                                                   .show_locals = show_locals,
                                                   .interrupt = ss_lua_interrupt_outside};

@@ -22,5 +22,7 @@ void ss_lua_record(lua_State *L, ss_lua_attachment *attachment, const void *abov
 bool ss_lua_owns(const ss_lua_attachment *attachment, void *coroutine);
 IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, const char *text,
                              size_t length, const void *above, void **block);
+IUnknown *ss_lua_find_syntax(ss_lua_attachment *attachment, const char *text, size_t length,
+                             const char *line, const void *above);
 
 #endif

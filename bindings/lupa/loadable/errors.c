@@ -8,8 +8,8 @@
 typedef struct wanted {
     ss_lua_attachment *attachment;
     const void *above;
-    lua_State *coroutine;
-    const char *text;
+    lua_State *coroutine; /* that failed; NULL: a chunk is wrong */
+    const char *text, *line;
     size_t length;
     IUnknown *found;
 } wanted;
@@ -103,16 +103,26 @@ static SS_LUA_BODY int find_protected(lua_State *L)
 {
     wanted *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
-    ss_lua_origin origin = {.above = now->above, .unwound = true};
+    ss_lua_origin origin = {.above = now->above,
+                            .status = now->coroutine ? lua_status(now->coroutine) : LUA_ERRSYNTAX,
+                            .unwound = now->coroutine != NULL,
+                            .dead = now->coroutine,
+                            .line = now->line};
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     ss_lua_state_tend(L, state);
-    origin.dead = now->coroutine;
-    origin.status = lua_status(origin.dead);
     lua_pushlstring(L, now->text, now->length);
     ss_lua_forget_equal(L, state, -1);
     now->found = error_of(L, state, -1, &origin);
     return 0;
+}
+
+static IUnknown *find(lua_State *L, wanted *now)
+{
+    lua_pushnil(L);
+    (void)ss_lua_call_protected(L, find_protected, now);
+    lua_pop(L, 1);
+    return now->found;
 }
 
 /* Whether the coroutine failed some time before it was resumed with this result: it still has the
@@ -151,8 +161,15 @@ IUnknown *ss_lua_find_failed(ss_lua_attachment *attachment, void *coroutine, con
         return NULL;
     if (ss_lua_is_guest(coroutine, -1))
         *block = lua_touserdata(coroutine, -1);
-    lua_pushnil(L);
-    (void)ss_lua_call_protected(L, find_protected, &now);
-    lua_pop(L, 1);
-    return now.found;
+    return find(L, &now);
+}
+
+IUnknown *ss_lua_find_syntax(ss_lua_attachment *attachment, const char *text, size_t length,
+                             const char *line, const void *above)
+{
+    wanted now = {
+        .attachment = attachment, .above = above, .text = text, .length = length, .line = line};
+    lua_State *L = attachment->main;
+
+    return L && lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK) ? find(L, &now) : NULL;
 }

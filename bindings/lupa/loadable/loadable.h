@@ -75,6 +75,10 @@ typedef struct ss_lua_loadable {
        *BLOCK is its memory, while nobody uses the state; else NULL. */
     IUnknown *(*find_failed)(ss_lua_attachment *attachment, void *coroutine, const char *text,
                              size_t length, const void *above, void **block);
+    /* The error of a chunk that could not be compiled just now, with a reference, or NULL.  Its message
+       is TEXT; LINE is where it is wrong, if the chunk's text is known, or NULL. */
+    IUnknown *(*find_syntax)(ss_lua_attachment *attachment, const char *text, size_t length,
+                             const char *line, const void *above);
     /* Whether errors of this copy's states keep the local variables of their frames, from now on.
        Any thread. */
     void (*show_locals)(bool shows);

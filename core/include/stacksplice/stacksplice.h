@@ -137,7 +137,9 @@ typedef struct stacksplice_frame {
      */
     int asynchronous;
     uint64_t function_offset; /* of a native frame: address minus the function's first address */
-    const char *calls; /* of a script frame: its name for the native function that it calls */
+    /* Of a script frame: its name for the native function that it calls; without a FUNCTION the word
+       for which the script could not be compiled there. */
+    const char *calls;
     /*
      * Of a script frame: the text of its line, without white space around it, where the interpreter
      * has the text and no file does.  Reports show it where they show lines of files.

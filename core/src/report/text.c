@@ -567,8 +567,60 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
     return text;
 }
 
+static int refuse(const char *bytes, size_t length, void *data)
+{
+    (void)bytes, (void)length, (void)data;
+    return 1;
+}
+
+/* The only place where NAME stands in LINE by itself; NULL if there are several, or none. */
+static const char *only_word(const char *line, const char *name)
+{
+    static const char in_words[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    const char *at = strstr(line, name), *found = NULL;
+    size_t length = strlen(name);
+
+    for (; at && *name; at = strstr(at + 1, name)) {
+        bool begins = at == line || !strchr(in_words, *name) || !strchr(in_words, at[-1]);
+        bool ends =
+            !at[length] || !strchr(in_words, name[length - 1]) || !strchr(in_words, at[length]);
+
+        if (begins && ends && found)
+            return NULL;
+        if (begins && ends)
+            found = at;
+    }
+    return found;
+}
+
+/* Mark the function that the line SOURCE calls, or the word that was wrong there, if it is certain which
+   part of the line that is.  Noinline, as a writer is large for a small stack. */
+static SS_NOINLINE void put_mark(const ss_report *r, const stacksplice_frame *frame, ss_text source,
+                                 unsigned indent)
+{
+    const char *word, *behind;
+    ss_writer line;
+
+    ss_writer_init(&line, refuse, NULL);
+    ss_redact(source, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, &line, SS_ESCAPE_LINE);
+    ss_writer_put(&line, "", 1);
+    word = line.failed ? NULL : only_word(line.buffer, frame->calls);
+    behind = word ? word + strlen(frame->calls) : NULL;
+    if (!word || (frame->function && behind[strspn(behind, " ")] != '('))
+        return;
+    for (const char *at = line.buffer; at < word; at++)
+        if (*at < ' ' || *at > '~') /* nobody knows how wide it is shown */
+            return;
+    put(r, "%i%c", indent + (unsigned)(word - line.buffer), "\033[1;31m");
+    while (word++ < behind)
+        put(r, "^");
+    put(r, "}\n");
+}
+
 static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
+    const stacksplice_frame *frame = shown->frame;
     char line[SS_SOURCE_LINE_MAX];
     uint32_t column;
     ss_text text = ss_report_source(r, shown, line, &column);
@@ -578,6 +630,8 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     put(r, "%i", indent);
     ss_redact(text, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
     put(r, "\n");
+    if (frame->calls && (r->color || !frame->function))
+        put_mark(r, frame, text, indent);
 }
 
 /* Below the source line, where tracebacks of scripts have them if they show any. */

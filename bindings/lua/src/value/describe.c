@@ -569,23 +569,66 @@ static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State 
     return stacksplice_copy_ends(frames, count, max, frames);
 }
 
+/* Clears *DATA if FRAME is at its place: then a script raised a text that only looks like one about
+   wrong syntax. */
+static int find_place(const stacksplice_frame *frame, void *data)
+{
+    const ss_lua_syntax **syntax = data;
+    const char *file = frame->file ? frame->file : "", *end = (*syntax)->file;
+
+    if (!(*syntax)->is_file && *end == '.') { /* dots in place of the beginning */
+        end += strspn(end, ".");
+        file += strlen(file) > strlen(end) ? strlen(file) - strlen(end) : 0;
+    }
+    if (frame->line == (uint32_t)(*syntax)->line && !strcmp(file, end))
+        *syntax = NULL;
+    return !*syntax;
+}
+
+/* Put the place of SYNTAX inward of the COUNT elements at FRAMES + 1: no activation has it.  Returns
+   whether it belongs there. */
+static bool put_syntax(const ss_lua_state *state, const ss_lua_syntax *syntax, const char *line,
+                       uintptr_t *frames, uint32_t count)
+{
+    const stacksplice_token_info info = {.size = sizeof info,
+                                         .kind = STACKSPLICE_FRAME_SCRIPT,
+                                         .trust = STACKSPLICE_TRUST_TRACEBACK,
+                                         .language = "lua",
+                                         .interpreter = *state->name ? state->name : NULL,
+                                         .file = syntax->file,
+                                         .chunk = !syntax->is_file,
+                                         .line = (uint32_t)syntax->line,
+                                         .calls = *syntax->word ? syntax->word : NULL,
+                                         .source = line};
+
+    for (uint32_t i = 1; i <= count && syntax; i++)
+        (void)stacksplice_resolve(frames[i], find_place, &syntax);
+    return syntax && stacksplice_intern(&info, frames) == S_OK;
+}
+
 /* Lua owns the texts of PARTS. */
 static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
                                             stacksplice_exception_parts *parts,
                                             const ss_lua_origin *origin)
 {
     uint32_t limit = stacksplice_max_frames();
-    uintptr_t near[NEAR_FRAMES], *far = NULL;
+    uintptr_t near[NEAR_FRAMES], *far = NULL, *frames;
     kept_locals *locals = locals_new(state);
+    ss_lua_syntax syntax;
+    bool wrong, placed;
     stacksplice_exception *x;
 
     if (limit > NEAR_FRAMES || origin->dead)
         far = malloc((3 * (size_t)limit + 8) * sizeof *far);
     if (!far && limit > NEAR_FRAMES)
         limit = NEAR_FRAMES;
-    parts->frames = far ? far : near;
-    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit, far ? far : near,
-                                    locals ? &locals->log : NULL);
+    frames = far ? far : near;
+    wrong = limit > 1 && ss_lua_syntax_of(parts->message, parts->message_length, &syntax);
+    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit - wrong,
+                                    frames + wrong, locals ? &locals->log : NULL);
+    placed = wrong && put_syntax(state, &syntax, origin->line, frames, parts->frame_count);
+    parts->frames = frames + (wrong && !placed);
+    parts->frame_count += placed;
     if (locals)
         locals_take(locals, parts);
     x = stacksplice_exception_new(ss_lua_owner(state), parts);

@@ -14,6 +14,7 @@ typedef struct ss_lua_origin {
     bool unwound;      /* the frames between the raise and here are gone: leave a gap */
     lua_State *dead;   /* a coroutine that failed: its activations are still there; or NULL */
     HRESULT hresult;   /* 0: use the value's, else that of the status */
+    const char *line;  /* with wrong syntax, if its text is known; or NULL */
 } ss_lua_origin;
 
 /* ---- Ties (ties.c) ----------------------------------------------------------------------------*/

@@ -493,6 +493,8 @@ static PyObject *function_text(const stacksplice_frame *frame)
 {
     const char *function = frame->function ? frame->function : "???", *dot;
 
+    if (!frame->function && frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        function = "<chunk>"; /* that could not be compiled */
     if (frame->kind == STACKSPLICE_FRAME_GAP)
         function = "<frames missing>";
     /* Python's own entries have the last part of a qualified name. */
