@@ -18,26 +18,24 @@ void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
 
         if (!end || !ssi_binary_open(target, first, &binary))
             continue;
-        i->python_count = ssi_python_add(i->pythons, i->python_count, &binary, first);
+        ssi_pythons_add(&i->pythons, &binary, first);
         if (!ssi_lua_add(&i->luas, &binary, first, end, &i->scripts))
             ssi_binary_close(&binary);
     }
     ssi_blocks_find(target, &i->blocks, &i->scripts);
     /* The last: the names of threads should be new when the process is stopped. */
-    for (size_t at = 0; at < i->python_count; at++)
-        ssi_python_learn(&i->pythons[at]);
+    ssi_pythons_learn(&i->pythons);
 }
 
 bool ssi_inspection_wants_stacks(const ssi_inspection *i)
 {
-    return !i->served.scripts || i->python_count || i->luas.copy_count;
+    return !i->served.scripts || i->pythons.count || i->luas.copy_count;
 }
 
 void ssi_inspection_read(ssi_inspection *i, const ssi_target *target)
 {
     ssi_budget_renew();
-    for (size_t at = 0; at < i->python_count; at++)
-        ssi_python_read(&i->pythons[at], &i->scripts);
+    ssi_pythons_read(&i->pythons, &i->scripts);
     ssi_lua_read(target, &i->luas, &i->scripts);
     if (!i->served.scripts)
         ssi_errors_read(&i->blocks, &i->errors, &i->scripts);
@@ -91,6 +89,7 @@ static bool waits(uint64_t lock, const ssi_machine *machine, const ssi_thread *t
 static void write_attached(ssi_written *to, const ssi_scripts *scripts, const ssi_machine *machine,
                            const ssi_thread *thread)
 {
+    const ssi_task *task = ssi_task_of(scripts, thread->own_id);
     bool any = false;
 
     for (size_t i = 0; i < scripts->attached_count; i++) {
@@ -101,6 +100,8 @@ static void write_attached(ssi_written *to, const ssi_scripts *scripts, const ss
         ssi_write_format(to, "%s{\"interpreter\":%" PRId64, any ? "," : ",\n\"python\":[",
                          of->interpreter);
         ssi_write_member(to, "name", of->name);
+        if (task && task->interpreter == of->interpreter)
+            ssi_write_member(to, "task", task->name ? task->name : "");
         ssi_write_member(to, "gil",
                          of->holds                          ? "held"
                          : waits(of->lock, machine, thread) ? "waiting"
@@ -187,6 +188,51 @@ static void write_exceptions(ssi_written *to, const ssi_scripts *scripts, int th
         any = true;
     }
     if (any)
+        ssi_write(to, "]");
+}
+
+/* The thread is named as elsewhere in the document. */
+static void write_task(ssi_written *to, const ssi_target *target, const ssi_scripts *scripts,
+                       const ssi_task *task)
+{
+    ssi_write_format(to, "{\"address\":\"0x%" PRIx64 "\",\"interpreter\":%" PRId64, task->address,
+                     task->interpreter);
+    ssi_write_member(to, "name", task->name);
+    for (size_t i = 0; task->running && i < target->thread_count; i++)
+        if (target->threads[i].own_id == (int)(uint32_t)task->running)
+            ssi_write_number(to, "thread_id", (uint64_t)target->threads[i].id);
+    if (task->is_ready)
+        ssi_write(to, ",\"ready\":true");
+    ssi_write_member(to, "awaits", task->awaits);
+    ssi_write(to, ",\"awaited_by\":[");
+    for (size_t i = 0; i < task->awaited_by_count; i++)
+        ssi_write_format(to, "%s\"0x%" PRIx64 "\"", i ? "," : "",
+                         scripts->tasks[scripts->awaiting[task->awaited_by + i]].address);
+    ssi_write(to, "]}");
+}
+
+/* The member "tasks": those with equal stacks together. */
+static void write_tasks(ssi_written *to, const ssi_target *target, const ssi_scripts *scripts)
+{
+    for (size_t i = 0; i < scripts->task_count; i++) {
+        const ssi_task *first = &scripts->tasks[i];
+
+        if (!i)
+            ssi_write(to, ",\n\"tasks\":[");
+        if (first->group != i)
+            continue;
+        ssi_write(to, i ? ",\n{\"stack\":" : "{\"stack\":");
+        ssi_write_frames(to, scripts->frames.items + first->first, first->count);
+        ssi_write(to, ",\"members\":[");
+        for (size_t at = i; at < scripts->task_count; at++) {
+            if (scripts->tasks[at].group != i)
+                continue;
+            ssi_write(to, at > i ? "," : "");
+            write_task(to, target, scripts, &scripts->tasks[at]);
+        }
+        ssi_write(to, "]}");
+    }
+    if (scripts->task_count)
         ssi_write(to, "]");
 }
 
@@ -297,6 +343,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target, ssi_writt
         stack.count = 0;
         if (wants_stack(i, thread))
             ssi_splice(target, native, why, thread, &i->luas, &i->scripts, &stack);
+        ssi_tasks_put_awaiting(&i->scripts, thread->own_id, &stack);
         ssi_served_describe(&i->served, &stack);
         write_thread(to, thread, &stack, is_first);
         write_error(i, "error", thread->own_id, &names, to);
@@ -307,6 +354,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target, ssi_writt
         is_first = false;
     }
     ssi_write(to, "]");
+    write_tasks(to, target, &i->scripts);
     write_interpreters(to, &i->errors);
     write_error(i, "failed", 0, &names, to);
     ssi_write(to, "}");
@@ -331,8 +379,7 @@ bool ssi_inspection_write(ssi_inspection *i, const ssi_target *target)
 
 void ssi_inspection_free(ssi_inspection *i)
 {
-    for (size_t at = 0; at < i->python_count; at++)
-        ssi_python_free(&i->pythons[at]);
+    ssi_pythons_free(&i->pythons);
     ssi_lua_free(&i->luas);
     ssi_errors_free(&i->errors);
     ssi_scripts_free(&i->scripts);

@@ -12,8 +12,7 @@
 
 /* All zero is a valid start. */
 typedef struct ssi_inspection {
-    ssi_python pythons[SSI_MAX_PYTHONS];
-    size_t python_count;
+    ssi_pythons pythons;
     ssi_luas luas;
     ssi_scripts scripts;
     ssi_blocks blocks;

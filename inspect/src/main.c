@@ -220,6 +220,7 @@ int main(int unused, char **arguments)
     char *end = NULL;
     long process = pid ? strtol(pid, &end, 10) : 0;
     ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
+                        .scripts.with_tasks = has_option(arguments, "--tasks"),
                         .scripts.shows_secrets = is_served,
                         .has_token = token != NULL,
                         .token = token ? strtoull(token, NULL, 0) : 0,
@@ -237,9 +238,9 @@ int main(int unused, char **arguments)
     else if (is_served || option(arguments, "--core"))
         status = inspect_resting(arguments, (int)process, is_served, &i);
     else
-        status = refuse("usage: stacksplice-inspect --pid PROCESS [--locals]\n"
+        status = refuse("usage: stacksplice-inspect --pid PROCESS [--locals] [--tasks]\n"
                         "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER] "
-                        "[--locals]\n"
+                        "[--locals] [--tasks]\n"
                         "       --token ELEMENT writes only what that element of a stack is\n"
                         "       stacksplice-inspect --served (for debuggers)");
     ssi_inspection_free(&i);

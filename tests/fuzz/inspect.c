@@ -19,7 +19,7 @@ enum { MAX_PIECES = 4096, LUAJIT = 255 };
 typedef struct head {
     uint64_t runtime, version, block; /* addresses */
     uint64_t registers[SSI_MAX_REGISTERS];
-    uint8_t lua, locals, live, unused[5];
+    uint8_t lua, locals, live, tasks, unused[4]; /* TASKS: their table is where the block is */
 } head;
 
 typedef struct memory {
@@ -87,9 +87,12 @@ static void begin(const head *h, ssi_target *target, ssi_inspection *i)
     thread->has_registers = true;
     ssi_target_find_stacks(target);
     i->scripts.with_locals = h->locals;
-    i->pythons[0] = (ssi_python){.runtime = h->runtime, .version_at = h->version, .path = "python"};
-    ssi_python_learn(&i->pythons[0]);
-    i->python_count = 1;
+    i->scripts.with_tasks = h->tasks;
+    i->pythons.items[0] =
+        (ssi_python){.runtime = h->runtime, .version_at = h->version, .path = "python"};
+    i->pythons.count = i->pythons.task_table_count = 1;
+    i->pythons.task_tables[0] = h->block;
+    ssi_pythons_learn(&i->pythons);
     i->blocks.addresses[0] = h->block;
     i->blocks.count = 1;
     if (ssi_lua_layout_of(h->lua) || h->lua == LUAJIT) {
@@ -110,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static memory m;
     input in = {bytes, size};
-    ssi_inspection i = {.python_count = 0};
+    ssi_inspection i = {.has_token = false};
     head h;
 
     if (!freopen("/dev/null", "w", stdout))

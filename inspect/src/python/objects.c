@@ -120,19 +120,20 @@ static bool read_type(uint64_t type, known_type *out)
     return true;
 }
 
-/* The type of the value at ADDRESS, until another value is asked for; without a name if it cannot be
-   read. */
-static const known_type *type_of(uint64_t address)
+/* The type at ADDRESS, until another one is asked for; without a name if it cannot be read. */
+static const known_type *type_at(uint64_t address)
 {
     static known_type all[KNOWN]; /* most values are of few types */
     static const known_type unreadable;
-    known_type *known;
-    uint64_t type;
+    known_type *known = &all[address / 16 % KNOWN];
 
-    if (!address || !ssi_read_word(address + SSPY_OBJECT_TYPE, &type))
-        return &unreadable;
-    known = &all[type / 16 % KNOWN];
-    return known->address == type || read_type(type, known) ? known : &unreadable;
+    return address && (known->address == address || read_type(address, known)) ? known
+                                                                               : &unreadable;
+}
+
+static const known_type *type_of(uint64_t address)
+{
+    return type_at(address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0);
 }
 
 ssi_kind ssi_object_kind(uint64_t address)
@@ -148,13 +149,10 @@ const char *ssi_object_type(uint64_t address)
 bool ssi_object_is_a(uint64_t address, const char *name)
 {
     uint64_t type = address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0;
-    char found[SSI_TYPE_ROOM];
 
-    for (int i = 0; type && i < MAX_BASES; i++, type = ssi_word(type + SSPY_TYPE_BASE)) {
-        read_name(ssi_word(type + SSPY_TYPE_NAME), found);
-        if (!strcmp(found, name))
+    for (int i = 0; type && i < MAX_BASES; i++, type = ssi_word(type + SSPY_TYPE_BASE))
+        if (!strcmp(type_at(type)->name, name))
             return true;
-    }
     return false;
 }
 
@@ -415,11 +413,10 @@ uint64_t ssi_object_attribute(const sspy_layout *layout, uint64_t object, const 
     return find(&items, layout, name);
 }
 
-uint64_t ssi_module_find(const sspy_layout *layout, uint64_t interpreter, const char *module,
-                         const char *name)
+uint64_t ssi_module_members(const sspy_layout *layout, uint64_t interpreter, const char *name)
 {
     uint64_t modules = ssi_word(interpreter + layout->interpreter_modules);
-    uint64_t found = ssi_dict_find(layout, modules, module);
+    uint64_t module = ssi_dict_find(layout, modules, name);
 
-    return found ? ssi_dict_find(layout, ssi_word(found + SSPY_MODULE_DICT), name) : 0;
+    return module ? ssi_word(module + SSPY_MODULE_DICT) : 0;
 }

@@ -79,8 +79,7 @@ bool ssi_items_next(ssi_items *items, uint64_t *key, uint64_t *value);
 uint64_t ssi_dict_find(const sspy_layout *layout, uint64_t address, const char *name);
 /* The attribute NAME of OBJECT, an instance of a class of Python, or 0. */
 uint64_t ssi_object_attribute(const sspy_layout *layout, uint64_t object, const char *name);
-/* The variable NAME of a MODULE of the interpreter at INTERPRETER, or 0. */
-uint64_t ssi_module_find(const sspy_layout *layout, uint64_t interpreter, const char *module,
-                         const char *name);
+/* The dict of the module NAME of the interpreter at INTERPRETER, or 0. */
+uint64_t ssi_module_members(const sspy_layout *layout, uint64_t interpreter, const char *name);
 
 #endif

@@ -174,7 +174,9 @@ enum { MAX_NAMES = 1 << 14 };
 /* Add those of the threads of the interpreter at INTERPRETER. */
 static void add_names(ssi_python_names *names, const sspy_layout *layout, uint64_t interpreter)
 {
-    uint64_t threads = ssi_module_find(layout, interpreter, "threading", "_active"), key, thread;
+    uint64_t threads = ssi_dict_find(layout, ssi_module_members(layout, interpreter, "threading"),
+                                     "_active"),
+             key, thread;
     ssi_items items;
 
     if (!ssi_items_begin(&items, layout, KIND_DICT, threads))
@@ -211,23 +213,26 @@ static const char *name_of(ssi_python_names *names, uint64_t interpreter, uint64
 
 /* ---- Copies -----------------------------------------------------------------------------------*/
 
-size_t ssi_python_add(ssi_python *pythons, size_t count, const ssi_binary *binary,
-                      const ssi_mapping *mapping)
+void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping)
 {
     ssi_python found = {.runtime = ssi_binary_symbol(binary, "_PyRuntime")};
+    uint64_t table = ssi_binary_section(binary, ".AsyncioDebug");
 
+    if (table && pythons->task_table_count < SSI_MAX_PYTHONS)
+        pythons->task_tables[pythons->task_table_count++] = table;
     if (!found.runtime)
         found.runtime = ssi_binary_section(binary, ".PyRuntime");
-    if (!found.runtime || count == SSI_MAX_PYTHONS)
-        return count;
-    for (size_t i = 0; i < count; i++)
-        if (pythons[i].runtime == found.runtime)
-            return count;
+    if (!found.runtime || pythons->count == SSI_MAX_PYTHONS)
+        return;
+    for (size_t i = 0; i < pythons->count; i++)
+        if (pythons->items[i].runtime == found.runtime)
+            return;
     found.version_at = ssi_binary_symbol(binary, "Py_Version");
     found.path = ssi_text(mapping->path, strlen(mapping->path));
-    pythons[count] = found;
-    return count + 1;
+    pythons->items[pythons->count++] = found;
 }
+
+enum { INTERPRETER_SIZE = 6 /* a word of the runtime's table */ };
 
 /* NUMBER of Py_Version as Python writes it, such as "3.15.0rc1". */
 static const char *version_text(uint64_t number)
@@ -246,9 +251,10 @@ static const char *version_text(uint64_t number)
 
 /* The runtime says its version itself where it begins with a table of offsets.  *NUMBER is that as
    Py_Version has it, or 0.  NULL, or why FOUND cannot be read. */
-static const char *find_layout(ssi_python *found, uint64_t *number)
+static const char *find_layouts(ssi_python *found, const ssi_pythons *all, uint64_t *number)
 {
     uint64_t words[SSPY_TABLE_WORDS];
+    const char *why;
 
     if (!ssi_read(found->runtime, words, sizeof words))
         return "its runtime cannot be read";
@@ -256,28 +262,45 @@ static const char *find_layout(ssi_python *found, uint64_t *number)
         *number = words[1];
     else if (!ssi_read_word(found->version_at, number))
         return "it does not say which version it is";
-    return sspy_layout_of(*number, words, &found->layout);
+    why = sspy_layout_of(*number, words, &found->layout);
+    if (!why)
+        ssi_task_layout_find(&found->tasks, &found->layout, words[INTERPRETER_SIZE],
+                             all->task_tables, all->task_table_count);
+    return why;
 }
 
-void ssi_python_learn(ssi_python *found)
+static void learn(ssi_python *found, const ssi_pythons *all)
 {
     uint64_t interpreter = 0, number = 0;
 
-    found->why = find_layout(found, &number);
+    found->why = find_layouts(found, all, &number);
     found->version = version_text(number);
     if (found->why)
         return;
     (void)ssi_read_word(found->runtime + found->layout.interpreters, &interpreter);
     for (int i = 0; interpreter && i < SSI_MAX_INTERPRETERS; i++) {
+        uint64_t module = ssi_module_members(&found->layout, interpreter, "asyncio.tasks");
+
+        if (module)
+            (void)ssi_map_put(&found->task_modules, interpreter, module);
         add_names(&found->names, &found->layout, interpreter);
         if (!ssi_read_word(interpreter + found->layout.interpreter_next, &interpreter))
             return;
     }
 }
 
-void ssi_python_free(ssi_python *python)
+void ssi_pythons_learn(ssi_pythons *pythons)
 {
-    free(python->names.items);
+    for (size_t i = 0; i < pythons->count; i++)
+        learn(&pythons->items[i], pythons);
+}
+
+void ssi_pythons_free(ssi_pythons *pythons)
+{
+    for (size_t i = 0; i < pythons->count; i++) {
+        free(pythons->items[i].names.items);
+        free(pythons->items[i].task_modules.entries);
+    }
 }
 
 /* What an interpreter of a target does: who holds its lock, and whether it collects garbage. */
@@ -342,6 +365,7 @@ enum { MAX_THREADS = 1 << 16, MAX_RUNS = 1 << 14, MAX_FRAMES = 1 << 17 };
 
 typedef struct reader {
     ssi_python_frames frames;
+    ssi_tasks tasks;
     ssi_python_activity activity; /* of the interpreter of the thread that is read */
     bool began_collection;        /* the thread that is read did */
     ssi_python_names *names;
@@ -350,6 +374,12 @@ typedef struct reader {
 } reader;
 
 /* ---- Runs -------------------------------------------------------------------------------------*/
+
+static bool show(reader *r, const ssi_seen_frame *seen)
+{
+    ssi_tasks_see(&r->tasks, seen, r->run.thread);
+    return ssi_frame_show(&r->frames, seen);
+}
 
 static void begin_run(reader *r)
 {
@@ -376,8 +406,7 @@ static void read_cframes(reader *r, uint64_t cframe)
 
         begin_run(r);
         while (frame && steps++ < MAX_FRAMES && ssi_frame_read(r->frames.layout, frame, &seen)) {
-            if (seen.owner >= SSPY_FRAME_OF_C || !ssi_frame_show(&r->frames, &seen) ||
-                seen.is_entry)
+            if (seen.owner >= SSPY_FRAME_OF_C || !show(r, &seen) || seen.is_entry)
                 break;
             frame = seen.previous;
         }
@@ -399,7 +428,7 @@ static void read_entry_frames(reader *r, uint64_t frame)
         if (seen.owner >= SSPY_FRAME_OF_C) {
             end_run(r, frame);
             begin_run(r);
-        } else if (!ssi_frame_show(&r->frames, &seen)) {
+        } else if (!show(r, &seen)) {
             break;
         }
         frame = seen.previous;
@@ -469,16 +498,19 @@ static bool read_threads(reader *r, const ssi_python *python, uint64_t interpret
         !ssi_read_word(interpreter + r->frames.layout->interpreter_id, &id))
         return false;
     begin_interpreter(r, python, interpreter, (int64_t)id);
+    r->tasks.interpreter = (int64_t)id;
     while (thread && r->threads++ < MAX_THREADS &&
            r->frames.scripts->frames.count < SSI_MAX_FRAMES) {
         if (!ssi_read_word(thread + r->frames.layout->thread_interpreter, &owner) ||
             owner != interpreter)
             return false;
         read_thread(r, thread);
+        ssi_tasks_collect(&r->tasks, thread);
         if (!ssi_read_word(thread + r->frames.layout->thread_next, &thread))
             return false;
     }
     mark_collector(r->frames.scripts, &r->activity);
+    ssi_tasks_read(&r->tasks, interpreter);
     return true;
 }
 
@@ -497,20 +529,30 @@ static const char *read_runtime(reader *r, const ssi_python *python)
     return NULL;
 }
 
-void ssi_python_read(ssi_python *python, ssi_scripts *scripts)
+static void read_python(ssi_python *python, ssi_scripts *scripts)
 {
-    reader r = {.frames = {.layout = &python->layout, .scripts = scripts}, .names = &python->names};
+    reader r = {.frames = {.layout = &python->layout, .scripts = scripts},
+                .tasks = {.layout = &python->tasks,
+                          .modules = &python->task_modules,
+                          .first = scripts->task_count},
+                .names = &python->names};
     const char *why = python->why;
 
+    r.tasks.frames = &r.frames;
     if (!why) {
         why = read_runtime(&r, python);
+        ssi_tasks_free(&r.tasks);
         ssi_python_frames_free(&r.frames);
     }
     if (why && python->version)
-        ssi_scripts_note(scripts,
-                         ssi_text_format("cannot read Python frames of %s: %s (CPython %s)",
-                                         python->path, why, python->version));
-    else if (why)
+        why = ssi_text_format("%s (CPython %s)", why, python->version);
+    if (why)
         ssi_scripts_note(scripts,
                          ssi_text_format("cannot read Python frames of %s: %s", python->path, why));
+}
+
+void ssi_pythons_read(ssi_pythons *pythons, ssi_scripts *scripts)
+{
+    for (size_t i = 0; i < pythons->count; i++)
+        read_python(&pythons->items[i], scripts);
 }

@@ -2,6 +2,7 @@
 #define SSI_PYTHON_H
 
 #include "base/base.h"
+#include "python/tasks.h"
 #include "shared/python.h"
 #include "target/binary.h"
 #include "target/frame.h"
@@ -40,17 +41,23 @@ typedef struct ssi_python {
     const char *why;     /* it cannot be read, or NULL */
     sspy_layout layout;
     ssi_python_names names;
+    ssi_task_layout tasks;
+    ssi_map task_modules; /* the dicts of asyncio.tasks, by interpreter */
 } ssi_python;
 
-/* Add the one in BINARY, which is mapped at MAPPING, to the COUNT of PYTHONS; how many there are then.
- */
-size_t ssi_python_add(ssi_python *pythons, size_t count, const ssi_binary *binary,
-                      const ssi_mapping *mapping);
-/* Read what stays as it is while a process runs, or seldom changes, by the addresses of FOUND. */
-void ssi_python_learn(ssi_python *found);
-/* Add the runs of all threads of PYTHON.  What cannot be read is noted. */
-void ssi_python_read(ssi_python *python, ssi_scripts *scripts);
+typedef struct ssi_pythons {
+    ssi_python items[SSI_MAX_PYTHONS];
+    size_t count;
+    uint64_t task_tables[SSI_MAX_PYTHONS]; /* of modules _asyncio */
+    size_t task_table_count;
+} ssi_pythons;
 
-void ssi_python_free(ssi_python *python);
+/* Add what BINARY has of Python, which is mapped at MAPPING. */
+void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping);
+/* Read what stays as it is while a process runs, or seldom changes. */
+void ssi_pythons_learn(ssi_pythons *pythons);
+/* Add the runs of all threads of all PYTHONS.  What cannot be read is noted. */
+void ssi_pythons_read(ssi_pythons *pythons, ssi_scripts *scripts);
+void ssi_pythons_free(ssi_pythons *pythons);
 
 #endif

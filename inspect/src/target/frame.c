@@ -114,4 +114,6 @@ void ssi_scripts_free(ssi_scripts *scripts)
     free(scripts->exceptions);
     free(scripts->interpreters);
     free(scripts->attached);
+    free(scripts->tasks);
+    free(scripts->awaiting);
 }

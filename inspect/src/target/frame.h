@@ -74,6 +74,20 @@ typedef struct ssi_attached {
     bool collects;    /* garbage, for certain */
 } ssi_attached;
 
+/* A task of asyncio that has not ended.  The frames of one that runs are on the stack of its thread. */
+typedef struct ssi_task {
+    uint64_t address;
+    int64_t interpreter;
+    const char *name;                    /* or NULL */
+    uint64_t running;                    /* the low half is the thread that runs it; 0: none */
+    bool is_ready;                       /* what it waited for is done */
+    const char *awaits;                  /* the type of what it waits for, or NULL */
+    size_t first, count;                 /* of the frames */
+    size_t group;                        /* the number of the first task with this stack */
+    size_t awaited_by, awaited_by_count; /* of those that are AWAITING */
+    size_t mark;                         /* of a search */
+} ssi_task;
+
 typedef struct ssi_scripts {
     ssi_frames frames;
     ssi_exception *exceptions;
@@ -82,11 +96,16 @@ typedef struct ssi_scripts {
     size_t interpreter_count, interpreter_room;
     ssi_attached *attached;
     size_t attached_count, attached_room;
+    ssi_task *tasks; /* of each interpreter the oldest first */
+    size_t task_count, task_room;
+    uint64_t *awaiting; /* numbers of tasks that await others */
+    size_t awaiting_count, awaiting_room;
     ssi_run *runs; /* those of one chain from the innermost outward */
     size_t run_count, run_room;
     const char *notes[16]; /* what cannot be had of the whole process */
     size_t note_count;
-    bool with_locals;    /* local variables are wanted */
+    bool with_locals; /* local variables are wanted */
+    bool with_tasks;
     bool shows_secrets;  /* in texts of values, as debuggers do */
     size_t locals_bytes; /* of all that were read */
 } ssi_scripts;

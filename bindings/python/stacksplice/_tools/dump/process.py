@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import subprocess
+from itertools import takewhile
 
 from ... import _stacksplice
 from ..._base import PACKAGE
@@ -16,6 +17,7 @@ from ..._base.redaction import clean_report
 from ..symbols.symbolizer import Symbolizer
 from .errors import text_of_exceptions, text_of_failed, text_of_thread, with_stacks, write_messages
 from .files import Files, files_of, written_at
+from .tasks import text_of_tasks
 from .text import facts, heading, lines_of, title
 
 TYPE_CHECKING = False
@@ -85,6 +87,7 @@ def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
 
 def mark_start_up(stack: list[dict[str, Any]]) -> None:
     """In a C library without symbols, the code below main has no name that tells what it is."""
+    stack = [*takewhile(lambda frame: "asynchronous" not in frame, stack)]  # tasks that await are behind it
     outermost = len(stack)
     # _start itself is in the program, whose names may be unknown, too.
     if outermost > 2 and _may_start(stack[-1], True) and _may_start(stack[-2], False):
@@ -135,7 +138,7 @@ def _add_symbols(
 
 
 def _all_stacks(document: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    for owner in with_stacks(document):
+    for owner in [*with_stacks(document), *document.get("tasks", ())]:
         yield owner["stack"]
     for thread in document["threads"]:
         for exception in thread.get("exceptions", ()):
@@ -154,6 +157,14 @@ def _line_of(frame: dict[str, Any]) -> str:
     return _stacksplice._format_frame(json.dumps(frame))
 
 
+def _is_idle(stack: list[dict[str, Any]]) -> bool:
+    """Whether it is that of a thread of an executor, which waits for work."""
+    innermost = next((frame for frame in stack if frame["kind"] == "script"), {})
+    return innermost.get("function") == "_worker" and innermost["file"].endswith(
+        "concurrent/futures/thread.py"
+    )
+
+
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
     """DOCUMENT for people: the newest frame of each thread is the last, as in tracebacks."""
     parts = [f"{title(document['process'])}\n"]
@@ -163,14 +174,19 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
         name = heading(thread)
         if not number and "signal" in document["process"]:
             name += ", which got the signal"
-        parts += [f"\nthread {name}\n", *lines_of(thread["stack"], all_frames, _line_of)]
-        parts += [text_of_exceptions(thread, all_frames), text_of_thread(thread, all_frames)]
-    parts.append(text_of_failed(document, all_frames))
+        parts.append(f"\nthread {name}\n")
+        if not all_frames and _is_idle(thread["stack"]):
+            parts.append("    [idle: waits for work of its pool]\n")
+        else:
+            parts += lines_of(thread["stack"], all_frames, _line_of)
+            parts.append(text_of_exceptions(thread, all_frames))
+        parts.append(text_of_thread(thread, all_frames))
+    parts += [*text_of_tasks(document, all_frames, _line_of), text_of_failed(document, all_frames)]
     return "".join(parts)
 
 
 def _wanted(options: argparse.Namespace) -> list[str]:
-    return ["--locals"] if options.locals else []
+    return ["--tasks", "--locals"] if options.locals else ["--tasks"]
 
 
 def _all(options: argparse.Namespace) -> bool:

@@ -52,7 +52,7 @@ def title(process: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _where(interpreter: int) -> str:
+def interpreter_of(interpreter: int) -> str:
     """What names an INTERPRETER that is not the main one."""
     return f" of interpreter {interpreter}" if interpreter else ""
 
@@ -78,14 +78,18 @@ def heading(thread: dict[str, Any]) -> str:
     words = [plain(thread["name"])] if "name" in thread else []
     for role in roles:
         if role.get("name", thread.get("name")) != thread.get("name"):
-            words.append(plain(json.dumps(role["name"], ensure_ascii=False)) + _where(role["interpreter"]))
+            words.append(
+                plain(json.dumps(role["name"], ensure_ascii=False)) + interpreter_of(role["interpreter"])
+            )
     if "state" in thread and not any(role.get("gil") == "waiting" for role in roles):
         words.append(thread["state"])
     for role in roles:
+        if "task" in role:
+            words.append(f"runs task {plain(json.dumps(role['task'], ensure_ascii=False))}")
         if "gil" in role:
-            words.append(_GIL[role["gil"]] + _where(role["interpreter"]))
+            words.append(_GIL[role["gil"]] + interpreter_of(role["interpreter"]))
         if role.get("collecting"):
-            words.append("collects garbage" + _where(role["interpreter"]))
+            words.append("collects garbage" + interpreter_of(role["interpreter"]))
     return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"
 
 
