@@ -20,7 +20,7 @@ static const char *const python_loaders[] = {"<frozen importlib*", "lupa/lua*", 
 /* A traceback never has the callers of its outermost frame, nor the C calls between two frames. */
 static const char *const python_quiet[] = {
     STACKSPLICE_GAP_RETURNED, "exception caught here earlier: callers of this frame unknown",
-    "exception created but never raised", NULL};
+    "exception created but never raised", "the event loop runs these tasks", NULL};
 /* Files by their folder: a user's own may have the same names. */
 #define LIBRARY "/lib*/python3.*/"
 #define PACKAGE "-packages/"

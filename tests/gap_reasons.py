@@ -3,6 +3,7 @@
 RETURNED = "frames here had already returned"
 KEPT = "stored exception re-raised here"
 AWAITED = "awaited by another task"
+RUN_BY_LOOP = "the event loop runs these tasks"
 CAUGHT_BEFORE = "exception caught here earlier: callers of this frame unknown"
 NEVER_RAISED = "exception created but never raised"
 OWN_STACK_ENDS = "end of this greenlet's own stack"

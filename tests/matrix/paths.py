@@ -146,6 +146,7 @@ UNWOUND = ("gap", gap_reasons.RETURNED, 0)
 CLOSED_BY_WRAP = 504  # since this Lua coroutine.wrap closes a coroutine that failed: its frames are gone
 KEPT = ("gap", gap_reasons.KEPT, 0)
 AWAITED = ("gap", gap_reasons.AWAITED, 0)
+RUN_BY_LOOP = ("gap", gap_reasons.RUN_BY_LOOP, 0)
 # Frames of coroutines that have ended: whether they know who called them.
 REMEMBERED = (3, 12) <= sys.version_info < (3, 14)
 OTHER_THREAD = ("gap", "error came from another thread", 0)
@@ -225,22 +226,29 @@ def last_line_of(function):
 
 
 RAISED_AGAIN = line_of(steps.raising_again, 4)
-OF_THE_TASK = [line_of(steps.awaiting, 1), last_line_of(asyncio.BaseEventLoop.run_until_complete)]
+AWAITING = line_of(steps.awaiting, 1)
+WAITED = last_line_of(asyncio.BaseEventLoop.run_until_complete)
 
 
-def with_traceback(case, stack):
-    """STACK with what Python's traceback shows besides where Python code received the error: both lines
-    of a frame that raised it again, and the task that awaited."""
+def with_traceback(case, stack, waits=False):
+    """STACK, maybe of a thread that WAITS for that of the error, with what Python's traceback shows besides
+    where Python code received the error: both lines of a frame that raised it again, and the task that
+    awaited.  An error of Python has that task from its origin on."""
     path, modes, *_ = case
     if "P" not in path[:-1]:
         return stack
-    frames = []
-    for frame in stack:
+    frames, leaves = [], "a" in modes[1:-1]
+    for frame, caller in zip(stack, [*stack[1:], UNKNOWN]):
         frames.append(frame)
         if frame[:2] == RAISED_AGAIN[:2]:
             frames += [KEPT, RAISED_AGAIN]
-        if frame[:2] == OF_THE_TASK[1][:2] and "a" in modes[1:-1]:
-            frames += [AWAITED if REMEMBERED or path[-1] == "P" else KEPT, *OF_THE_TASK]
+        if frame[:2] == ("python", "in_task") and caller[1] == "Handle._run":
+            if path[-1] == "P" and not waits:
+                frames += [AWAITED, AWAITING, RUN_BY_LOOP]
+            elif leaves:
+                frames += [AWAITED if REMEMBERED else KEPT, AWAITING]
+        if frame[:2] == WAITED[:2] and leaves:
+            frames += [KEPT, WAITED]
     return frames
 
 
@@ -263,7 +271,7 @@ def waiting_thread(case, log):
         outer = [line_of(steps.in_thread, 6), line_of(steps.step, 1), *outer] if thread else []
     ends = ("python", "catch" if path[0] == "P" else "step")
     end = max((i for i, frame in enumerate(outer) if frame[:2] == ends), default=-1)
-    return with_traceback(case, outer[: end + 1])
+    return with_traceback(case, outer[: end + 1], waits=True)
 
 
 def waiting_wrong(want, have):

@@ -1,4 +1,4 @@
-"""Behind the stack of a task: the suspended frames of the tasks that await it."""
+"""Outside of a task's frames: the suspended frames of the tasks that await it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import types
 
 import pytest
 import stacksplice
-from gap_reasons import AWAITED
+from gap_reasons import AWAITED, RUN_BY_LOOP
 
 
 def elements(stack) -> list[tuple[str, str, int] | str]:
-    """Behind the thread's own stack: reasons of gaps, and Python frames."""
+    """Between the task's own frames and those of its loop: reasons of gaps, and Python frames."""
     begin = next((i for i, frame in enumerate(stack) if frame.kind == "gap"), len(stack))
-    return [f.reason if f.kind == "gap" else (f.file, f.function, f.line) for f in stack[begin:]]
+    end = next((i for i, frame in enumerate(stack) if frame.reason == RUN_BY_LOOP), len(stack))
+    return [f.reason if f.kind == "gap" else (f.file, f.function, f.line) for f in stack[begin:end]]
 
 
 def short(stack) -> list[str]:
@@ -154,16 +155,20 @@ def test_frames_of_a_task_are_those_of_its_coroutines():
     assert elements(seen["stack"]) == [AWAITED, *first, AWAITED, *second]
 
 
-def test_the_thread_s_stack_comes_first_and_whole(check):
+def test_they_stand_between_the_task_and_its_loop(check):
     async def leaf():
         await asyncio.sleep(0)
+        await deeper()
+
+    async def deeper():
         plain, more = stacksplice.capture(), stacksplice.capture(awaited_by=True)
-        assert [f.function for f in plain][1:] == [f.function for f in more[1 : len(plain)]]
-        assert len(more) == len(plain) + 2
-        cut = stacksplice.capture(limit=len(plain.addresses) + 1, awaited_by=True)
-        assert (len(cut), cut[-1].reason) == (len(plain) + 1, AWAITED)
-        shorter = stacksplice.capture(skip=len(plain.addresses), awaited_by=True)
-        assert [f.function for f in shorter] == [None, main.__qualname__]
+        begin = [frame.reason for frame in more].index(AWAITED)
+        end = begin + 3
+        assert [f.function or f.reason for f in more[begin:end]] == [AWAITED, main.__qualname__, RUN_BY_LOOP]
+        assert more[begin - 1].function == leaf.__qualname__
+        assert [f.function for f in plain][1:] == [f.function for f in [*more[:begin], *more[end:]]][1:]
+        cut = stacksplice.capture(limit=len(more.addresses) - 1, awaited_by=True)
+        assert len(cut.addresses) == len(more.addresses) - 1 and cut[end - 1].reason == RUN_BY_LOOP
         check()
 
     async def main():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import stacksplice
 from building import ran
-from gap_reasons import AWAITED, KEPT
+from gap_reasons import AWAITED, KEPT, RUN_BY_LOOP
 from raising import caught, names, reasons
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
@@ -91,7 +91,7 @@ def test_tasks_and_threads(at_raise):
     found[1] = stacksplice.originate(found[1])
     assert names(found[0].stack)[0] == "fail" and "run_forever" in names(found[0].stack)
     assert names(found[1].stack)[-1] == "_bootstrap"
-    assert [reasons(info.stack) for info in found] == [[AWAITED], []]
+    assert [reasons(info.stack) for info in found] == [[AWAITED, RUN_BY_LOOP], []]
 
 
 def test_nothing_is_kept_alive(at_raise):

@@ -242,6 +242,8 @@ static void find_shell_at(shells *s, const ss_element *e)
         add_to_fold(s, e, is);
     } else if (s->is_open && s->all && !(is_gap && frame->asynchronous)) {
         s->folds->all[s->folds->count - 1].end = e->end;
+    } else if (is_gap) {
+        s->all = s->all && !frame->asynchronous; /* outside of it there may be more of the same */
     } else if (ss_report_shows(s->r, frame, glue)) {
         s->is_open = false;
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && (!is || is->function)) {

@@ -214,7 +214,7 @@ const char sspy_capture_doc[] =
     "newest.  Without limit the stack is whole.  If it is longer than set_max_frames() allows, it\n"
     "keeps both ends, with a gap between them that counts the frames left out.\n"
     "With awaited_by, the suspended frames of the asyncio tasks that await the running task\n"
-    "follow, those of each task after a gap \"" SSPY_AWAITED "\".\n\n"
+    "follow its own, those of each task after a gap \"" SSPY_AWAITED "\".\n\n"
     "Raises TypeError or ValueError when skip or limit is not a non-negative integer.";
 
 /* FRAMES holds the newest elements, as many as SKIP and LIMIT ask for, and the oldest ones. */

@@ -54,6 +54,8 @@ uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 #define SSPY_NEVER_RAISED "exception created but never raised"
 /* The reason of a seam to another task's stack; the task's name may follow it. */
 #define SSPY_AWAITED "awaited by another task"
+/* The reason of the gap outside of the last of these tasks; the frames of the loop follow. */
+#define SSPY_RUN_BY_LOOP "the event loop runs these tasks"
 /* The reason of the gap behind which the callers of a greenlet are. */
 #define SSPY_GREENLET_ENDS "end of this greenlet's own stack"
 /* Other seams: the frames outside of it raised what was kept. */

@@ -102,16 +102,52 @@ static uintptr_t token_of(PyObject *item)
     return sspy_token_known((PyCodeObject *)code, lasti, 0, STACKSPLICE_TRUST_EXACT);
 }
 
-static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
+static void reverse(uintptr_t *tokens, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uintptr_t swapped = tokens[i];
+
+        tokens[i] = tokens[count - 1 - i];
+        tokens[count - 1 - i] = swapped;
+    }
+}
+
+/* Where the tasks go into the COUNT of FRAMES: outside of the frame at PLACE, with which the running task
+   begins; None: that is not known. */
+static uint32_t place_of_tasks(sspy_state *state, PyObject *place, const uintptr_t *frames,
+                               uint32_t count)
+{
+    uint64_t function = place == Py_None ? 0 : sspy_facts_of(state, token_of(place)).function;
+    uint32_t at = count;
+
+    while (at && function && sspy_facts_of(state, frames[at - 1]).function != function)
+        at--;
+    return at && function ? at : count;
+}
+
+/* Move the elements from BEGIN to END to AT, with the gap behind them. */
+static void move_tasks(uintptr_t *frames, uint32_t at, uint32_t begin, uint32_t *end)
+{
+    frames[(*end)++] = sspy_gap(SSPY_RUN_BY_LOOP);
+    reverse(frames + at, begin - at);
+    reverse(frames + begin, *end - begin);
+    reverse(frames + at, *end - at);
+}
+
+static int put_awaiting(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
 {
     PyObject *module = PyImport_ImportModule("stacksplice._errors.awaiting");
     PyObject *list = module ? PyObject_CallMethod(module, "awaited_by", NULL) : NULL;
     PyObject *items = list ? PySequence_Fast(list, "awaited_by() must return a list") : NULL;
     Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items) : 0;
-    Py_ssize_t left_out = size > max ? size - max : 0;
+    Py_ssize_t left_out = size - 1 > max ? size - 1 - max : 0;
+    uint32_t begin = *count, at = begin;
     int result = items ? 0 : -1;
 
-    for (Py_ssize_t i = 0; !result && i < size; i++) {
+    if (size)
+        at = place_of_tasks(state, PySequence_Fast_GET_ITEM(items, 0), frames, begin);
+    result = PyErr_Occurred() ? -1 : result;
+    for (Py_ssize_t i = 1; !result && i < size; i++) {
         if (left_out && i == max / 2) {
             frames[(*count)++] = stacksplice_left_out((uint32_t)left_out);
             i += left_out;
@@ -120,6 +156,8 @@ static int append_awaiting(uint32_t max, uintptr_t *frames, uint32_t *count)
         *count += frames[*count] != 0;
         result = PyErr_Occurred() ? -1 : 0;
     }
+    if (!result && at < begin)
+        move_tasks(frames, at, begin, count);
     Py_XDECREF(items);
     Py_XDECREF(list);
     Py_XDECREF(module);
@@ -150,7 +188,7 @@ int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t
         return result;
     /* Hide the code that we run here from tracers, profilers and sys.monitoring. */
     PyThreadState_EnterTracing(thread);
-    result = append_awaiting(max, frames, count);
+    result = put_awaiting(state, max, frames, count);
     PyThreadState_LeaveTracing(thread);
     return result;
 }
@@ -534,18 +572,6 @@ static const note *left_at(const PyObject *exc, const PyTracebackObject *head)
     while (each && (each->head != head || each->exc != exc))
         each = note_at(each->next);
     return each;
-}
-
-/* ---- The stack of an exception -----------------------------------------------------------------*/
-
-static void reverse(uintptr_t *tokens, uint32_t count)
-{
-    for (uint32_t i = 0; i < count / 2; i++) {
-        uintptr_t swapped = tokens[i];
-
-        tokens[i] = tokens[count - 1 - i];
-        tokens[count - 1 - i] = swapped;
-    }
 }
 
 /* ---- Tracebacks -------------------------------------------------------------------------------*/

@@ -26,6 +26,28 @@ void sspy_room_end(sspy_room *room);
  */
 uint32_t sspy_capture(const void *above, uint32_t max, uintptr_t *frames);
 
+/* ---- Elements (facts.c) ------------------------------------------------------------------------*/
+
+/* What is known of an element.  The numbers are hashes: equal for equal texts, 0 for what is no frame of
+   a script. */
+typedef struct sspy_facts {
+    uintptr_t element;
+    uint64_t function;       /* its name, file, language and interpreter */
+    uint64_t line;           /* the same, and the line */
+    uint64_t place;          /* the same and the columns */
+    uint64_t file_line;      /* the line and the file; 0 if it has none */
+    bool is_python, is_here; /* a frame of Python; of this interpreter's */
+    bool is_in_file;         /* and no function of C */
+    bool is_gap;
+    bool awaits; /* a seam: the frames of a task that awaits the inner one end here */
+    bool runs;   /* the gap outside of which the loop runs the innermost of these tasks */
+    bool ends;   /* the gap outside of which a greenlet was called */
+    bool joins;  /* the gap outside of which another thread waited */
+} sspy_facts;
+sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element);
+/* Whether ELEMENT is a Python frame of STATE's interpreter. */
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
+
 /* ---- Of an exception (stack.c) -----------------------------------------------------------------*/
 
 /* An exception whose error is being made; OUTER is the one of which it is a cause or a member. */
@@ -100,8 +122,8 @@ bool sspy_is_foreign_code(uintptr_t address);
 
 /* ---- Tasks that wait (stack.c) -----------------------------------------------------------------*/
 
-/* Append the tasks that await the running one to the COUNT of FRAMES; both ends if they have more
-   than MAX elements.  Runs Python code while an asyncio loop runs in this thread. -1 with an
+/* Put the tasks that await the running one into the COUNT of FRAMES, outside of its own frames, or at the
+   end where those are not known; both ends if they have more than MAX elements.  Runs Python code while an asyncio loop runs in this thread. -1 with an
    exception. */
 int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count);
 /* The same for an error, within the limit of ROOM: a failure becomes a gap. */

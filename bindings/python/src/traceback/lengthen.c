@@ -287,7 +287,6 @@ typedef struct merge {
     uintptr_t *out;    /* malloc */
     uint32_t count;
     uint32_t copied; /* elements of the stack */
-    uint32_t tasks;  /* the outermost elements are those of tasks that await; 0: they stay there */
     bool is_cut;     /* frames were left out of the stack */
     bool longer;
 } merge;
@@ -416,7 +415,7 @@ static bool has_native_at(const merge *m, const run *r)
 /* The entries from BEGIN to END as a run; false if they are none that the stack lacks. */
 static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
 {
-    *r = (run){begin, end, end, m->tasks, m->stack->count};
+    *r = (run){begin, end, end, 0, m->stack->count};
     if (begin)
         r->from = (uint32_t)entry_at(m, begin - 1)->partner + 1;
     if (end < m->entries->count)
@@ -429,86 +428,53 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
     return r->last > begin;
 }
 
-/* ---- Tasks that await -------------------------------------------------------------------------*/
-
-/* The first entry of R from AT on that is of the function of the stack's element TASK; else its end. */
-static uint32_t find_task(const merge *m, const run *r, uint32_t at, uint32_t task)
-{
-    uint64_t function = m->stack->all[task].facts.function;
-
-    while (at < r->last && (!function || entry_at(m, at)->facts.function != function))
-        at++;
-    return at;
-}
-
-static bool has_tasks(const merge *m, const run *r)
-{
-    for (uint32_t i = 0; i < m->tasks; i++)
-        if (find_task(m, r, r->begin, i) < r->last)
-            return true;
-    return false;
-}
-
-/* Put R with the tasks that await: their frames have gone on to where R has them. */
-static void put_tasks(merge *m, const run *r)
-{
-    uint32_t at = r->begin;
-
-    for (uint32_t i = 0; i < m->tasks; i++) {
-        uint32_t found = find_task(m, r, at, i);
-        bool is_last = i + 1 == m->tasks; /* the seam to the awaited task, which R is outside of */
-
-        if (is_last || found < r->last) {
-            uint32_t end = is_last ? r->last : found + 1;
-
-            put_entries(m, at, end);
-            at = end;
-        }
-        if (is_last || found == r->last)
-            put(m, m->stack->all[i].facts.element);
-    }
-    m->tasks = 0;
-}
-
-/* An exception that has left the tasks that await shows them where it passed them. */
-static void find_tasks(merge *m)
-{
-    uint32_t end = m->stack->count;
-
-    for (uint32_t i = m->entries->count; i > 0; i--)
-        if (entry_at(m, i - 1)->partner >= 0)
-            end = (uint32_t)entry_at(m, i - 1)->partner;
-    while (end && !m->stack->all[end - 1].facts.awaits)
-        end--;
-    m->tasks = end;
-}
-
 /* ---- All together -----------------------------------------------------------------------------*/
 
-static void put_run(merge *m, const run *r)
+static void put_part(merge *m, const run *r)
 {
-    bool with_tasks = has_tasks(m, r);
-    uintptr_t seam = with_tasks ? 0 : seam_of(m, r);
+    uintptr_t seam = seam_of(m, r);
 
     /* A frame that called the next one stood next to it.  If it does not, it is among those that were
        left out, and what it is aligned with is another call of the same function. */
-    if (m->is_cut && !seam && !with_tasks)
+    if (m->is_cut && !seam)
         return;
     if (!r->begin && m->other_thread)
         copy_stack(m, r->from); /* this thread's frames, which run: outside of all others */
     else
-        copy_stack(m, seam || with_tasks ? place_for(m, r) : r->until);
-    if (with_tasks) {
-        put_tasks(m, r);
-        return;
-    }
+        copy_stack(m, seam ? place_for(m, r) : r->until);
     put_entries(m, r->begin, r->last);
     if (seam)
         put(m, seam);
 }
 
-/* Call PUT for each run. */
-static void each_run(merge *m, void (*put_one)(merge *m, const run *r))
+/* Whether the outermost frame of R runs a loop, which the stack has at another line: the tasks that R has
+   inside of it were run by what the stack has there. */
+static bool runs_tasks(const merge *m, const run *r)
+{
+    uint32_t at = (uint32_t)find_python(m->stack, r->from);
+    PyCodeObject *code;
+
+    if (r->last < r->begin + 2 || at >= r->until ||
+        m->stack->all[at].facts.function != entry_at(m, r->begin)->facts.function)
+        return false;
+    code = PyFrame_GetCode(entry_at(m, r->begin + 1)->entry->tb_frame);
+    Py_DECREF(code); /* the frame has it */
+    return code->co_flags & CO_COROUTINE;
+}
+
+static void put_run(merge *m, run r)
+{
+    run outer = r;
+
+    if (runs_tasks(m, &r)) {
+        outer.last = outer.end = ++r.begin;
+        put_part(m, &outer);
+        r.from = r.until;
+    }
+    put_part(m, &r);
+}
+
+static void merge_all(merge *m)
 {
     uint32_t begin = 0;
     run r;
@@ -517,25 +483,9 @@ static void each_run(merge *m, void (*put_one)(merge *m, const run *r))
         if (i < m->entries->count && entry_at(m, i)->partner < 0)
             continue;
         if (run_of(m, begin, i, &r))
-            put_one(m, &r);
+            put_run(m, r);
         begin = i + 1;
     }
-}
-
-static void take_tasks(merge *m, const run *r)
-{
-    if (has_tasks(m, r))
-        m->copied = m->tasks;
-}
-
-static void merge_all(merge *m)
-{
-    find_tasks(m);
-    if (m->tasks)
-        each_run(m, take_tasks);
-    if (!m->copied)
-        m->tasks = 0;
-    each_run(m, put_run);
     copy_stack(m, m->stack->count);
     for (uint32_t i = 0; i < m->count / 2; i++) {
         uintptr_t swapped = m->out[i];

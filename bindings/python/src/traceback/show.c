@@ -16,93 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Elements of stacks ------------------------------------------------------------------------*/
-
-enum { KNOWN = 128 /* a power of two */ };
-
-static uint64_t add_text(uint64_t hash, const char *text)
-{
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
-
-static uint64_t add_number(uint64_t hash, uint64_t number)
-{
-    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 32;
-}
-
-/* Whether FRAME, one of Python, is of the interpreter with that id. */
-static bool is_of(const stacksplice_frame *frame, int64_t id)
-{
-    char name[40];
-
-    if (id <= 0 || !frame->interpreter)
-        return id <= 0 && !frame->interpreter;
-    PyOS_snprintf(name, sizeof name, "interpreter %lld", (long long)id);
-    return !strcmp(frame->interpreter, name);
-}
-
-/* The interpreter, and what is found out in it about an element. */
-typedef struct question {
-    int64_t id;
-    sspy_facts facts;
-} question;
-
-static void look_at_gap(sspy_facts *facts, const stacksplice_frame *gap)
-{
-    const char *reason = gap->reason ? gap->reason : "";
-
-    facts->is_gap = true;
-    facts->awaits = gap->asynchronous && !strncmp(reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
-    facts->ends = !strcmp(reason, SSPY_GREENLET_ENDS);
-    facts->joins = !strcmp(reason, SSPY_OTHER_THREAD);
-}
-
-static int look(const stacksplice_frame *frame, void *data)
-{
-    question *asked = data;
-    sspy_facts *facts = &asked->facts;
-    uint64_t file = add_text(add_text(UINT64_C(0xcbf29ce484222325), frame->language), frame->file);
-
-    if (frame->kind == STACKSPLICE_FRAME_GAP)
-        look_at_gap(facts, frame);
-    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
-        return 0;
-    facts->is_python = !strcmp(frame->language, "python");
-    facts->is_here = facts->is_python && is_of(frame, asked->id);
-    facts->is_in_file = frame->file && strcmp(frame->file, "[C]") != 0;
-    facts->file_line = frame->file ? add_number(file, frame->line) | 1 : 0;
-    facts->function = add_text(add_text(file, frame->function), frame->interpreter) | 1;
-    facts->line = add_number(facts->function, frame->line) | 1;
-    facts->place = add_number(add_number(facts->line, frame->column), frame->end_line);
-    facts->place = add_number(facts->place, frame->end_column) | 1;
-    return 0;
-}
-
-/* A token never changes its meaning, so the answers are kept: reading names takes long. */
-sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element)
-{
-    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
-    sspy_facts *all = sspy_record(state, SSPY_OF_ELEMENTS, KNOWN * sizeof *all);
-    sspy_facts *known = all ? &all[hash >> 32 & (KNOWN - 1)] : NULL;
-    question asked = {state->interp->id, {.element = element}};
-
-    if (!stacksplice_is_token(element))
-        return asked.facts;
-    if (known && known->element == element)
-        return *known;
-    if (SUCCEEDED(stacksplice_resolve(element, look, &asked)) && known)
-        *known = asked.facts;
-    return asked.facts;
-}
-
-bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
-{
-    return sspy_facts_of(state, element).is_here;
-}
-
 /* ---- Stacks of errors --------------------------------------------------------------------------*/
 
 typedef stacksplice_hresult read_stack(IUnknown *error, uint32_t max, uintptr_t *frames,
@@ -122,10 +35,20 @@ static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *cop
     return (sspy_elements){frames, count};
 }
 
-/* The stack with which ERROR, or a node, was made. */
-static sspy_elements captured(void *error, sspy_stack_copy *copy)
+/* The stack with which ERROR, or a node, was made, as it was in the thread: without tasks that await. */
+static sspy_elements captured(sspy_state *state, void *error, sspy_stack_copy *copy)
 {
-    return copy_of(error, stacksplice_error_captured, copy);
+    sspy_elements stack = copy_of(error, stacksplice_error_captured, copy);
+    uintptr_t *frames = copy->far ? copy->far : copy->near;
+    uint32_t begin = 0, end = stack.count;
+
+    while (end && !sspy_facts_of(state, frames[end - 1]).runs)
+        end--;
+    while (begin < end && !sspy_facts_of(state, frames[begin]).awaits)
+        begin++;
+    memmove(frames + begin, frames + end, (stack.count - end) * sizeof *frames);
+    stack.count -= end - begin;
+    return stack;
 }
 
 sspy_elements sspy_shown(void *error, sspy_stack_copy *copy)
@@ -352,8 +275,9 @@ static uint32_t count_nodes(IScriptErrorInfo *error)
 /* The stack that was captured when EXC left Python, and in *EXIT what has it: the node by which another
    language received EXC *SINCE it was last raised here, else ERROR, or if that is of another thread than
    NEWEST, the node of when Python received EXC last. */
-static sspy_elements stack_at_exit(IScriptErrorInfo *error, uint32_t received, uint32_t nodes,
-                                   node *newest, passage *passed, void **exit, bool *since)
+static sspy_elements stack_at_exit(sspy_state *state, IScriptErrorInfo *error, uint32_t received,
+                                   uint32_t nodes, node *newest, passage *passed, void **exit,
+                                   bool *since)
 {
     node *found = NULL;
     uint32_t older = nodes - received;
@@ -363,7 +287,7 @@ static sspy_elements stack_at_exit(IScriptErrorInfo *error, uint32_t received, u
         for (found = newest_node(error); found && older > *since; older--)
             found = older_node(found);
     *exit = found ? (void *)found : error;
-    return captured(*exit, &passed->copy);
+    return captured(state, *exit, &passed->copy);
 }
 
 static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
@@ -378,8 +302,9 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     copy.far = NULL;
     /* Otherwise the error has no more room for nodes. */
     if (newest && (!ties || nodes > received) && !is_caught_here(head)) {
-        sspy_elements here = captured(newest, &copy);
-        sspy_elements taken = stack_at_exit(error, received, nodes, newest, passed, &exit, &since);
+        sspy_elements here = captured(state, newest, &copy);
+        sspy_elements taken =
+            stack_at_exit(state, error, received, nodes, newest, passed, &exit, &since);
 
         passed->arrives = is_new;
         choose(state, head, taken, exit, here, newest, is_new || since, passed);
@@ -426,8 +351,8 @@ static void find_passed_here(sspy_state *state, IScriptErrorInfo *error, IScript
         first = each;
     }
     if (first) {
-        sspy_elements here = captured(newest, &copy);
-        sspy_elements taken = captured(first, &passed->copy);
+        sspy_elements here = captured(state, newest, &copy);
+        sspy_elements taken = captured(state, first, &passed->copy);
 
         passed->frames = taken.frames;
         passed->count = count_inside(state, taken, here, passed);

@@ -19,25 +19,6 @@ typedef struct sspy_elements {
 
 sspy_elements sspy_shown(void *error, sspy_stack_copy *copy);
 
-/* What is known of an element.  The numbers are hashes: equal for equal texts, 0 for what is no frame of
-   a script. */
-typedef struct sspy_facts {
-    uintptr_t element;
-    uint64_t function;       /* its name, file, language and interpreter */
-    uint64_t line;           /* the same, and the line */
-    uint64_t place;          /* the same and the columns */
-    uint64_t file_line;      /* the line and the file; 0 if it has none */
-    bool is_python, is_here; /* a frame of Python; of this interpreter's */
-    bool is_in_file;         /* and no function of C */
-    bool is_gap;
-    bool awaits; /* a seam behind which the frames of a task that awaits end */
-    bool ends;   /* the gap outside of which a greenlet was called */
-    bool joins;  /* the gap outside of which another thread waited */
-} sspy_facts;
-sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element);
-/* Whether ELEMENT is a Python frame of STATE's interpreter. */
-bool sspy_is_frame_of(sspy_state *state, uintptr_t element);
-
 /* ---- Entries (show.c) --------------------------------------------------------------------------*/
 
 /* Prepend the frames between EXC's traceback and the border that raises EXC.  EXC stands for ERROR,

@@ -40,16 +40,19 @@ _MORE = "more awaiting tasks omitted"
 _OPAQUE = "task is waiting inside an object that does not expose its frames"
 
 
-def awaited_by() -> list[_Item]:
-    """What comes behind the stack of the running task: reasons of gaps, seams, places (code, lasti).
+def awaited_by() -> list[_Item | None]:
+    """Where the running task begins (None: not known), and what comes outside of that: reasons of gaps,
+    seams, places (code, lasti).
 
-    Nothing when no task runs in this thread.
+    Nothing when no task runs in this thread, or none awaits it.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:
         return []
     task = asyncio.current_task()
-    return [] if task is None else _behind(task, _waiters_of(asyncio))
+    found = [] if task is None else _behind(task, _waiters_of(asyncio))
+    frame = _step(task.get_coro())[0] if found else None
+    return [frame and (frame.f_code, frame.f_lasti), *found] if found else []
 
 
 def _behind(running: Any, waiters: Waiters) -> list[_Item]:

@@ -1,0 +1,92 @@
+/*
+ * What the elements of stacks are: tasks, threads and functions are compared by it.
+ */
+#include "stack/stack.h"
+
+#include <string.h>
+
+enum { KNOWN = 128 /* a power of two */ };
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
+}
+
+static uint64_t add_number(uint64_t hash, uint64_t number)
+{
+    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 32;
+}
+
+/* Whether FRAME, one of Python, is of the interpreter with that id. */
+static bool is_of(const stacksplice_frame *frame, int64_t id)
+{
+    char name[40];
+
+    if (id <= 0 || !frame->interpreter)
+        return id <= 0 && !frame->interpreter;
+    PyOS_snprintf(name, sizeof name, "interpreter %lld", (long long)id);
+    return !strcmp(frame->interpreter, name);
+}
+
+/* The interpreter, and what is found out in it about an element. */
+typedef struct question {
+    int64_t id;
+    sspy_facts facts;
+} question;
+
+static void look_at_gap(sspy_facts *facts, const stacksplice_frame *gap)
+{
+    const char *reason = gap->reason ? gap->reason : "";
+
+    facts->is_gap = true;
+    facts->awaits = gap->asynchronous && !strncmp(reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
+    facts->runs = !strcmp(reason, SSPY_RUN_BY_LOOP);
+    facts->ends = !strcmp(reason, SSPY_GREENLET_ENDS);
+    facts->joins = !strcmp(reason, SSPY_OTHER_THREAD);
+}
+
+static int look(const stacksplice_frame *frame, void *data)
+{
+    question *asked = data;
+    sspy_facts *facts = &asked->facts;
+    uint64_t file = add_text(add_text(UINT64_C(0xcbf29ce484222325), frame->language), frame->file);
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        look_at_gap(facts, frame);
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT)
+        return 0;
+    facts->is_python = !strcmp(frame->language, "python");
+    facts->is_here = facts->is_python && is_of(frame, asked->id);
+    facts->is_in_file = frame->file && strcmp(frame->file, "[C]") != 0;
+    facts->file_line = frame->file ? add_number(file, frame->line) | 1 : 0;
+    facts->function = add_text(add_text(file, frame->function), frame->interpreter) | 1;
+    facts->line = add_number(facts->function, frame->line) | 1;
+    facts->place = add_number(add_number(facts->line, frame->column), frame->end_line);
+    facts->place = add_number(facts->place, frame->end_column) | 1;
+    return 0;
+}
+
+/* A token never changes its meaning, so the answers are kept: reading names takes long. */
+sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element)
+{
+    uint64_t hash = element * UINT64_C(0x9E3779B97F4A7C15);
+    sspy_facts *all = sspy_record(state, SSPY_OF_ELEMENTS, KNOWN * sizeof *all);
+    sspy_facts *known = all ? &all[hash >> 32 & (KNOWN - 1)] : NULL;
+    question asked = {state->interp->id, {.element = element}};
+
+    if (!stacksplice_is_token(element))
+        return asked.facts;
+    if (known && known->element == element)
+        return *known;
+    if (SUCCEEDED(stacksplice_resolve(element, look, &asked)) && known)
+        *known = asked.facts;
+    return asked.facts;
+}
+
+bool sspy_is_frame_of(sspy_state *state, uintptr_t element)
+{
+    return sspy_facts_of(state, element).is_here;
+}
