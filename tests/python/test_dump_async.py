@@ -90,6 +90,22 @@ def test_who_awaits_whom(told: Told):
     assert kinds == ["_GatheringFuture", "Task", "Future", None, None]
 
 
+def test_python_says_the_same(resting: Resting):
+    document = dumped(resting.pid)
+    if document["process"]["pythons"][0]["version"] < "3.14":
+        pytest.skip("python -m asyncio ps is new in 3.14")
+    asked = subprocess.run(
+        [resting.args[0], "-m", "asyncio", "ps", str(resting.pid)], capture_output=True, text=True
+    )
+    pairs = re.findall(r"^\d+ +(0x[0-9a-f]+) .* (0x[0-9a-f]+) *$", asked.stdout, re.M)
+    own = [
+        (task["address"], outer)
+        for task in members(document).values()
+        for outer in task["awaited_by"] or ["0x0"]
+    ]
+    assert sorted(pairs) == sorted(own), asked.stderr
+
+
 def test_tasks_that_await_hang_outside_of_the_running_one(told: Told):
     thread = told.document["threads"][0]
     assert [role["task"] for role in thread["python"]] == ["lua"]
