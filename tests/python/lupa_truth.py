@@ -14,8 +14,8 @@ PROGRAM = Path(__file__).resolve().parent / "lupa_program.py"
 CASES = ["python_below_lua", "lua_below_python", "coroutine", "generator", "thread"]
 PLACE = re.compile(r'File "([^"]+)", line (\d+), in')
 GAP = re.compile(r"\[gap: (.+)\]$", re.MULTILINE)
-# What runs the program, and is left out of reports.
-RUNNER = ("<frozen runpy>", "__main__.py", "run.py", "program.py")
+# What runs the program or its thread, and is left out of reports.
+RUNNER = ("<frozen runpy>", "__main__.py", "run.py", "program.py", "threading.py")
 
 
 def places(report: str) -> list[list[object]]:

@@ -80,6 +80,8 @@ def test_the_tutorial(child, tmp_path):
     assert "ValueError: no price" in outputs[3].stderr and "received by python" in outputs[3].stdout
     (shell,) = [block for block in blocks("python.md", "sh") if "errors.ndjson" in block]
     (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "stacksplice").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m stacksplice "$@"\n')
+    (tmp_path / "stacksplice").chmod(0o755)
     shown = ran("/bin/sh", "-ec", shell, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert shown.stdout.count("==== order: O-25150 ====\n") == 3
 

@@ -53,12 +53,11 @@ for cell in ["import stacksplice; stacksplice.install()", "from shop import *", 
 
 @of_one_lua
 def test_ipython(run, name: str) -> None:
-    """The shell's own traceback has Lua's line with its source; the report follows it."""
+    """The shell's own traceback has Lua's line with its source; no report follows it."""
     pytest.importorskip("IPython", reason="IPython is not installed")
     shown = run(name, 0, "-c", CELLS)
     assert "----> 3   local found = rate(currency)\n" in shown and '----> 7   error("no price")\n' in shown
-    assert '(Lua) File "rules.lua", line 3, in price\n    local found = rate(currency)\n' in shown
-    assert '(Lua) File "rules.lua", line 7, in fails\n    error("no price")\n' in shown
+    assert "(Lua) " not in shown
 
 
 ATTACHED = """

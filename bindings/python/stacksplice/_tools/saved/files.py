@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     # Takes a document, its reports, how many its file has had before it, and that file's name if a heading
     # is to have it.
-    Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
+    _Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 
@@ -82,7 +82,7 @@ def _why(exc: ValueError, line: int, offset: int) -> str:
     return f"on line {line}: {why}" if line > 1 else why
 
 
-def _read(source: Source, use: Use, place: str, shows_progress: bool) -> None:
+def _read(source: Source, use: _Use, place: str, shows_progress: bool) -> None:
     count, line, wrong = 0, 0, []
     for line, offset, text in source.texts(shows_progress):
         try:
@@ -103,7 +103,7 @@ def _read(source: Source, use: Use, place: str, shows_progress: bool) -> None:
         raise ValueError('no line of this log has a report, the member "stacksplice" of JsonFormatter')
 
 
-def read(paths: Sequence[str], verb: str, use: Use, shows_progress: bool = False) -> int:
+def read(paths: Sequence[str], verb: str, use: _Use, shows_progress: bool = False) -> int:
     """Have USE take each document of those files as it is read; the exit status, after saying which file, or
     line of it, it "cannot VERB" and why.  Of a file that begins wrong the rest is not read."""
     status = 0
