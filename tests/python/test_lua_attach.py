@@ -122,16 +122,18 @@ def another_copy(folder: Path) -> types.ModuleType:
         sys.path.remove(str(folder))
 
 
-def attach_state(address: int, library: str) -> None:
+def attach_state(address: int, library: str, coroutine: object = None) -> None:
     """What attach() does, for a state at that address; the key stands for a runtime."""
-    _stacksplice._lupa_attach(address, address, None, library, {}, None)
+    _stacksplice._lupa_attach(address, address, coroutine, library, {}, None)
 
 
 def test_two_copies_of_one_version(tmp_path: Path) -> None:
     again = another_copy(tmp_path)
     first, second = module("lua54").LuaRuntime(), again.LuaRuntime()
     for runtime, file in ((first, module("lua54").__file__), (second, again.__file__)):
-        attach_state(int(runtime.eval("tostring(coroutine.running())").split()[-1], 16), file)
+        bearer = runtime.compile("local f = ... return function() f() end")(_stacksplice._lupa_late)
+        coroutine = bearer.coroutine()
+        attach_state(int(runtime.eval("tostring")(coroutine).split()[-1], 16), file, coroutine)
         runtime.execute(NESTED)
     taken: list = []
 
