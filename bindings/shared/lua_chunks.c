@@ -176,8 +176,9 @@ static const char *behind_last(span text, const char *word)
     return NULL;
 }
 
-/* TEXT without what `require` or lupa writes before Lua's own message. */
-static span without_prefix(span text)
+/* TEXT without what `require` or lupa writes before Lua's own message; the former has the name of the *FILE
+   whole. */
+static span without_prefix(span text, span *file)
 {
     static const char module[] = "error loading module '", code[] = "error loading code: ";
     static const char behind[] = "':\n\t";
@@ -186,9 +187,12 @@ static span without_prefix(span text)
     if (length >= sizeof code && !memcmp(text.at, code, sizeof code - 1))
         text.at += sizeof code - 1;
     else if (length >= sizeof module && !memcmp(text.at, module, sizeof module - 1))
-        for (; text.at + sizeof behind - 1 <= text.end; text.at++)
-            if (!memcmp(text.at, behind, sizeof behind - 1))
-                return (span){text.at + sizeof behind - 1, text.end};
+        for (const char *at = text.at; at + sizeof behind - 1 <= text.end; at++)
+            if (!memcmp(at, behind, sizeof behind - 1)) {
+                file->at = behind_last((span){text.at, at}, "' from file '");
+                file->end = at;
+                return (span){at + sizeof behind - 1, text.end};
+            }
     return text;
 }
 
@@ -211,14 +215,20 @@ static const char *find_number(span text, int *number)
 bool ss_lua_syntax_of(const char *message, size_t length, ss_lua_syntax *out)
 {
     static const char cut[] = "...", chunk[] = "[string \"";
-    span text = without_prefix((span){message, message + length});
+    span file = {NULL, NULL}, text = without_prefix((span){message, message + length}, &file);
     const char *colon = find_number(text, &out->line), *near = behind_last(text, " near ");
-    size_t name = colon ? (size_t)(colon - text.at) : 0;
+    size_t name = colon ? (size_t)(colon - text.at) : 0, dots = sizeof cut - 1;
     size_t word = near ? (size_t)(text.end - near) : 0;
 
+    if (file.at && name > dots && !memcmp(text.at, cut, dots) &&
+        (size_t)(file.end - file.at) >= name - dots &&
+        !memcmp(file.end - (name - dots), text.at + dots, name - dots))
+        name = (size_t)(file.end - file.at);
+    else
+        file.at = text.at;
     if (!name || name >= sizeof out->file || !near || near < colon)
         return false;
-    memcpy(out->file, text.at, name);
+    memcpy(out->file, file.at, name);
     out->file[name] = '\0';
     out->is_file = strncmp(out->file, cut, sizeof cut - 1) != 0 &&
                    strncmp(out->file, chunk, sizeof chunk - 1) != 0;

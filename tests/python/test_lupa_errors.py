@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import tempfile
+from functools import partial
+from pathlib import Path
 
 import lupa_runtimes
 import pytest
@@ -12,6 +15,10 @@ from building import ran
 from lupa_runtimes import VERSIONS, entries
 from racing import race
 from raising import caught
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 lua = lupa_runtimes.lua
 
@@ -407,14 +414,26 @@ def test_the_place_of_wrong_syntax_is_the_innermost_frame(lua, way: str) -> None
     assert '  (Lua) File "[string "<python>"]", line 2\n    = = 2)\nlupa' in report  # which sign?
 
 
-def test_a_module_with_wrong_syntax_has_its_line(lua, tmp_path) -> None:
-    file = tmp_path / "bad.lua"
-    file.write_text("local x = 1\nfunction price(a, b\n  return a * b\nend\n")
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_module_with_wrong_syntax_has_its_line(lua, short_folder: Path) -> None:
+    """Lua's message cuts a long name of a file, but that of require() has it whole before."""
     runtime = lua.LuaRuntime()
-    runtime.execute(f"package.path = '{tmp_path}/?.lua'")
-    for call in (lambda: runtime.require("bad"), lambda: runtime.globals().dofile(str(file))):
+    runtime.execute(f"package.path = '{short_folder}/?.lua'")
+    files = [short_folder / "bad.lua", short_folder / ("long" * 20) / "bad.lua"]
+    calls = [(files[0], lambda: runtime.globals().dofile(str(files[0])))]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("local x = 1\nfunction price(a, b\n  return a * b\nend\n")
+        name = str(file.relative_to(short_folder).with_suffix(""))
+        calls.append((file, partial(runtime.require, name)))
+    for file, call in calls:
         report = "".join(stacksplice.format_exception(caught(call)))
-        assert '/bad.lua", line 3\n    return a * b\n    ^^^^^^\n' in report
+        assert f'  (Lua) File "{file}", line 3\n    return a * b\n    ^^^^^^\n' in report
 
 
 def test_what_only_looks_like_wrong_syntax_has_no_place(lua) -> None:
