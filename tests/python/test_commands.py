@@ -93,7 +93,7 @@ def test_show_says_what_the_wrapper_says(info):
         [
             f"==== order: O-25150, customer: Ada, count: 3, ready: true ====\n{text}",
             f'==== order: "two\\nlines", note: "\\u001b[31m" ====\n{text}',
-            f"==== event: fail_fast, pid: 5 ====\n{text}",
+            f"==== event: fail_fast ====\npid: 5\n{text}",
             text,
         ]
     )

@@ -104,9 +104,9 @@ segv()
     assert info.to_dict() == run.report and pickle.loads(pickle.dumps(info)).type == "SIGSEGV"
     for form in ((), ("--newest-first",)):
         done = command("show", *form, file)
-        assert info.format(newest_last=not form) == done.stdout.partition("\n")[2]
+        assert info.format(newest_last=not form) == "".join(done.stdout.splitlines(keepends=True)[3:])
         error, current, thread = done.stdout.split("\n\n")
-        assert error.startswith("==== event: SIGSEGV, time: ")
+        assert re.match(r"==== event: SIGSEGV.* ====\ntime: .*Z\nprocess: .*, pid: \d+, .*, cwd: ", error)
         assert "SIGSEGV: no memory at address 0x8" in error
         assert current.startswith("Current error of this thread:\n") and "bad amount" in current
         assert re.search(r"in sleep_long$", thread, re.M)

@@ -32,9 +32,8 @@ def write_page(options: argparse.Namespace) -> int:
         for number, item in enumerate(items, count + 1):
             data = report_of(item).to_dict()
             try:
-                reports.append(
-                    shown_report(data, look, place if "header" in data else heading_of(item, place))
-                )
+                heading = place if "header" in data else ", ".join(heading_of(item, place))
+                reports.append(shown_report(data, look, heading))
             except DAMAGE as exc:
                 raise damaged(number, exc) from exc
 

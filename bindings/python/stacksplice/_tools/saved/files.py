@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     _Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
+_WHEN, _WHICH = ("time",), ("process", "pid", "thread_id", "cwd")
+_NOT_OF_AN_EVENT = {*_WHEN, *_WHICH, "core_version", "arch", "platform", "platform_release"}
 
 
 def items_of(document: Any) -> list[Any]:
@@ -48,20 +50,28 @@ def _value(value: object) -> str:
     return text if text.isprintable() else json.dumps(text)
 
 
-def heading_of(item: Any, place: str) -> str:
-    """What the object around a report says of it, such as "order: O-25150"; PLACE is the file."""
-    data = dict(item) if wrapper_of(item) else {}
-    if is_log(item):
-        data = {name: data[name] for name in _OF_A_LOG if name in data}
-    if data.get("schema") == FILE_SCHEMA and isinstance(data.get("header"), dict):
-        data = data["header"]
-    words = [_value(place)] if place else []
-    words += [
+def _words_of(data: dict[Any, Any]) -> list[str]:
+    return [
         f"{_value(name)}: {_value(clean(value, name))}"
         for name, value in data.items()
         if name != "schema" and isinstance(value, (str, int, float))
     ]
-    return ", ".join(words)
+
+
+def heading_of(item: Any, place: str) -> list[str]:
+    """What the object around a report says of it, such as "order: O-25150"; PLACE is the file.  Of the file
+    of a process a line each says what happened, when, and to which process."""
+    data = dict(item) if wrapper_of(item) else {}
+    parts = [data]
+    if is_log(item):
+        parts = [{name: data[name] for name in _OF_A_LOG if name in data}]
+    elif data.get("schema") == FILE_SCHEMA and isinstance(data.get("header"), dict):
+        data = data["header"]
+        parts = [{name: data[name] for name in data if name not in _NOT_OF_AN_EVENT}]
+        parts += [{name: data[name] for name in names if name in data} for names in (_WHEN, _WHICH)]
+    lines = [_words_of(part) for part in parts]
+    lines[0][:0] = [_value(place)] if place else []
+    return [", ".join(words) for words in lines if words]
 
 
 def report_of(item: Any) -> ErrorInfo:

@@ -33,7 +33,9 @@ def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) ->
     except DAMAGE as exc:
         raise damaged(number, exc) from exc
     heading = heading_of(item, place)
-    return (f"==== {heading} ====\n" if heading else "") + text
+    if heading:
+        heading[0] = f"==== {heading[0]} ===="
+    return "".join([f"{line}\n" for line in heading]) + text
 
 
 def _line_of(item: Any) -> str:
