@@ -165,7 +165,7 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
 /* Write BEFORE and "NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
 void ss_report_where(const ss_report *r, const char *before, ss_shown_stack stack);
 
-enum { SS_FOLDS_MAX = 16 /* in one stack; further ones are shown */ };
+enum { SS_FOLDS_MAX = 8 /* in one stack; further ones are shown */ };
 
 /* Elements from BEGIN to END of a program that called the user's code. */
 typedef struct ss_fold {

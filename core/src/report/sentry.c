@@ -270,8 +270,11 @@ typedef struct listed {
     const void *identity; /* as in ss_error_view */
     uint32_t member;      /* of its parent, a group; NOT_A_MEMBER: what the parent was made from */
     uint16_t parent;      /* in the list */
-    const char *relation; /* to the parent, if it is no member */
+    uint8_t relation;     /* to the parent, if it is no member: of the names below */
 } listed;
+
+enum { CAUSE, CONTEXT, CURRENT };
+static const char *const relations[] = {"__cause__", "__context__", "current_error"};
 
 enum { NOT_A_MEMBER = UINT32_MAX };
 
@@ -334,9 +337,8 @@ static SS_NOINLINE void add_what_belongs(event *v, uint16_t of)
         add(v, &cause,
             (listed){.member = NOT_A_MEMBER,
                      .parent = of,
-                     .relation = facts.view.relation == STACKSPLICE_RELATION_CONTEXT
-                                     ? "__context__"
-                                     : "__cause__"});
+                     .relation =
+                         facts.view.relation == STACKSPLICE_RELATION_CONTEXT ? CONTEXT : CAUSE});
     ss_facts_release(&cause);
     v->left_out += facts.view.causes_left_out;
     add_members(v, of, &facts);
@@ -352,7 +354,7 @@ static void emit_relation(ss_emit *e, const listed *l)
 
     (void)snprintf(text, sizeof text, "exceptions[%" PRIu32 "]", l->member);
     if (l->member == NOT_A_MEMBER)
-        ss_emit_text(e, "source", l->relation);
+        ss_emit_text(e, "source", relations[l->relation]);
     else
         ss_emit_text(e, "source", text);
 }
@@ -534,16 +536,23 @@ static void emit_threads(const ss_report *r, ss_emit *e, const ss_facts *facts, 
 }
 
 /* Noinline: the list is off the stack again when the binaries are emitted. */
+/* Noinline: facts are large for a small stack. */
+static SS_NOINLINE void add_current(event *v)
+{
+    ss_facts current;
+
+    if (ss_facts_of((ss_subject){NULL, v->file->current_error}, &current))
+        add(v, &current, (listed){.member = NOT_A_MEMBER, .relation = CURRENT});
+}
+
 static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss_facts *facts,
                                         ss_images *images)
 {
     event v = {.r = r, .e = e, .images = images, .file = file_of(facts)};
-    ss_facts current;
 
     add(&v, facts, (listed){.member = NOT_A_MEMBER});
-    if (v.file && v.file->current_error &&
-        ss_facts_of((ss_subject){NULL, v.file->current_error}, &current))
-        add(&v, &current, (listed){.member = NOT_A_MEMBER, .relation = "current_error"});
+    if (v.file && v.file->current_error)
+        add_current(&v);
     for (uint16_t i = 0; i < v.count; i++)
         add_what_belongs(&v, i);
     ss_emit_begin(e, "exception", STACKSPLICE_OBJECT);

@@ -722,8 +722,8 @@ typedef struct printer {
     /* Two ends of a stack. */
     uint32_t end_max; /* parts of either */
     uint32_t parts;
-    uint32_t hidden;              /* frames between them */
-    part last[SS_REPORT_END_MAX]; /* parts after the first end, number N at N % end_max */
+    uint32_t hidden; /* frames between them */
+    part *last;      /* parts after the first end, number N at N % end_max */
 } printer;
 
 /* The first line, as scripts' tracebacks have it in their order. */
@@ -971,24 +971,43 @@ static void put_refused(const printer *p)
     source->has_told |= reason != NULL;
 }
 
+static void print_elements(printer *p)
+{
+    bool last = is_last(p->r);
+    uint32_t count = p->stack.count;
+
+    for (uint32_t at = last ? count - 1 : 0; at < count && !p->r->w->failed;)
+        at = print_element(p, at);
+    if (!p->facts)
+        end_parts(p);
+}
+
+/* Noinline: the others need not its room on a small stack. */
+static SS_NOINLINE void print_ends(printer *p)
+{
+    part last[SS_REPORT_END_MAX];
+
+    p->last = last;
+    p->end_max = is_last(p->r) ? SS_REPORT_END_MAX : SS_REPORT_END_MAX / 3;
+    print_elements(p);
+}
+
 /* In the order of scripts' tracebacks only if a frame is shown, where HEADED. */
 void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
                      unsigned indent)
 {
-    printer p = {r, headed, stack, indent, .folds = ss_report_folds(r, stack)};
-    bool last = is_last(r);
+    printer p = {
+        r, headed, stack, indent, .folds = ss_report_folds(r, stack), .end_max = UINT32_MAX};
 
-    p.end_max = !r->color || r->all_frames ? UINT32_MAX
-                : last                     ? SS_REPORT_END_MAX
-                                           : SS_REPORT_END_MAX / 3;
     ss_report_dates(r, stack);
-    if (!last)
+    if (!is_last(r))
         put_header(&p);
-    for (uint32_t at = last ? stack.count - 1 : 0; at < stack.count && !r->w->failed;)
-        at = print_element(&p, at);
+    if (r->color && !r->all_frames)
+        print_ends(&p);
+    else
+        print_elements(&p);
     if (p.facts)
         return;
-    end_parts(&p);
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
         put_missing(&p, "no files and lines of C frames: ", stacksplice_lines_missing());
     put_refused(&p);
