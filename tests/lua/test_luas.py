@@ -176,7 +176,12 @@ def lua_library(version: str, build: Build) -> list[str | Path]:
 
 SUPPORT = HERE.parent / "support"
 HEADERS = [BINDING / "include", ROOT / "core" / "include", BINDING / "src", ROOT / "bindings", SUPPORT]
-ALL_SOURCES = [*sorted((BINDING / "src").rglob("*.c")), ROOT / "bindings" / "shared" / "value_text.c"]
+SHARED = ROOT / "bindings" / "shared"
+ALL_SOURCES = [
+    *sorted((BINDING / "src").rglob("*.c")),
+    SHARED / "lua_chunks.c",
+    SHARED / "value_text.c",
+]
 # How the insides of a copy of Lua are learnt, as in bindings/lua/sources.cmake.
 CALIBRATION = {"luajit": ["jit.c"], "others": ["filler.c", "probes.c", "snippets.c"]}
 RUNNER = [SUPPORT / "support.c", SUPPORT / "main.c"]

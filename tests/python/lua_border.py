@@ -51,7 +51,7 @@ def compile_crossing(folder: Path) -> Path:
         sources, objects = [], [str(library)]
     else:
         own = [file for file in sorted((lua / "src").rglob("*.c")) if file.name != "jit.c"]  # of LuaJIT
-        sources, objects = [*own, SHARED / "value_text.c"], []
+        sources, objects = [*own, SHARED / "lua_chunks.c", SHARED / "value_text.c"], []
     output = folder / f"crossing{sysconfig.get_config_var('EXT_SUFFIX')}"
     includes = [f"-I{lua / 'include'}", f"-I{lua / 'src'}", f"-I{SHARED.parent}", "-D_GNU_SOURCE"]
     includes += ["-shared", "-fPIC", "-pthread", "-Wl,-z,nodelete"]

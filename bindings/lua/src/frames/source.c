@@ -173,6 +173,7 @@ __attribute__((constructor)) static void give_source(void)
                                                .planted = ss_lua_cache_planted};
 
     ss_lua_the_source = &source;
+    ss_lua_the_shared->log = source.log;
 #if !SS_LUA_BY_NAME /* else no copy of Lua is known yet */
     ss_lua_source_register();
 #endif

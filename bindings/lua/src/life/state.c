@@ -96,7 +96,6 @@ void ss_lua_source_register(void)
                                  .reports = 1};
     ss_lua_shared *shared;
 
-    own_shared.log = ss_lua_the_source->log;
     if (atomic_load(&done) || FAILED(stacksplice_add_source(&source)))
         return;
     /* Another copy may have registered first: then both use its data. */
