@@ -551,10 +551,30 @@ def tree_of(exc):
     return found
 
 
+def _unfolded(text: str) -> str:
+    """TEXT with each round of a cycle."""
+    frames = [""]
+    for line in text.splitlines(keepends=True):
+        again = re.match(r"[ |]*\[Previous (?:line|(\d+) frames) repeated (\d+) more times?\]", line)
+        if again:
+            frames += frames[-int(again[1] or 1) :] * int(again[2])
+        elif re.match(r'[ |]+(?:File "|\(\w+\) |\[|\.\.\. )', line):
+            frames.append(line)
+        else:
+            frames[-1] += line
+    return "".join(frames)
+
+
+# What text folds; the data have it.
+_RUNNERS = re.compile(r"/(?:asyncio|concurrent/futures)/|/threading\.py$")
+
+
 def missing(exc) -> dict[str, list]:
     """What Python's own traceback has and the reports of EXC have not, by reader."""
-    text = "".join(stacksplice.format_exception(exc))
-    lost = {"text": _in_order(_places_of("".join(traceback.format_exception(exc))), _places_of(text))}
+    text = _unfolded("".join(stacksplice.format_exception(exc)))
+    places = _places_of(_unfolded("".join(traceback.format_exception(exc))))
+    shown = [place for place in places if not _RUNNERS.search(place[0])]
+    lost = {"text": _in_order(shown, _places_of(text))}
     for one in tree_of(exc):
         info = stacksplice.error_info(one)
         if info is not None:
