@@ -165,13 +165,13 @@ class Inspect(unittest.TestCase):
     def test_a_later_version_is_named(self):
         def change(core):
             with open(core, "r+b") as file:
-                found = re.search(rb"stacksplice:data.{8}\x01\0\0\0", file.read(), re.DOTALL)
+                found = re.search(rb"stacksplice:data.{8}\x02\0\0\0", file.read(), re.DOTALL)
                 file.seek(found.start() + 24)
                 file.write(b"\x07")
 
         _, document = self.ended(PROGRAMS[-1], "abort", change)
         self.assertFalse(errors_of(document))
-        self.assertRegex(" ".join(document["notes"]), "version 7 of the block for readers, this one reads 1")
+        self.assertRegex(" ".join(document["notes"]), "version 7 of the block for readers, this one reads 2")
 
 
 if __name__ == "__main__":

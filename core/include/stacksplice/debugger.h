@@ -61,7 +61,7 @@ STACKSPLICE_API const stacksplice_anchor *stacksplice_thread_anchor(void);
  * `version` is another one, and reads nothing more.
  */
 #define STACKSPLICE_INSPECTION_SIGNATURE "stacksplice:data" /* without the NUL */
-#define STACKSPLICE_INSPECTION_VERSION 1u
+#define STACKSPLICE_INSPECTION_VERSION 2u
 
 /* What an entry of the block's list is about. */
 enum {

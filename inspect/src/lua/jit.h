@@ -1,6 +1,6 @@
 /*
  * The frames of LuaJIT on a stack of its own in a target: whatever is read is compared with what it
- * must be, since versions differ.  The binding's calibrate/jit.h says how they are linked.
+ * must be, since versions differ.  shared/lua.h has the places and links that the binding reads, too.
  */
 #ifndef SSI_JIT_H
 #define SSI_JIT_H
