@@ -1,5 +1,5 @@
 /* What a dying process writes to stderr, and its report file, schema "stacksplice-report/1":
-   docs/reports.md describes it. */
+   docs/reference/reports.md describes it. */
 #include "crash/crash.h"
 
 #include "base/thread.h"

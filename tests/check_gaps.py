@@ -1,4 +1,4 @@
-"""The table of gaps in docs/reports.md names every reason that the sources give, and no other.
+"""The table of gaps in docs/reference/reports.md names every reason that the sources give, and no other.
 
 In C a reason is a text, or the name of a constant or macro that is one, which stands
 
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reports.md"
+PAGE = ROOT / "docs" / "reference" / "reports.md"
 FOLDERS = ("core", "crash", "bindings")
 # Where a text, or a name that stands for one, is a reason.  TEXT matches either.
 TEXT = r'((?:"(?:[^"\\]|\\.)*"\s*)+|[A-Za-z_]\w*)'
@@ -116,11 +116,11 @@ def told() -> set[str]:
 def main() -> int:
     sources_give, page_tells = given(), told()
     for reason in sorted(sources_give.keys() - page_tells):
-        print(f"{sources_give[reason]}: the gap `{reason}` is not in the table of gaps of docs/reports.md:")
+        print(f"{sources_give[reason]}: the gap `{reason}` is not in the table of docs/reference/reports.md:")
         print("    add a row that says what it means and what a reader does about it")
     for reason in sorted(page_tells - sources_give.keys()):
-        print(f"docs/reports.md: no source gives the gap `{reason}`: remove its row, or change it as the")
-        print("    reason was changed; if a source gives it in a new way, add that to tests/check_gaps.py")
+        print(f"docs/reference/reports.md: no source gives the gap `{reason}`: remove its row, or change it")
+        print("    as the reason was changed; if a source gives it in a new way, add that to tests/check_gaps.py")
     print(f"{len(sources_give)} reasons, {len(page_tells)} rows")
     return sources_give.keys() != page_tells
 

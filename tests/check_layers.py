@@ -1,6 +1,6 @@
 """Who may include whom: prints file:line for each #include that breaks a layer, and fails.
 
-The picture is in docs/architecture.md; this table is its exact form.  Five more mistakes are found:
+The picture is in docs/inside/architecture.md; this table is its exact form.  Five more mistakes are found:
 
   * two headers of the core with one guard, or with one name for two types: they break the first
     file that needs both;

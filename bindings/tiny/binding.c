@@ -1,5 +1,5 @@
 /*
- * The errors of tiny: docs/bindings.md walks through this file and source.c.  What all languages
+ * The errors of tiny: docs/inside/bindings.md walks through this file and source.c.  What all languages
  * share is in stacksplice/script.h.
  */
 #include "binding.h"

@@ -1,6 +1,6 @@
 /*
  * Tiny: a language of about 250 lines of C that knows nothing of stacksplice.  It stands for any
- * interpreter that somebody binds; docs/bindings.md walks through its binding.
+ * interpreter that somebody binds; docs/inside/bindings.md walks through its binding.
  *
  *     # A function reaches to the next one; words are separated by spaces.
  *     function careful path

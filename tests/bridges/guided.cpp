@@ -1,4 +1,5 @@
-// An extension that uses what docs/borders.md shows for pybind11.  test_cpp.py makes one for nanobind of it.
+// An extension that uses what docs/how-to/games-and-c-hosts.md shows for pybind11.  test_cpp.py makes
+// one for nanobind of it.
 #include "pybind_border.hpp"
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-"""The borders that docs/borders.md shows for C++ bridges: pybind11, nanobind and sol2."""
+"""The borders that docs/how-to/games-and-c-hosts.md shows for C++ bridges: pybind11, nanobind and sol2."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def lua_flags() -> list[str]:
 
 
 def extract_guide(folder: Path) -> list[str]:
-    """Write the code of docs/borders.md into FOLDER; the options to compile it."""
+    """Write the code of docs/how-to/games-and-c-hosts.md into FOLDER; the options to compile it."""
     extract = ROOT / "tests" / "install" / "guide" / "extract.py"
-    subprocess.run([sys.executable, str(extract), str(ROOT / "docs" / "borders.md"), str(folder)], check=True)
+    guide = ROOT / "docs" / "how-to" / "games-and-c-hosts.md"
+    subprocess.run([sys.executable, str(extract), str(guide), str(folder)], check=True)
     package = Path(stacksplice.__file__).resolve().parent
     parts = ("core", "bindings/python", "bindings/lua", "bindings/cpp")
     includes = [f"-I{ROOT / name / 'include'}" for name in parts]
@@ -51,7 +52,7 @@ def in_words_of_nanobind(text: str) -> str:
 
 @pytest.fixture(scope="session", params=["pybind11", "nanobind"])
 def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The border that docs/borders.md shows for pybind11, taken out of it."""
+    """The border that docs/how-to/games-and-c-hosts.md shows for pybind11, taken out of it."""
     folder = tmp_path_factory.mktemp("guided")
     options = [*extract_guide(folder), f"-I{pybind11.get_include()}"]
     source = HERE / "guided.cpp"
@@ -126,7 +127,7 @@ assert stacksplice.peek_error() is None
 
 @pytest.fixture(scope="session")
 def guided_sol2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The handler that docs/borders.md shows for sol2."""
+    """The handler that docs/how-to/games-and-c-hosts.md shows for sol2."""
     library = LUA_MODULES.parent.parent / "bindings" / "lua" / "libstacksplice-lua.a"
     command = ["c++", "-std=c++17", "-fsyntax-only", "-x", "c++", *lua_flags(), "-"]
     if subprocess.run(command, input="#include <sol/sol.hpp>", capture_output=True, text=True).returncode:

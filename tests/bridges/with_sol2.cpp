@@ -1,4 +1,4 @@
-// C++ calls Lua, which calls C++, by sol2 with the handler of docs/borders.md.
+// C++ calls Lua, which calls C++, by sol2 with the handler of docs/how-to/games-and-c-hosts.md.
 #include "sol_border.hpp"
 
 #include <pybind11/pybind11.h>

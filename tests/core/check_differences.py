@@ -1,4 +1,4 @@
-"""docs/winrt-differences.md names a test for each choice, and every named test exists.
+"""docs/reference/winrt-differences.md names a test for each choice, and every named test exists.
 
 usage: check_differences.py ROOT
 """
@@ -29,7 +29,7 @@ def tests_of(root):
 
 def main():
     root = sys.argv[1]
-    path = os.path.join(root, "docs", "winrt-differences.md")
+    path = os.path.join(root, "docs", "reference", "winrt-differences.md")
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
     known, rows, bad = tests_of(root), 0, 0

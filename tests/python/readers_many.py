@@ -1,4 +1,4 @@
-"""The views of docs/readers.md that are of saved reports: groups of many, and symbols after the fact."""
+"""The views of saved reports in docs/how-to/logs-and-opentelemetry.md: groups, symbols after the fact."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def _symbolize(folder: Path) -> str:
 
 
 def views(folder: Path) -> dict[str, str]:
-    """Each view by the name that it has in docs/readers.md."""
+    """Each view by the name that it has in docs/how-to/logs-and-opentelemetry.md."""
     write_example(folder)
     return {"top": _top(folder), "symbolize": _symbolize(folder)}

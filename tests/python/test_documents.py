@@ -32,7 +32,7 @@ def blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("source", blocks("unhandled.md", "python"))
+@pytest.mark.parametrize("source", blocks("how-to/unhandled.md", "python"))
 def test_unhandled(child, source):
     reports = "logging.exception('it')" if "logging" in source else "raise"
     crossing = f"""
@@ -46,7 +46,7 @@ except ValueError: {reports}
 
 
 def test_c(tmp_path):
-    (block,) = blocks("unhandled.md", "c")
+    (block,) = blocks("how-to/unhandled.md", "c")
     source = tmp_path / "host.c"
     source.write_text(
         "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <stacksplice/python.h>\n"
@@ -64,7 +64,7 @@ def run_in(folder, child, source):
 
 def test_the_tutorial_with_lupa(child):
     pytest.importorskip("lupa.lua54")
-    (source,) = [block for block in blocks("python.md", "python") if "import lupa" in block]
+    (source,) = [block for block in blocks("start/python.md", "python") if "import lupa" in block]
     text = child(source, status=1).stderr
     places = [
         text.index(words) for words in ("in <module>", "(Lua) ", "line 3, in ", "in rate", "KeyError: 'XXX'")
@@ -73,12 +73,12 @@ def test_the_tutorial_with_lupa(child):
 
 
 def test_the_tutorial(child, tmp_path):
-    sources = [block for block in blocks("python.md", "python") if "import lupa" not in block]
+    sources = [block for block in blocks("start/python.md", "python") if "import lupa" not in block]
     outputs = [run_in(tmp_path, child, source) for source in sources]
     assert "in report_progress" in outputs[1].stdout
     assert "python <module> <string> " in outputs[2].stdout
     assert "ValueError: no price" in outputs[3].stderr and "received by python" in outputs[3].stdout
-    (shell,) = [block for block in blocks("python.md", "sh") if "errors.ndjson" in block]
+    (shell,) = [block for block in blocks("start/python.md", "sh") if "errors.ndjson" in block]
     (tmp_path / "python").symlink_to(sys.executable)
     (tmp_path / "stacksplice").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m stacksplice "$@"\n')
     (tmp_path / "stacksplice").chmod(0o755)
@@ -86,14 +86,14 @@ def test_the_tutorial(child, tmp_path):
     assert shown.stdout.count("==== order: O-25150 ====\n") == 3
 
 
-@pytest.mark.parametrize("source", blocks("troubleshooting.md", "python"))
+@pytest.mark.parametrize("source", blocks("how-to/troubleshooting.md", "python"))
 def test_troubleshooting(child, tmp_path, source):
     assert run_in(tmp_path, child, source).stdout == "None\n"
 
 
 def test_troubleshooting_names_gaps_that_there_are():
-    table = page("reports.md")
-    text = page("troubleshooting.md")
+    table = page("reference/reports.md")
+    text = page("how-to/troubleshooting.md")
     rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
     quoted = [reason for row in rows for reason in re.findall("`(.*?)`", row)]
     assert len(quoted) >= 8 and "Lua tail calls replaced the frames of the callers" in table
@@ -108,7 +108,9 @@ def test_the_reference_has_every_public_name(tmp_path):
     assert all(f'id="{name}"' in text for name in stacksplice.__all__ if name != "winrt")
 
 
-@pytest.mark.parametrize("name", ["SECURITY.md", "docs/contracts.md", "docs/deadlines.md"])
+@pytest.mark.parametrize(
+    "name", ["SECURITY.md", "docs/inside/contracts.md", "docs/how-to/sandboxes-and-limits.md"]
+)
 def test_the_tests_of_promises_are_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     table = text[text.index("Tests of this page") :]
@@ -117,8 +119,8 @@ def test_the_tests_of_promises_are_there(name):
 
 
 def test_each_part_of_the_contracts_has_tests():
-    *parts, last = re.findall(r"^## (.+)$", page("contracts.md"), re.MULTILINE)
+    *parts, last = re.findall(r"^## (.+)$", page("inside/contracts.md"), re.MULTILINE)
     assert last == "Tests of this page"
     anchors = {re.sub(r"[^\w -]", "", part).lower().replace(" ", "-") for part in parts}
-    named = set(re.findall(r"^\| \[.+\]\(#(.+)\) \| `tests/", page("contracts.md"), re.MULTILINE))
+    named = set(re.findall(r"^\| \[.+\]\(#(.+)\) \| `tests/", page("inside/contracts.md"), re.MULTILINE))
     assert named == anchors

@@ -26,7 +26,7 @@ pytestmark = [
         reason="no browser to look at pages with: install chromium and chromium-driver",
     ),
 ]
-PICTURE, PICTURE_OF_TOP = ROOT / "docs" / "page.png", ROOT / "docs" / "top.png"
+PICTURE, PICTURE_OF_TOP = ROOT / "docs/pictures/page.png", ROOT / "docs/pictures/top.png"
 FOCUSED = "return document.activeElement.querySelector('.function')?.textContent"
 OPEN = "return document.querySelectorAll('.stack details[open]').length"
 

@@ -41,7 +41,7 @@ def counts(made):
 
 LATE = "TimeoutError: rules did not finish within 0.03 s"
 
-# What else LuaJIT lets go on is in docs/deadlines.md.
+# What else LuaJIT lets go on is in docs/how-to/sandboxes-and-limits.md.
 WAYS = {
     "plain": "spin()",
     "C functions": "while true do string.rep('x', 3) end",

@@ -92,8 +92,8 @@ def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     assert not [target for target in targets if (ROOT / target).exists()]
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\]\((docs/\w+\.md)", page))
-    assert named and all(target in text for target in named | {"docs/benchmarks.svg"})
+    named = set(re.findall(r"\]\((docs/[\w/-]+\.md)", page))
+    assert named and all(target in text for target in named | {"docs/inside/benchmarks.svg"})
 
 
 def is_text(data: bytes) -> bool:
@@ -118,7 +118,7 @@ def test_the_source_package_is_small_and_text(tmp_path):
         files = {member.name: archive.extractfile(member) for member in archive if not member.isdir()}
         assert all(files.values()), "it holds a link or a special file"
         binaries = {name.partition("/")[2] for name, file in files.items() if not is_text(file.read())}
-    assert binaries == {"docs/page.png", "docs/top.png"}
+    assert binaries == {"docs/pictures/page.png", "docs/pictures/top.png"}
     assert package.stat().st_size < 1_500_000
 
 

@@ -1,4 +1,4 @@
-"""The views in docs/readers.md are what each reader gets.
+"""The views in docs/how-to/logs-and-opentelemetry.md are what each reader gets.
 
 STACKSPLICE_WRITE_EXPECTED=1 writes them anew.
 """
@@ -24,7 +24,7 @@ import readers_shop  # noqa: E402
 
 pytestmark = pytest.mark.any_python
 
-PAGE = ROOT / "docs" / "readers.md"
+PAGE = ROOT / "docs" / "how-to" / "logs-and-opentelemetry.md"
 VIEW = re.compile(r"(<!-- view: (\w+) -->\n\n```\w+\n)(.*?)(\n```$)", re.MULTILINE | re.DOTALL)
 
 

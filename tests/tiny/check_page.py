@@ -1,11 +1,11 @@
-"""The code on docs/bindings.md is the code of bindings/tiny, and each function it names exists."""
+"""The code on docs/inside/bindings.md is the code of bindings/tiny, and each function it names exists."""
 
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "bindings.md"
+PAGE = ROOT / "docs" / "inside" / "bindings.md"
 FOLDERS = ("bindings/tiny", "core/include/stacksplice")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 PATH = re.compile(r"`((?:bindings|core|tests|docs)/[\w./-]+)`")

@@ -8,7 +8,7 @@
  * action.  Both see the registers and the siginfo of the crash, so a core file shows the crash.
  *
  * The report takes no memory of the heap, waits for no lock of ours and runs no script.  If it
- * faults itself, it goes on without the part that faulted.  The page docs/crashes.md has more.
+ * faults itself, it goes on without the part that faulted.  The page docs/how-to/crashes.md has more.
  *
  * The general rules are those of stacksplice.h.
  */

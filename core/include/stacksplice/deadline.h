@@ -3,7 +3,7 @@
  *
  * A thread begins a deadline before work that may hang, and ends it after.  If the deadline passes
  * in between, the stacks of all threads are written, the late one's first: to stderr as text, and
- * to a file like that of a crash.  Then the process goes on.  The page docs/deadlines.md has more.
+ * to a file like that of a crash.  Then the process goes on.  The page docs/how-to/sandboxes-and-limits.md has more.
  *
  * The general rules are those of stacksplice.h.
  */

@@ -6,7 +6,7 @@
  * interpreter.  The core then implements the language exception as a COM object and counts its
  * references.  It records the releases of other threads, and originates, restores and matches
  * errors.  The binding keeps what only it can know: where a value of its language stores its
- * stacksplice_ties, and the facts about a value.  The page docs/bindings.md builds a binding step
+ * stacksplice_ties, and the facts about a value.  The page docs/inside/bindings.md builds a binding step
  * by step.
  *
  * An interpreter runs on one thread at a time.  "The owner's thread" is the one that runs it now.

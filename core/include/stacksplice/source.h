@@ -1,6 +1,6 @@
 /*
  * For authors of language bindings: how an interpreter contributes frames to one combined stack.
- * script.h connects its exceptions.  The page docs/bindings.md shows both on an example.
+ * script.h connects its exceptions.  The page docs/inside/bindings.md shows both on an example.
  *
  * The general rules are those of stacksplice.h.
  */

@@ -1,5 +1,5 @@
 /*
- * The text of a report, as docs/reports.md describes it.  First what a brief report leaves out, then
+ * The text of a report, as docs/reference/reports.md describes it.  First what a brief report leaves out, then
  * one frame, one stack, one error, and an error with its causes and members.
  */
 #include "report/report.h"

@@ -1,5 +1,5 @@
 -- luacheck: std +busted
--- docs/lua.md and README.md: their scripts run, and print what the pages say.
+-- docs/start/lua.md and README.md: their scripts run, and print what the pages say.
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 if root == "" then root = "./" end
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
@@ -74,8 +74,8 @@ local function check(page, fewest)
   end
 end
 
-describe("docs/lua.md", function()
-  check("docs/lua.md", 5)
+describe("docs/start/lua.md", function()
+  check("docs/start/lua.md", 5)
 end)
 
 describe("README.md", function()

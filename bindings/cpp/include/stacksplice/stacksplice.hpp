@@ -14,7 +14,7 @@
 // Out (guard): every C++ exception becomes the thread's error and an HRESULT, with the stack of the
 // throw.  In (check): the thread's error becomes a C++ exception.  What C++ threw comes back as the
 // same exception object; what another language threw is a stacksplice::error, which puts the same
-// error object back when it leaves C++ again.  docs/borders.md explains the use.
+// error object back when it leaves C++ again.  docs/how-to/games-and-c-hosts.md explains the use.
 //
 // Header only; needs exceptions, not RTTI.  All functions may be called on any thread and act on
 // the calling thread's error.  None may be called from a signal handler.  Link stacksplice::cpp, or

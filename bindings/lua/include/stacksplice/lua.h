@@ -101,7 +101,7 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int
  *
  * A late call fails with 800705B4, HRESULT_FROM_WIN32(ERROR_TIMEOUT).  C code that hangs below the
  * script is reported, but not interrupted until it returns to Lua.  The deadline takes some memory
- * of Lua's.  The thread must not block the signal; docs/deadlines.md has more.
+ * of Lua's.  The thread must not block the signal; docs/how-to/sandboxes-and-limits.md has more.
  * Needs LUA_MINSTACK free slots.
  * Other errors: as stacksplice_lua_pcall; also E_INVALIDARG if FLAGS has unknown ones.
  * [-(nargs + 1), +(nresults|0), -] [thread: the state's | alloc: yes]

@@ -1,6 +1,6 @@
 /*
  * For programs that embed tiny: errors that cross between tiny and C with one combined stack, one
- * error object and the script's own error kept.  docs/bindings.md explains how it is made.
+ * error object and the script's own error kept.  docs/inside/bindings.md explains how it is made.
  *
  * HRESULTs.  The error of no memory is E_OUTOFMEMORY.  Another one has that of its type: "argument"
  * E_INVALIDARG, "access" E_ACCESSDENIED, "bounds" E_BOUNDS, "abort" E_ABORT; else E_FAIL.

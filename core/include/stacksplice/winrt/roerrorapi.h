@@ -3,7 +3,7 @@
  *
  * Each thread has one slot, which holds the error in flight.  Originating replaces it, the last one
  * wins; getting takes it out; setting replaces it.  Where the Windows pages leave a choice, ours
- * stands in docs/winrt-differences.md.
+ * stands in docs/reference/winrt-differences.md.
  *
  * Rules that hold for every function below:
  *  - Any thread may call it; no initialisation of COM is needed or known.

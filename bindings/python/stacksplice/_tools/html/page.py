@@ -25,7 +25,7 @@ from ..._stacksplice import core_version
 from .threads import Group, Thread, frames_of, groups_of
 from .values import Error, Look, Shown, error_of, language_class, language_name
 
-# What would turn the direction of a text, or is not seen: docs/reports.md has the list.
+# What would turn the direction of a text, or is not seen: docs/reference/reports.md has the list.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
