@@ -1,4 +1,4 @@
-"""The table of gaps in docs/reference/reports.md names every reason that the sources give, and no other.
+"""docs/reference/gaps.md names every reason that the sources give, and no other.
 
 In C a reason is a text, or the name of a constant or macro that is one, which stands
 
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference" / "reports.md"
+PAGE = ROOT / "docs" / "reference" / "gaps.md"
 FOLDERS = ("core", "crash", "bindings")
 # Where a text, or a name that stands for one, is a reason.  TEXT matches either.
 TEXT = r'((?:"(?:[^"\\]|\\.)*"\s*)+|[A-Za-z_]\w*)'
@@ -109,18 +109,18 @@ def given() -> dict[str, str]:
 
 def told() -> set[str]:
     """The first column of the table."""
-    section = PAGE.read_text(encoding="utf-8").partition("### Gaps\n")[2].partition("\n### ")[0]
+    section = PAGE.read_text(encoding="utf-8")
     return set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.M))
 
 
 def main() -> int:
     sources_give, page_tells = given(), told()
     for reason in sorted(sources_give.keys() - page_tells):
-        print(f"{sources_give[reason]}: the gap `{reason}` is not in the table of docs/reference/reports.md:")
+        print(f"{sources_give[reason]}: the gap `{reason}` is not in docs/reference/gaps.md:")
         print("    add a row that says what it means and what a reader does about it")
     for reason in sorted(page_tells - sources_give.keys()):
-        print(f"docs/reference/reports.md: no source gives the gap `{reason}`: remove its row, or change it")
-        print("    as the reason was changed; if a source gives it in a new way, add that to tests/check_gaps.py")
+        print(f"docs/reference/gaps.md: no source gives the gap `{reason}`: remove its row, or change it with")
+        print("    the reason; if a source gives it in a new way, add that to tests/check_gaps.py")
     print(f"{len(sources_give)} reasons, {len(page_tells)} rows")
     return sources_give.keys() != page_tells
 

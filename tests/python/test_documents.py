@@ -92,7 +92,7 @@ def test_troubleshooting(child, tmp_path, source):
 
 
 def test_troubleshooting_names_gaps_that_there_are():
-    table = page("reference/reports.md")
+    table = page("reference/gaps.md")
     text = page("how-to/troubleshooting.md")
     rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
     quoted = [reason for row in rows for reason in re.findall("`(.*?)`", row)]
