@@ -119,8 +119,8 @@ def main() -> int:
         print(f"{sources_give[reason]}: the gap `{reason}` is not in docs/reference/gaps.md:")
         print("    add a row that says what it means and what a reader does about it")
     for reason in sorted(page_tells - sources_give.keys()):
-        print(f"docs/reference/gaps.md: no source gives the gap `{reason}`: remove its row, or change it with")
-        print("    the reason; if a source gives it in a new way, add that to tests/check_gaps.py")
+        print(f"docs/reference/gaps.md: no source gives the gap `{reason}`: remove its row, or change it")
+        print("    with the reason; if a source gives it in a new way, add that to tests/check_gaps.py")
     print(f"{len(sources_give)} reasons, {len(page_tells)} rows")
     return sources_give.keys() != page_tells
 
