@@ -90,9 +90,15 @@ class CMakeBuild(build_ext):
             shutil.rmtree(build_dir, ignore_errors=True)  # its cache would spoil the next attempt
             raise
         jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
-        target = ["--target", "stacksplice_python_package", "--parallel", jobs]
-        run("cmake", "--build", str(build_dir), *target)
+        targets = ["--target", "stacksplice_python_package", "stacksplice_pages"]
+        run("cmake", "--build", str(build_dir), *targets, "--parallel", jobs)
+        self.distribution.data_files = self.pages(build_dir / "pages")
         super().run()
+
+    def pages(self, folder: Path) -> list[tuple[str, list[str]]]:
+        """The manual page and the completions of the command: stacksplice-inspect is no command here."""
+        files = (file for file in sorted(folder.rglob("*")) if file.is_file() and "-inspect" not in file.name)
+        return [(f"share/{file.relative_to(folder).parent}", [str(file)]) for file in files]
 
     def build_extension(self, ext: Extension) -> None:
         for pattern in ("_stacksplice*.so", *BESIDE_THE_EXTENSION):

@@ -37,8 +37,8 @@ command_check() {
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/crash" "$root/inspect/src" "$root/bindings/shared"
     check luacheck luacheck bindings tests bench
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release
     check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
     prepare_docs_venv || failed_parts="$failed_parts docs-venv"
     check reference-python reference_python build/dev

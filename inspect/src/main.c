@@ -212,6 +212,42 @@ static void allow_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* In the shape of the Python command's own, which the manual pages are made from. */
+static const char help[] =
+    "usage: stacksplice-inspect --pid PROCESS [--locals] [--tasks]\n"
+    "       stacksplice-inspect --core FILE [--exe FILE] [--root DIR] [--locals]\n"
+    "                           [--tasks]\n"
+    "       stacksplice-inspect --served [option ...]\n"
+    "\n"
+    "Write the stacks of all threads of another process, or of a core file, as JSON\n"
+    "on standard output. The commands dump and core of stacksplice run this program\n"
+    "and print what people read.\n"
+    "\n"
+    "options:\n"
+    "  -h, --help        show this help message and exit\n"
+    "  --version         show the version and exit\n"
+    "  --pid PROCESS     read this process, which is paused for a moment\n"
+    "  --core FILE       read this core file\n"
+    "  --exe FILE        the program, if it is not where it was\n"
+    "  --root DIR        where the files of the core's machine are here\n"
+    "  --locals          also write local variables of script frames\n"
+    "  --tasks           also write the tasks of asyncio\n"
+    "  --token ELEMENT   write only what that element of a stack is\n"
+    "  --served          read what a debugger says on standard input instead\n"
+    "  --machine NUMBER  with --served: the machine, by its number in ELF files\n"
+    "  --thread NUMBER   with --served: write this thread alone\n"
+    "  --scripts         with --served: only threads that may run scripts\n"
+    "  --errors          with --served: write the errors, and no stacks of threads\n"
+    "\n"
+    "exit status:\n"
+    "  0     the stacks were written\n"
+    "  2     they cannot be read or written, or the command line is wrong\n";
+
+static int printed(int count)
+{
+    return count < 0 || fflush(stdout) ? refuse("standard output takes no more") : DONE;
+}
+
 int main(int unused, char **arguments)
 {
     const char *pid = option(arguments, "--pid"), *token = option(arguments, "--token");
@@ -230,6 +266,10 @@ int main(int unused, char **arguments)
     int status;
 
     (void)unused;
+    if (has_option(arguments, "--help") || has_option(arguments, "-h"))
+        return printed(printf("%s", help));
+    if (has_option(arguments, "--version"))
+        return printed(printf("stacksplice-inspect %s\n", SSI_VERSION));
     allow_files();
     if (process <= 0 || process > INT_MAX || *end)
         process = 0;
@@ -238,11 +278,7 @@ int main(int unused, char **arguments)
     else if (is_served || option(arguments, "--core"))
         status = inspect_resting(arguments, (int)process, is_served, &i);
     else
-        status = refuse("usage: stacksplice-inspect --pid PROCESS [--locals] [--tasks]\n"
-                        "       stacksplice-inspect --core FILE [--exe FILE] [--root FOLDER] "
-                        "[--locals] [--tasks]\n"
-                        "       --token ELEMENT writes only what that element of a stack is\n"
-                        "       stacksplice-inspect --served (for debuggers)");
+        status = refuse("say --pid PROCESS or --core FILE; stacksplice-inspect --help says more");
     ssi_inspection_free(&i);
     return status;
 }

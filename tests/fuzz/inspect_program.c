@@ -12,6 +12,7 @@
 #include "inspect_texts.h"
 
 int ssi_main(int unused, char **arguments);
+#define SSI_VERSION "of the fuzz target"
 #define main ssi_main
 #include "../../inspect/src/main.c"
 #undef main

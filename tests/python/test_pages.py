@@ -1,0 +1,116 @@
+"""The manual pages and completions that are installed: what they say is what the parsers understand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stacksplice
+from building import PACKAGE, ROOT
+from stacksplice._tools.command_line import COMMANDS
+
+MAKER = ROOT / "scripts" / "release" / "pages.py"
+
+pytestmark = pytest.mark.any_python
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    dated = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
+    subprocess.run([sys.executable, str(MAKER), str(folder), str(PACKAGE.parent)], check=True, env=dated)
+    return folder
+
+
+def needed(program: str) -> str:
+    return shutil.which(program) or pytest.skip(f"there is no {program}")
+
+
+def options(command: str) -> set[str]:
+    return {*COMMANDS[command].parser()._option_string_actions}
+
+
+def printed(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_page_has_each_command_with_its_options_and_statuses(pages: Path) -> None:
+    text = (pages / "man/man1/stacksplice.1").read_text().replace("\\-", "-")
+    head, *sections = text.split("\n.SS ")
+    assert head.startswith(f'.TH STACKSPLICE 1 "1970-01-02" "stacksplice {stacksplice.__version__}"\n')
+    assert [section.partition("\n")[0] for section in sections] == [*COMMANDS]
+    for name, section in zip(COMMANDS, sections):
+        terms = " ".join(re.findall(r"\\fB(.*)\\fR", section))
+        assert {*re.findall(r"(?<!\S)--?[a-z-]+", terms)} == options(name)
+        assert "\nExit status:\n" in section
+
+
+def test_both_pages_are_shown_without_a_warning(pages: Path) -> None:
+    man = needed("man")
+    for name in ("stacksplice", "stacksplice-inspect"):
+        plain = printed(man, "--warnings", "-E", "ascii", "-l", str(pages / f"man/man1/{name}.1"))
+        assert f"\nNAME\n       {name} - " in re.sub(" +- +", " - ", plain)
+
+
+COMPLETED = [
+    ("stacksplice", "", {*COMMANDS}),
+    ("stacksplice", "d", {"doctor", "dump"}),
+    ("stacksplice dump", "--fo", {"--format"}),
+    ("stacksplice dump --format", "s", {"speedscope"}),
+    ("stacksplice show --color", "", {"auto", "always", "never"}),
+    ("stacksplice dump", str(os.getpid()), {str(os.getpid())}),
+    ("stacksplice-inspect", "--co", {"--core"}),
+    ("stacksplice-inspect --pid", str(os.getpid()), {str(os.getpid())}),
+]
+
+
+@pytest.mark.parametrize("before, word, expected", COMPLETED)
+def test_bash_completes(pages: Path, before: str, word: str, expected: set[str]) -> None:
+    words = [*before.split(), word]
+    folder = pages / "bash-completion/completions"
+    script = f"""
+        source {folder / words[0]}
+        COMP_WORDS=({" ".join(words[:-1])} "{word}") COMP_CWORD={len(words) - 1}
+        $(complete -p {words[0]} | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    assert {*printed(needed("bash"), "-c", script).split()} == expected
+
+
+@pytest.mark.parametrize("before, word, expected", COMPLETED)
+def test_fish_completes(pages: Path, before: str, word: str, expected: set[str]) -> None:
+    file = pages / f"fish/vendor_completions.d/{before.split()[0]}.fish"
+    script = f"source {file}; complete -C '{before} {word}'"
+    lines = printed(needed("fish"), "--no-config", "-c", script).splitlines()
+    assert {line.partition("\t")[0] for line in lines} == expected
+
+
+# What zsh's own function is given; completing itself needs a terminal.
+TOLD = """
+_describe() {{ print -l -- ${{(P)2}} }}
+_arguments() {{ print -l -- "$@" }}
+words=({words}) CURRENT={current} fpath=({folder})
+autoload -U _stacksplice && _stacksplice
+"""
+
+
+def test_zsh_is_told_of_each_command_and_option(pages: Path) -> None:
+    zsh = needed("zsh")
+    folder = pages / "zsh/site-functions"
+
+    def told(*words: str) -> str:
+        script = TOLD.format(words=" ".join(words), current=len(words), folder=folder)
+        return printed(zsh, "-f", "-c", script)
+
+    assert re.findall(r"^[a-z]+(?=:)", told("stacksplice", "''"), re.MULTILINE) == [*COMMANDS]
+    for name in COMMANDS:
+        lines = told("stacksplice", name, "''").splitlines()
+        found = (re.match(r"(?:\(.*?\))?\*?(--?[a-z-]+)\[", line) for line in lines)
+        assert {match[1] for match in found if match} == options(name)
