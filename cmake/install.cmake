@@ -85,6 +85,12 @@ install(FILES ${PROJECT_BINARY_DIR}/stacksplice-config.cmake
 # pkg-config: the prefix is found from the place of the .pc file itself.
 file(RELATIVE_PATH pc_prefix /${pkgconfig_dir} /)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+# A program that is linked by it finds the library where it is, as one that CMake builds does; packagers,
+# whose folders the loader knows, turn that off as for our own binaries.
+set(pc_rpath "")
+if(NOT CMAKE_SKIP_RPATH AND NOT CMAKE_SKIP_INSTALL_RPATH)
+  set(pc_rpath "-Wl,-rpath,\${libdir}")
+endif()
 # pc_file(COMPONENT DESCRIPTION [LINKER_FLAG...]): the file of a component.  All but the core require the
 # core; none requires an interpreter, which the host brings itself, static or not.
 function(pc_file component pc_description)
@@ -108,7 +114,7 @@ function(pc_file component pc_description)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc
     DESTINATION ${pkgconfig_dir} COMPONENT development)
 endfunction()
-pc_file(stacksplice "${PROJECT_DESCRIPTION}" -lstacksplice)
+pc_file(stacksplice "${PROJECT_DESCRIPTION}" ${pc_rpath} -lstacksplice)
 pc_file(winrt "The Windows Runtime error API of stacksplice by its bare header and function names"
   -Wl,--push-state,--no-as-needed,-lstacksplice-winrt,--pop-state)
 pc_file(cpp "stacksplice for C++17 programs")

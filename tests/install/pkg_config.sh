@@ -7,7 +7,8 @@ work=$2/pkg_config
 compiler=$3
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 export PKG_CONFIG_PATH="$prefix/$4/pkgconfig"
-export LD_LIBRARY_PATH="$prefix/$4"
+# What is linked must start by itself.
+unset LD_LIBRARY_PATH
 mkdir -p "$work"
 
 # eval: pkg-config escapes the space in the path of the prefix.
