@@ -327,49 +327,32 @@ typedef struct ss_secret_name {
     bool encoded;     /* its value is base64 or the like: in prose it says something else */
 } ss_secret_name;
 
-typedef struct word {
-    const char *text;
-    size_t length;
-} word;
-
-#define WORD(text)             \
-    {                          \
-        text, sizeof(text) - 1 \
-    }
-
-/* A name ends in one of these. */
+/* A name ends in one of these words. */
 static const struct known_name {
     ss_secret_name is;
-    word ends[13];
+    const char *ends;
 } known_names[] = {
-    {{.kind = "password"},
-     {WORD("password"), WORD("passwords"), WORD("passwd"), WORD("passphrase"), WORD("passcode")}},
-    {{.kind = "password", .whole = true}, {WORD("pwd"), WORD("pass")}},
-    {{.kind = "secret"}, {WORD("secret"), WORD("secrets")}},
-    {{.kind = "token", .in_prose = true}, {WORD("token")}},
-    {{.kind = "token", .whole = true, .in_prose = true}, {WORD("jwt"), WORD("bearer")}},
+    {{.kind = "password"}, "password passwords passwd passphrase passcode"},
+    {{.kind = "password", .whole = true}, "pwd pass"},
+    {{.kind = "secret"}, "secret secrets"},
+    {{.kind = "token", .in_prose = true}, "token"},
+    {{.kind = "token", .whole = true, .in_prose = true}, "jwt bearer"},
     {{.kind = "key"},
-     {WORD("apikey"), WORD("accesskey"), WORD("secretkey"), WORD("privatekey"), WORD("authkey"),
-      WORD("encryptionkey"), WORD("signingkey"), WORD("masterkey"), WORD("accountkey"),
-      WORD("sharedkey"), WORD("amzsignature"), WORD("sharedaccesssignature")}},
-    {{.kind = "credentials"}, {WORD("credential"), WORD("credentials")}},
-    {{.kind = "credentials", .to_line_end = true}, {WORD("authorization")}},
-    {{.kind = "cookie", .whole = true, .to_line_end = true}, {WORD("cookie")}},
-    {{.kind = "session"}, {WORD("sessionid")}},
-    {{.kind = "key", .whole = true, .encoded = true}, {WORD("sig")}},
-    {{.kind = "credentials", .whole = true, .encoded = true}, {WORD("basic"), WORD("auth")}},
+     "apikey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey accountkey "
+     "sharedkey amzsignature sharedaccesssignature"},
+    {{.kind = "credentials"}, "credential credentials"},
+    {{.kind = "credentials", .to_line_end = true}, "authorization"},
+    {{.kind = "cookie", .whole = true, .to_line_end = true}, "cookie"},
+    {{.kind = "session"}, "sessionid"},
+    {{.kind = "key", .whole = true, .encoded = true}, "sig"},
+    {{.kind = "credentials", .whole = true, .encoded = true}, "basic auth"},
 };
 static const ss_secret_name by_host = {.kind = "secret", .whole = true};
 
 /* What may stand behind such a name, as in db_password_prod or secret_key_base. */
-static const word variants[] = {
-    WORD("prod"),        WORD("production"),   WORD("stage"),   WORD("staging"),   WORD("dev"),
-    WORD("development"), WORD("test"),         WORD("live"),    WORD("old"),       WORD("new"),
-    WORD("current"),     WORD("previous"),     WORD("primary"), WORD("secondary"), WORD("backup"),
-    WORD("main"),        WORD("default"),      WORD("value"),   WORD("text"),      WORD("plain"),
-    WORD("raw"),         WORD("base"),         WORD("hash"),    WORD("confirm"),   WORD("local"),
-    WORD("env"),         WORD("confirmation"),
-};
+static const char variants[] =
+    "prod production stage staging dev development test live old new current previous primary "
+    "secondary backup main default value text plain raw base hash confirm local env confirmation";
 
 enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
 
@@ -400,25 +383,26 @@ static void read_name(const ss_text *text, size_t begin, size_t end, plain_name 
     }
 }
 
-static bool ends_in(const plain_name *n, word w, bool whole)
+/* The length of the word of WORDS, which have blanks between, in which N ends; 0: in none. */
+static size_t ends_in(const plain_name *n, const char *words, bool whole)
 {
-    return n->length >= w.length && n->text[n->length - 1] == w.text[w.length - 1] &&
-           !memcmp(n->text + n->length - w.length, w.text, w.length) &&
-           (!whole || n->begins[n->length - w.length]);
+    for (size_t length; *words; words += length + (words[length] == ' ')) {
+        length = strcspn(words, " ");
+        if (n->length >= length && !memcmp(n->text + n->length - length, words, length) &&
+            (!whole || n->begins[n->length - length]))
+            return length;
+    }
+    return 0;
 }
 
 static const ss_secret_name *find_name(const ss_rules *rules, const plain_name *n)
 {
     for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
-        const struct known_name *known = &known_names[i];
-
-        for (const word *w = known->ends; w->length; w++) {
-            if (ends_in(n, *w, known->is.whole))
-                return &known->is;
-        }
+        if (ends_in(n, known_names[i].ends, known_names[i].is.whole))
+            return &known_names[i].is;
     }
     for (uint32_t i = 0; i < rules->name_count; i++) {
-        if (ends_in(n, (word){rules->names[i], strlen(rules->names[i])}, true))
+        if (ends_in(n, rules->names[i], true))
             return &by_host;
     }
     return NULL;
@@ -431,10 +415,8 @@ static bool drop_variant(plain_name *n)
 
     while (n->length && ss_is_digit((unsigned char)n->text[n->length - 1]))
         n->length--;
-    for (size_t i = 0; n->words > 1 && n->length == before && i < SS_COUNT_OF(variants); i++) {
-        if (ends_in(n, variants[i], true))
-            n->length -= variants[i].length;
-    }
+    if (n->words > 1 && n->length == before)
+        n->length -= ends_in(n, variants, true);
     return n->length < before;
 }
 
