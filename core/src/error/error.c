@@ -35,11 +35,7 @@ void *ss_query(void *object, REFIID iid)
 
 ss_record *ss_record_from(IUnknown *object)
 {
-    void *out = NULL;
-
-    if (!object || FAILED(object->lpVtbl->QueryInterface(object, &record_iid, &out)))
-        return NULL;
-    return out;
+    return ss_query(object, &record_iid);
 }
 
 /*
@@ -166,17 +162,18 @@ static WCHAR *put_hex(WCHAR *out, uint64_t number)
     return out;
 }
 
-/* Few callers ask for a reference, so format it on demand. */
-static void put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
+/* Few callers ask for a reference, so format it on demand.  Returns its length. */
+static uint32_t put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
 {
     if (!error->number) {
         memcpy(out, static_reference, sizeof static_reference);
-        return;
+        return SS_COUNT_OF(static_reference) - 1;
     }
     out = put_hex(out, error->process);
     *out++ = '-';
     out = put_hex(out, error->number);
     *out = 0;
+    return SS_REFERENCE_UNITS - 1;
 }
 
 static void registry_add(ss_error *error)
@@ -363,11 +360,6 @@ static void stack_take(captured_stack *stack, const ss_held *language, const voi
         take_new(stack, limit, language, above);
     stack->epoch = ss_code_epoch();
     stack->taken_at = now();
-}
-
-static void stack_done(captured_stack *stack)
-{
-    ss_free(stack->heap);
 }
 
 /*
@@ -599,27 +591,17 @@ static HRESULT query(ss_record *record, REFIID iid, void **out)
     return S_OK;
 }
 
-/* The methods of IUnknown for the interface TYPE; RECORD maps its pointers to their record. */
-#define FORWARD_UNKNOWN(type, prefix, record)                                                     \
-    static HRESULT STDMETHODCALLTYPE prefix##_QueryInterface(type *iface, REFIID iid, void **out) \
-    {                                                                                             \
-        return query(record, iid, out);                                                           \
-    }                                                                                             \
-    static ULONG STDMETHODCALLTYPE prefix##_AddRef(type *iface)                                   \
-    {                                                                                             \
-        return ss_error_add_ref((record)->error);                                                 \
-    }                                                                                             \
-    static ULONG STDMETHODCALLTYPE prefix##_Release(type *iface)                                  \
-    {                                                                                             \
-        return ss_error_release((record)->error);                                                 \
-    }
+#define ADD_REF(record) ss_error_add_ref((record)->error)
+#define RELEASE(record) ss_error_release((record)->error)
+#define FORWARD_UNKNOWN(type, prefix, record) \
+    SS_FORWARD_UNKNOWN(type, prefix, record, query, ADD_REF, RELEASE)
 
 FORWARD_UNKNOWN(IRestrictedErrorInfo, restricted, RECORD_OF(iface, IRestrictedErrorInfo))
 FORWARD_UNKNOWN(IErrorInfo, info, RECORD_OF(iface, IErrorInfo))
 FORWARD_UNKNOWN(ILanguageExceptionErrorInfo2, language,
                 RECORD_OF(iface, ILanguageExceptionErrorInfo2))
 FORWARD_UNKNOWN(IScriptErrorInfo, script,
-                &SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface)->record)
+                (&SS_CONTAINER(iface, ss_error, IScriptErrorInfo_iface)->record))
 
 /* ---- IRestrictedErrorInfo --------------------------------------------------------------------*/
 
@@ -650,20 +632,26 @@ static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo
     return S_OK;
 }
 
+/* Set *OUT to a copy of TEXT, unless there is no memory for it. */
+static HRESULT give_copy(const WCHAR *text, uint32_t length, BSTR *out)
+{
+    BSTR copy = SysAllocStringLen(text, length);
+
+    if (!copy)
+        return E_OUTOFMEMORY;
+    *out = copy;
+    return S_OK;
+}
+
 static HRESULT STDMETHODCALLTYPE restricted_GetReference(IRestrictedErrorInfo *iface,
                                                          BSTR *reference)
 {
     WCHAR units[SS_REFERENCE_UNITS];
-    BSTR text;
 
     if (!reference)
         return E_POINTER;
-    put_reference(RECORD_OF(iface, IRestrictedErrorInfo)->error, units);
-    text = SysAllocString(units);
-    if (!text)
-        return E_OUTOFMEMORY;
-    *reference = text;
-    return S_OK;
+    return give_copy(units, put_reference(RECORD_OF(iface, IRestrictedErrorInfo)->error, units),
+                     reference);
 }
 
 static const IRestrictedErrorInfoVtbl restricted_vtbl = {
@@ -696,16 +684,11 @@ static HRESULT STDMETHODCALLTYPE info_GetDescription(IErrorInfo *iface, BSTR *de
 {
     const WCHAR *text;
     uint32_t length;
-    BSTR copy;
 
     if (!description)
         return E_POINTER;
     text = description_of(RECORD_OF(iface, IErrorInfo)->error, &length);
-    copy = SysAllocStringLen(text, length);
-    if (!copy)
-        return E_OUTOFMEMORY;
-    *description = copy;
-    return S_OK;
+    return give_copy(text, length, description);
 }
 
 static HRESULT STDMETHODCALLTYPE info_GetHelpContext(IErrorInfo *iface, DWORD *context)
@@ -975,7 +958,7 @@ ss_error *ss_error_new(const ss_origin *origin)
     held_begin(&language, origin->language_exception);
     stack_take(&stack, &language, origin->above);
     error = allocate_error(origin, &stack);
-    stack_done(&stack);
+    ss_free(stack.heap);
     if (!error) {
         held_sleep(&language);
         held_end(&language);
@@ -1094,7 +1077,7 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
         node->record.fixed.thread_id = ss_thread_id();
         node->record.language = *language;
     }
-    stack_done(&stack);
+    ss_free(stack.heap);
     return node;
 }
 
@@ -1248,7 +1231,7 @@ static void fill(ss_record *record, ss_error_view *view)
         view->receiver = ((const ss_node *)(const void *)record)->receiver;
         return;
     }
-    put_reference(error, view->reference);
+    (void)put_reference(error, view->reference);
     view->relation = (stacksplice_relation)error->relation;
     view->causes_left_out = error->causes_left_out;
 }

@@ -102,6 +102,21 @@ struct ss_error {
 /* What an IScriptErrorInfo of an error begins with. */
 extern const IScriptErrorInfoVtbl ss_error_script_methods;
 
+/* The methods of IUnknown for the interface TYPE, on the OBJECT that their IFACE is of. */
+#define SS_FORWARD_UNKNOWN(type, prefix, object, query, add_ref, release)                         \
+    static HRESULT STDMETHODCALLTYPE prefix##_QueryInterface(type *iface, REFIID iid, void **out) \
+    {                                                                                             \
+        return query(object, iid, out);                                                           \
+    }                                                                                             \
+    static ULONG STDMETHODCALLTYPE prefix##_AddRef(type *iface)                                   \
+    {                                                                                             \
+        return add_ref(object);                                                                   \
+    }                                                                                             \
+    static ULONG STDMETHODCALLTYPE prefix##_Release(type *iface)                                  \
+    {                                                                                             \
+        return release(object);                                                                   \
+    }
+
 /*
  * The error or node of this library that OBJECT is an interface of, else NULL.  Takes no reference.
  */

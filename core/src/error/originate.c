@@ -27,6 +27,8 @@ static _Thread_local slot_state slot = {
 static pthread_key_t key;
 static bool has_key; /* (RO) after load */
 
+/* Put INFO (with its reference, or NULL) into the slot; returns the old content with its reference, or
+   NULL. */
 static IErrorInfo *exchange(IErrorInfo *info)
 {
     /* Ask first: a foreign object may itself use the slot. */
@@ -55,12 +57,6 @@ static void ensure_destructor(void)
     slot.has_destructor = pthread_setspecific(key, &slot) == 0;
     if (slot.has_destructor && !slot.entry)
         slot.entry = ss_entry_add(STACKSPLICE_ENTRY_THREAD, &slot.anchor, ss_thread_id());
-}
-
-/* Take the content with its reference, or NULL. */
-static IErrorInfo *slot_take(void)
-{
-    return exchange(NULL);
 }
 
 /*
@@ -122,7 +118,7 @@ HRESULT GetErrorInfo(ULONG reserved, IErrorInfo **info)
 {
     if (reserved || !info)
         return E_INVALIDARG;
-    *info = slot_take();
+    *info = exchange(NULL);
     return *info ? S_OK : S_FALSE;
 }
 
@@ -143,7 +139,7 @@ HRESULT GetRestrictedErrorInfo(IRestrictedErrorInfo **error)
 
     if (!error)
         return E_POINTER;
-    info = slot_take();
+    info = exchange(NULL);
     *error = record ? &record->IRestrictedErrorInfo_iface : NULL;
     if (record)
         return S_OK;
@@ -181,7 +177,7 @@ HRESULT stacksplice_save_error(stacksplice_saved_error *saved)
 {
     if (!saved)
         return E_POINTER;
-    saved->slot = slot_take();
+    saved->slot = exchange(NULL);
     saved->thread = &slot;
     return S_OK;
 }
@@ -225,7 +221,7 @@ static void set_hstring(ss_origin *origin, HSTRING message)
     set_message(origin, text, length);
 }
 
-/* Convert cchMax of the W functions: 0 means up to the NUL. */
+/* cchMax of the W functions: 0 means up to the NUL. */
 static void set_counted(ss_origin *origin, UINT max_chars, PCWSTR message)
 {
     set_message(origin, message, max_chars ? max_chars : SS_MAX_MESSAGE);
@@ -441,9 +437,7 @@ stacksplice_hresult stacksplice_propagate_above(const void *frame_address, stack
     return propagate(hr, &(ss_arrival){.receiver = language, .above = frame_address});
 }
 
-/* ---- Backtrace -------------------------------------------------------------------------------*/
-
-/* Native stacks under their Windows names. */
+/* ---- Native stacks under their Windows names --------------------------------------------------*/
 
 USHORT RtlCaptureStackBackTrace(ULONG frames_to_skip, ULONG frames_to_capture, PVOID *back_trace,
                                 PULONG hash)

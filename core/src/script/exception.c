@@ -12,8 +12,6 @@ SS_LOCK(value_lock);
 
 /* ---- Owner -----------------------------------------------------------------------------------*/
 
-/* The record of an interpreter: creation, counting, queries. */
-
 static ss_owner *inner(const stacksplice_owner *owner)
 {
     return (ss_owner *)(uintptr_t)owner; /* its first member */
@@ -56,11 +54,6 @@ void stacksplice_owner_unref(stacksplice_owner *self)
 void *stacksplice_owner_data(const stacksplice_owner *self)
 {
     return atomic_load(&inner(self)->data);
-}
-
-static const char *language_of(const stacksplice_owner *self)
-{
-    return inner(self)->language->name;
 }
 
 /* Whether the releasing thread may drop OWNER's values itself. */
@@ -187,22 +180,16 @@ static void release_inside(IScriptErrorInfo *error)
     error->lpVtbl->ReleaseInside(error);
 }
 
-static void free_exception(stacksplice_exception *x)
+/* Release an inside reference of an exception whose value, if any, is dropped elsewhere. */
+static void release_memory(stacksplice_exception *x)
 {
+    if (atomic_fetch_sub(&x->inside, 1) != 1)
+        return;
     if (!sleeps(x))
         each_related(x, related_sleep);
     each_related(x, release_inside);
     stacksplice_owner_unref(x->owner);
     ss_free(x);
-}
-
-/*
- * Release an inside reference of an exception whose value, if any, is dropped elsewhere.
- */
-static void release_memory(stacksplice_exception *x)
-{
-    if (atomic_fetch_sub(&x->inside, 1) == 1)
-        free_exception(x);
 }
 
 /* Discard the list: the interpreter is gone. */
@@ -480,20 +467,8 @@ static HRESULT query(stacksplice_exception *x, REFIID iid, void **out)
     return S_OK;
 }
 
-/* The methods of IUnknown for the interface TYPE at MEMBER. */
-#define FORWARD_UNKNOWN(type, member)                                                            \
-    static HRESULT STDMETHODCALLTYPE member##_QueryInterface(type *self, REFIID iid, void **out) \
-    {                                                                                            \
-        return query(OBJECT_OF(self, member), iid, out);                                         \
-    }                                                                                            \
-    static ULONG STDMETHODCALLTYPE member##_AddRef(type *self)                                   \
-    {                                                                                            \
-        return add_outside(OBJECT_OF(self, member));                                             \
-    }                                                                                            \
-    static ULONG STDMETHODCALLTYPE member##_Release(type *self)                                  \
-    {                                                                                            \
-        return release_outside(OBJECT_OF(self, member));                                         \
-    }
+#define FORWARD_UNKNOWN(type, member) \
+    SS_FORWARD_UNKNOWN(type, member, OBJECT_OF(iface, member), query, add_outside, release_outside)
 
 FORWARD_UNKNOWN(ILanguageExceptionStackBackTrace, backtrace)
 FORWARD_UNKNOWN(ILanguageExceptionTransform, transform)
@@ -532,7 +507,7 @@ static HRESULT STDMETHODCALLTYPE transform_GetTransformedRestrictedErrorInfo(
 
 static const char *STDMETHODCALLTYPE script_GetLanguage(IScriptException *self)
 {
-    return language_of(OBJECT_OF(self, script)->owner);
+    return inner(OBJECT_OF(self, script)->owner)->language->name;
 }
 
 static const char *STDMETHODCALLTYPE script_GetTypeName(IScriptException *self, uint32_t index)
@@ -629,30 +604,18 @@ const IScriptExceptionVtbl ss_exception_script_methods = {
     script_GetFrames,      script_GetRelation, script_GetGroup,    script_GetMember,
     script_GetNote,        script_IsInterrupt};
 
-static void set_interfaces(stacksplice_exception *x)
-{
-    x->backtrace.lpVtbl = &backtrace_vtbl;
-    x->transform.lpVtbl = &transform_vtbl;
-    x->script.lpVtbl = &ss_exception_script_methods;
-}
-
 stacksplice_exception *stacksplice_exception_from(IUnknown *object, const stacksplice_owner *owner)
 {
     ILanguageExceptionStackBackTrace *unknown = (void *)object;
-    IScriptException *script;
-    stacksplice_exception *x = NULL;
-
     /* What is asked about most is one of ours, by its first interface. */
-    if (object && unknown->lpVtbl == &backtrace_vtbl) {
-        x = OBJECT_OF(unknown, backtrace);
-        return !owner || x->owner == owner ? x : NULL;
-    }
-    script = ss_query(object, &stacksplice_IID_IScriptException);
-    if (!script)
-        return NULL;
-    if (script->lpVtbl == &ss_exception_script_methods)
+    bool is_ours = object && unknown->lpVtbl == &backtrace_vtbl;
+    IScriptException *script = is_ours ? NULL : ss_query(object, &stacksplice_IID_IScriptException);
+    stacksplice_exception *x = is_ours ? OBJECT_OF(unknown, backtrace) : NULL;
+
+    if (script && script->lpVtbl == &ss_exception_script_methods)
         x = OBJECT_OF(script, script);
-    script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
+    if (script)
+        script->lpVtbl->Release(script); /* the caller's reference keeps it alive */
     return x && (!owner || x->owner == owner) ? x : NULL;
 }
 
@@ -758,7 +721,9 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     if (!x)
         return NULL;
     memset(x, 0, sizeof *x);
-    set_interfaces(x);
+    x->backtrace.lpVtbl = &backtrace_vtbl;
+    x->transform.lpVtbl = &transform_vtbl;
+    x->script.lpVtbl = &ss_exception_script_methods;
     atomic_init(&x->inside, 1);
     stacksplice_owner_ref(owner);
     x->owner = owner;
@@ -865,22 +830,13 @@ static HRESULT originate(stacksplice_ties *ties, IScriptErrorInfo **error)
     return *error ? S_OK : S_FALSE;
 }
 
-static void put_back(IScriptErrorInfo *error)
-{
-    IRestrictedErrorInfo *info = ss_query(error, &IID_IRestrictedErrorInfo);
-
-    (void)SetRestrictedErrorInfo(info);
-    if (info)
-        info->lpVtbl->Release(info);
-}
-
 stacksplice_hresult stacksplice_leave(stacksplice_ties *ties, stacksplice_hresult *hr)
 {
     IScriptErrorInfo *error = NULL;
     HRESULT result;
 
     if (ties->error) {
-        put_back(ties->error);
+        (void)SetRestrictedErrorInfo((IRestrictedErrorInfo *)(void *)ties->error);
         return stacksplice_error_hresult((IUnknown *)(void *)ties->error, hr);
     }
     *hr = ties->exception->hresult;
@@ -919,7 +875,7 @@ stacksplice_hresult stacksplice_arrive(stacksplice_owner *owner, const void *abo
     if (SUCCEEDED(hr))
         return E_INVALIDARG;
     /* Makes an error where the slot has none for HR, so that the node has one to belong to. */
-    (void)stacksplice_propagate_above(above, hr, language_of(owner));
+    (void)stacksplice_propagate_above(above, hr, inner(owner)->language->name);
     result = RoGetMatchingRestrictedErrorInfo(hr, error);
     if (SUCCEEDED(result) && *error)
         return S_OK;
