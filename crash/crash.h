@@ -59,14 +59,6 @@ int ss_crash_open(const char *path, int flags);
 /* Stderr's descriptor, for ss_crash_write. */
 extern int ss_crash_stderr;
 
-/* Text that ends with a NUL, written by ss_crash_append, a write callback.  Never cut. */
-typedef struct ss_crash_text {
-    char *to;
-    size_t used, size;
-} ss_crash_text;
-
-int ss_crash_append(const char *bytes, size_t length, void *data);
-
 /* ---- First words -----------------------------------------------------------------------------*/
 
 /* The first output of a dying process, before it follows any object, each of which may be
@@ -161,8 +153,8 @@ typedef struct ss_other_thread {
     uintptr_t frames[SS_THREAD_FRAMES];
 } ss_other_thread;
 
-/* Ask all threads but this one, and wait for their answers at most MILLISECONDS in all. */
-void ss_threads_ask(uint32_t milliseconds);
+/* Ask all threads but this one, and wait for their answers as long as the host chose. */
+void ss_threads_ask(void);
 
 /* Never ask thread ID, which is ours; 0: none. */
 void ss_threads_never_ask(uint64_t id);

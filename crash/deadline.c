@@ -77,21 +77,14 @@ static void put_seconds(ss_writer *w, uint32_t milliseconds)
 
 static void make_message(void)
 {
-    ss_crash_text to = {message, 0, sizeof message};
+    ss_kept_text to = {message, sizeof message, 0};
 
     *message = 0;
-    ss_writer_init(&out, ss_crash_append, &to);
+    ss_writer_init(&out, ss_writer_keep, &to);
     ss_writer_text(&out, *missed->name ? missed->name : "this thread's work");
     ss_writer_text(&out, " did not finish within ");
     put_seconds(&out, missed->milliseconds);
     (void)ss_writer_finish(&out);
-}
-
-/* Before the first report, outside of signal handlers. */
-static void prepare_report(void)
-{
-    no_stack[0] = ss_token_gap("native", "stack unknown: the thread has not answered in time");
-    left_out = 0; /* those of the process that forked this one are not ours */
 }
 
 static void make_facts(void)
@@ -106,20 +99,15 @@ static void make_facts(void)
     late.message_length = strlen(message);
 }
 
-static void tell_left_out(void)
-{
-    if (!left_out)
-        return;
-    ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
-    ss_writer_decimal(&out, left_out);
-    ss_writer_text(&out, "\n");
-}
-
 static void tell(void)
 {
     begin_text();
     ss_writer_text(&out, "stacksplice: deadline missed; the process continues\n");
-    tell_left_out();
+    if (left_out) {
+        ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
+        ss_writer_decimal(&out, left_out);
+        ss_writer_text(&out, "\n");
+    }
     ss_report_text(&text, &late);
     ss_threads_tell(&text, missed->thread_id);
     (void)ss_writer_finish(&out);
@@ -155,7 +143,7 @@ static void write_file(void)
 
 static void report(void)
 {
-    ss_threads_ask(ss_handler_choice.thread_timeout);
+    ss_threads_ask();
     make_facts();
     tell();
     write_file();
@@ -311,11 +299,6 @@ static stacksplice_hresult add(const late_work *deadline, stacksplice_deadline *
 
 typedef enum due_for { DUE_NOTHING, DUE_MISSED, DUE_INTERRUPT } due_for;
 
-static bool is_due_ever(const slot *s)
-{
-    return s->state == ARMED || s->state == INTERRUPTING;
-}
-
 /* The slot that is due first, or NULL. */
 static slot *earliest(uint32_t *index)
 {
@@ -324,7 +307,8 @@ static slot *earliest(uint32_t *index)
     for (uint32_t i = 0; i < slot_count; i++) {
         slot *s = &slots[i];
 
-        if (is_due_ever(s) && (!first || s->deadline.at < first->deadline.at)) {
+        if ((s->state == ARMED || s->state == INTERRUPTING) &&
+            (!first || s->deadline.at < first->deadline.at)) {
             first = s;
             *index = i;
         }
@@ -427,8 +411,6 @@ enum futex_call {
 
 #define ANY_WAKER UINT32_MAX
 
-/* ---- Its thread ------------------------------------------------------------------------------*/
-
 /* Sleep until the time, or a change of the table since SEEN.  No condition variable: a lock of
    ours is never waited with. */
 static void sleep_until(int64_t time, uint32_t seen)
@@ -437,11 +419,6 @@ static void sleep_until(int64_t time, uint32_t seen)
 
     (void)syscall(SYS_futex, &changes, WAIT_UNTIL, seen, time == NEVER ? NULL : &until, NULL,
                   ANY_WAKER);
-}
-
-static void wake_watcher(void)
-{
-    (void)syscall(SYS_futex, &changes, WAKE, 1, NULL, NULL, 0);
 }
 
 static void miss(const late_work *deadline, stacksplice_deadline number)
@@ -497,7 +474,9 @@ static bool start(void)
 
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    prepare_report();
+    no_stack[0] =
+        stacksplice_gap("native", "stack unknown: the thread has not answered in time", 0);
+    left_out = 0;              /* those of the process that forked this one are not ours */
     ss_signals_block(&before); /* the host's signals are for its own threads */
     is_started = pthread_attr_setstacksize(&attributes, STACK_SIZE) == 0 &&
                  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
@@ -565,7 +544,7 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
     d.at = ss_now() + (int64_t)milliseconds * 1000 * 1000;
     hr = add(&d, deadline, &wake);
     if (wake)
-        wake_watcher();
+        (void)syscall(SYS_futex, &changes, WAKE, 1, NULL, NULL, 0);
     return hr;
 }
 

@@ -199,10 +199,10 @@ static void put_cause(const struck *fault, ss_writer *w)
 static void put_message(const struck *fault, char message[FAULT_MESSAGE_MAX])
 {
     static ss_writer w; /* (THREAD reporter) large */
-    ss_crash_text text = {message, 0, FAULT_MESSAGE_MAX};
+    ss_kept_text text = {message, FAULT_MESSAGE_MAX, 0};
 
     *message = 0;
-    ss_writer_init(&w, ss_crash_append, &text);
+    ss_writer_init(&w, ss_writer_keep, &text);
     if (was_sent(fault)) {
         put_sender(fault, &w);
     } else if (fault->kind->number == SIGSYS) {
@@ -353,11 +353,6 @@ static void tell_current_error(void)
     has_current = true;
 }
 
-static void ask_threads(void)
-{
-    ss_threads_ask(ss_handler_choice.thread_timeout);
-}
-
 static void tell_threads(void)
 {
     begin_text();
@@ -410,8 +405,8 @@ static void write_short_file(void)
 
 enum { FIRST_OF_OUR_STACK = 2 };
 
-static void (*const steps[])(void) = {say_first,   capture,      tell_crash, tell_current_error,
-                                      ask_threads, tell_threads, write_file, write_short_file};
+static void (*const steps[])(void) = {say_first,      capture,      tell_crash, tell_current_error,
+                                      ss_threads_ask, tell_threads, write_file, write_short_file};
 
 enum { STEPS = SS_COUNT_OF(steps), LAST_RESORT = STEPS - 1 };
 

@@ -80,18 +80,6 @@ int ss_crash_write(const char *text, size_t length, void *data)
     return 0;
 }
 
-int ss_crash_append(const char *bytes, size_t length, void *data)
-{
-    ss_crash_text *t = data;
-
-    if (length >= t->size - t->used)
-        return 1;
-    memcpy(t->to + t->used, bytes, length);
-    t->used += length;
-    t->to[t->used] = 0;
-    return 0;
-}
-
 /* ---- The report file -------------------------------------------------------------------------*/
 
 enum { NAMES_TRIED = 10 };
@@ -160,11 +148,11 @@ static uint64_t random_number(const struct timespec *now)
 
 static bool make_path(const char *directory, const struct timespec *now)
 {
-    ss_crash_text t = {path, 0, sizeof path};
+    ss_kept_text kept = {path, sizeof path, 0};
     char stamp[21];
 
     put_time(now->tv_sec, false, stamp);
-    ss_writer_init(&file_writer, ss_crash_append, &t);
+    ss_writer_init(&file_writer, ss_writer_keep, &kept);
     ss_writer_text(&file_writer, directory);
     ss_writer_text(&file_writer, "/stacksplice-");
     ss_writer_decimal(&file_writer, (uint64_t)getpid());

@@ -40,7 +40,7 @@ uint32_t ss_capture_interrupted(const void *handler, const void *return_address,
 
     if (stacksplice_capture_ends(handler, 0, max, frames, &count) < 0 || !count) {
         frames[0] = pc + 1;
-        frames[1] = ss_token_gap("native", "frames missing here: out of memory");
+        frames[1] = stacksplice_gap("native", "frames missing here: out of memory", 0);
         return 2;
     }
     before = count_before(frames, count, return_address, pc);
@@ -147,12 +147,12 @@ static uint64_t number_before(const char *text, char end)
 static size_t read_file(uint64_t id, const char *name, char *text, size_t size)
 {
     char path[64];
-    ss_crash_text to = {path, 0, sizeof path};
+    ss_kept_text to = {path, sizeof path, 0};
     ss_writer w;
     ssize_t length;
     int file;
 
-    ss_writer_init(&w, ss_crash_append, &to);
+    ss_writer_init(&w, ss_writer_keep, &to);
     ss_writer_text(&w, "/proc/self/task/");
     ss_writer_decimal(&w, id);
     ss_writer_text(&w, name);
@@ -371,8 +371,9 @@ static bool all_answered(int64_t after)
     return all;
 }
 
-void ss_threads_ask(uint32_t milliseconds)
+void ss_threads_ask(void)
 {
+    const uint32_t milliseconds = ss_handler_choice.thread_timeout;
     int64_t begun, after = 0;
 
     ss_threads_forget();

@@ -4,6 +4,7 @@
 #include "support.h"
 #include "threads.h"
 
+#include <stacksplice/script.h>
 #include <stdlib.h>
 
 static const stacksplice_token_info model = {SCRIPT_TOKEN, .language = "lua", .function = "f",
@@ -128,10 +129,10 @@ TEST(test_token_refuses_bad_arguments)
 
 TEST(test_token_gaps_say_why)
 {
-    uintptr_t token = ss_token_gap("native", "a reason");
+    uintptr_t token = stacksplice_gap("native", "a reason", 0);
 
-    assert_true(token == ss_token_gap("native", "a reason"));
-    assert_true(token != ss_token_gap("lua", "a reason"));
+    assert_true(token == stacksplice_gap("native", "a reason", 0));
+    assert_true(token != stacksplice_gap("lua", "a reason", 0));
     assert_int_equal(look(token)->kind, STACKSPLICE_FRAME_GAP);
     assert_string_equal(look(token)->reason, "a reason");
     for (uint32_t id = 0; id < SS_TOKEN_FIXED_COUNT; id++) {

@@ -1,11 +1,12 @@
 #include "base/loader.h"
 
+#include "base/thread.h"
+
 #include <stacksplice/source.h>
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 enum {
     FORKING = 1 << 30,    /* set during a fork; the bits below count threads that iterate */
@@ -118,14 +119,6 @@ static __attribute__((constructor(101))) void guard_fork(void)
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static long milliseconds(void)
-{
-    struct timespec now = {0, 0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
 
 /* Whether this thread has already waited that long for the current fork. */
@@ -162,7 +155,7 @@ static bool may_wait_for_us(int seen, ss_loader_patience patience)
 static entry enter(ss_loader_patience patience)
 {
     int seen = atomic_load_explicit(&state, memory_order_relaxed);
-    long until = 0;
+    int64_t until = 0;
 
     if (atomic_load_explicit(&lock_is_lost, memory_order_relaxed))
         return REFUSED;
@@ -171,8 +164,8 @@ static entry enter(ss_loader_patience patience)
             if (seen & FORKING && in_vain((long)patience))
                 return REFUSED;
             if (!until)
-                until = milliseconds() + (long)patience;
-            else if (milliseconds() > until)
+                until = ss_now() + (int64_t)patience * 1000000;
+            else if (ss_now() > until)
                 return give_up(seen, (long)patience);
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);

@@ -5,9 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The linker's names for the ends of the section: an array of all locks. */
-extern ss_lock __start_ss_locks[] __attribute__((visibility("hidden")));
-extern ss_lock __stop_ss_locks[] __attribute__((visibility("hidden")));
+/* The linker's names for the ends of the section: an array of all locks.  Weak: a program that takes only
+   parts of the core may have none. */
+extern ss_lock __start_ss_locks[] __attribute__((visibility("hidden"), weak));
+extern ss_lock __stop_ss_locks[] __attribute__((visibility("hidden"), weak));
 
 static _Atomic(ss_fork_hook *) hooks; /* (ATOMIC) */
 

@@ -13,6 +13,17 @@ void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data)
     ss_writer_margin(w, 0, '|');
 }
 
+int ss_writer_keep(const char *bytes, size_t length, void *kept)
+{
+    ss_kept_text *k = kept;
+    size_t left = k->size - 1 - k->used, part = length < left ? length : left;
+
+    memcpy(k->to + k->used, bytes, part);
+    k->used += part;
+    k->to[k->used] = 0;
+    return part < length;
+}
+
 void ss_writer_margin(ss_writer *w, uint32_t depth, char first)
 {
     w->margin = depth;
@@ -139,12 +150,6 @@ static bool is_deceptive(uint32_t c)
            (c >= 0x2066 && c <= 0x2069);
 }
 
-static void put_escape(ss_writer *w, uint32_t c)
-{
-    ss_writer_text(w, c < 0x100 ? "\\x" : "\\u");
-    ss_writer_hex(w, c, c < 0x100 ? 2 : 4);
-}
-
 static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
 {
     if (escape == SS_ESCAPE_JSON) {
@@ -154,7 +159,8 @@ static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
             put_encoded(w, c);
     } else if (escape != SS_ESCAPE_NOTHING &&
                ((is_control(c) && !(escape == SS_ESCAPE_TABS && c == '\t')) || is_deceptive(c))) {
-        put_escape(w, c);
+        ss_writer_text(w, c < 0x100 ? "\\x" : "\\u");
+        ss_writer_hex(w, c, c < 0x100 ? 2 : 4);
     } else {
         put_encoded(w, c);
     }

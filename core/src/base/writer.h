@@ -21,6 +21,15 @@ typedef struct ss_writer {
     char buffer[1024];
 } ss_writer;
 
+/* A text of SIZE bytes at most in which a writer ends, with a NUL; SIZE is not 0. */
+typedef struct ss_kept_text {
+    char *to;
+    size_t size, used;
+} ss_kept_text;
+
+/* A write callback for one: keeps as much as fits, and fails when that is not all. */
+int ss_writer_keep(const char *bytes, size_t length, void *kept);
+
 /* How to escape characters that would break the surrounding syntax or control a terminal. */
 typedef enum ss_escape {
     SS_ESCAPE_NOTHING, /* for programs, not for readers */

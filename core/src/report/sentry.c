@@ -20,22 +20,7 @@ typedef struct ss_images {
     uint32_t count;
 } ss_images;
 
-/* A text of which as much is kept as fits. */
-typedef struct ss_line {
-    char text[512];
-    size_t length;
-} ss_line;
-
-/* A stacksplice_write_callback for one. */
-static int ss_line_keep(const char *text, size_t length, void *data)
-{
-    ss_line *l = data;
-    size_t left = sizeof l->text - l->length, kept = length < left ? length : left;
-
-    memcpy(l->text + l->length, text, kept);
-    l->length += kept;
-    return kept < length;
-}
+enum { LINE_MAX = 512 /* of a text that is kept as far as it fits */ };
 
 /* ---- Frames ----------------------------------------------------------------------------------*/
 
@@ -47,16 +32,11 @@ typedef struct element {
     bool of_runner; /* called by the C library or a test runner, or one of their functions */
 } element;
 
-static bool begins_with(const char *text, const char *prefix)
-{
-    return !strncmp(text, prefix, strlen(prefix));
-}
-
 /* Whether PATH is of an installed package or of the system. */
 static bool is_installed(const char *path)
 {
     return path && (strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-                    begins_with(path, "/usr/lib") || begins_with(path, "/lib"));
+                    !strncmp(path, "/usr/lib", 8) || !strncmp(path, "/lib", 4));
 }
 
 static bool is_in_app(const element *of, const stacksplice_frame *f, bool glue)
@@ -119,10 +99,11 @@ static void emit_address(const element *of, const ss_shown_frame *shown)
 /* A gap is a frame whose function is what text reports say, and which is never the program's. */
 static void emit_gap(const element *of, const stacksplice_frame *f)
 {
-    ss_line line = {.length = 0};
+    char line[LINE_MAX];
+    ss_kept_text kept = {line, sizeof line, 0};
 
-    (void)stacksplice_format_frame(f, ss_line_keep, &line);
-    ss_emit_utf8(of->e, "function", line.text, line.length);
+    (void)stacksplice_format_frame(f, ss_writer_keep, &kept);
+    ss_emit_utf8(of->e, "function", line, kept.used);
     ss_emit_text(of->e, "platform", "other");
     if (f->asynchronous)
         ss_emit_boolean(of->e, "stack_start", true);
@@ -363,17 +344,18 @@ static void emit_relation(ss_emit *e, const listed *l)
 static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
     const event *v = data;
-    ss_line line = {.length = 0};
+    char line[LINE_MAX];
+    ss_kept_text kept = {line, sizeof line, 0};
     ss_writer w;
     ss_report r = *v->r;
 
     (void)thread_id;
     r.w = &w;
-    ss_writer_init(&w, ss_line_keep, &line);
+    ss_writer_init(&w, ss_writer_keep, &kept);
     ss_writer_utf8(&w, receiver, strlen(receiver), SS_ESCAPE_LINE);
     ss_report_where(&r, " at ", stack);
     (void)ss_writer_finish(&w);
-    ss_emit_utf8(v->e, NULL, line.text, line.length);
+    ss_emit_utf8(v->e, NULL, line, kept.used);
     return !v->e->stopped;
 }
 
@@ -535,7 +517,6 @@ static void emit_threads(const ss_report *r, ss_emit *e, const ss_facts *facts, 
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
-/* Noinline: the list is off the stack again when the binaries are emitted. */
 /* Noinline: facts are large for a small stack. */
 static SS_NOINLINE void add_current(event *v)
 {
@@ -545,6 +526,7 @@ static SS_NOINLINE void add_current(event *v)
         add(v, &current, (listed){.member = NOT_A_MEMBER, .relation = CURRENT});
 }
 
+/* Noinline: the list is off the stack again when the binaries are emitted. */
 static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss_facts *facts,
                                         ss_images *images)
 {

@@ -23,8 +23,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* ---- Whether a file is the one that was loaded ------------------------------------------------*/
-
 /*
  * Whether a file on disk is the one that was loaded, where no build-id tells.  The kernel names a
  * mapping as it names an open file, with a mark behind what was deleted or replaced.
@@ -72,13 +70,6 @@ static bool is_mapped_at(uintptr_t address, const char *name)
     return is_same;
 }
 
-static bool ss_file_is_mapped(const ss_binary *module)
-{
-    static char name[LONGEST]; /* (LOCK of resolve.c) */
-
-    return !name_of_file(module->path, name) || is_mapped_at(module->start, name);
-}
-
 /* ---- What is kept of a file -------------------------------------------------------------------*/
 
 enum { SS_FILES = 64, SS_DEBUG_FILES = 8, PAGE = 4096 }; /* a stack has seldom code of more */
@@ -106,8 +97,6 @@ static uint32_t next_file;
 static kept_file *reading; /* which libdw reads now */
 
 /* ---- Loading libdw ----------------------------------------------------------------------------*/
-
-/* Loads libdw when the first native address is resolved. */
 
 #define NAME(result, name, parameters) #name,
 static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
@@ -167,37 +156,14 @@ const char *ss_debug_missing(void)
                : NULL;
 }
 
-/* Call after ss_debug_load returned true; the functions stay valid until the process ends. */
-static const ss_libdw *ss_libdw_functions(void)
-{
-    return atomic_load_explicit(&loaded, memory_order_acquire);
-}
-
 /* ---- Calls that may run out of memory ---------------------------------------------------------*/
 
 static const ss_libdw *ss_dw; /* (LOCK of resolve.c), as everything below */
 static bool broken;           /* libdw ran out of memory half-way: never call it again */
 static jmp_buf out_of_memory;
 
-/*
- * Call F with DATA.  False when libdw ran out of memory, now or before: then its structures may be
- * half-built, and it is never called again.
- */
-static bool ss_debug_run(void (*f)(void *), void *data)
-{
-    if (broken)
-        return false;
-    ss_dw = ss_libdw_functions();
-    if (setjmp(out_of_memory)) {
-        broken = true;
-        return false;
-    }
-    f(data);
-    return true;
-}
-
-/* libdw ends the process when an allocation fails, unless this leaves it for ss_debug_run. */
-static __attribute__((noreturn)) void ss_debug_leave(void)
+/* libdw ends the process when an allocation fails, unless this leaves it for ss_debug_lookup. */
+static __attribute__((noreturn)) void leave(void)
 {
     longjmp(out_of_memory, 1);
 }
@@ -347,9 +313,7 @@ static bool has_build_id(Dwfl_Module *found, const char *build_id)
     return true;
 }
 
-/* ---- One address ------------------------------------------------------------------------------*/
-
-/* What libdw knows of an address in one module. */
+/* ---- What libdw knows of an address in one module ---------------------------------------------*/
 
 static void find_symbol(Dwfl_Module *module, uintptr_t address, ss_debug_answer *answer)
 {
@@ -547,7 +511,7 @@ static void answer_from(Dwfl_Module *module, uintptr_t address,
     dwarf = ss_dw->dwfl_module_getdwarf(module, &bias);
     if (!dwarf)
         return;
-    ss_dw->dwarf_new_oom_handler(dwarf, ss_debug_leave);
+    ss_dw->dwarf_new_oom_handler(dwarf, leave);
     unit = unit_of(module, address, &bias);
     if (!unit)
         return;
@@ -557,49 +521,29 @@ static void answer_from(Dwfl_Module *module, uintptr_t address,
         answer->count = 1;
 }
 
-/* ---- Separate debug files ---------------------------------------------------------------------*/
-
 /*
  * Separate debug files by the name and the checksum that a stripped binary has in .gnu_debuglink:
  * beside it, in .debug beside it, and below /usr/lib/debug.
  */
 
-static uint32_t table[256]; /* (LOCK of resolve.c) of the checksum of Ethernet and zlib */
-
-static void fill_table(void)
+/* The checksum of Ethernet and zlib. */
+static bool has_checksum(int fd, uint32_t wanted)
 {
+    static uint32_t table[256];    /* (LOCK of resolve.c) */
+    static uint8_t bytes[1 << 16]; /* likewise */
+    uint32_t sum = UINT32_MAX;
+    ssize_t got;
+
     for (uint32_t i = 0; i < SS_COUNT_OF(table); i++) {
         table[i] = i;
         for (int bit = 0; bit < 8; bit++)
             table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
     }
-}
-
-static bool has_checksum(int fd, uint32_t wanted)
-{
-    static uint8_t bytes[1 << 16]; /* (LOCK of resolve.c) */
-    uint32_t sum = UINT32_MAX;
-    ssize_t got;
-
-    fill_table();
     while ((got = read(fd, bytes, sizeof bytes)) > 0) {
         for (ssize_t i = 0; i < got; i++)
             sum = sum >> 8 ^ table[(sum ^ bytes[i]) & 0xff];
     }
     return !got && ~sum == wanted && !lseek(fd, 0, SEEK_SET);
-}
-
-/* A descriptor of the regular file PATH if it has that checksum, else -1. */
-static int open_checked(const char *path, uint32_t checksum)
-{
-    struct stat status;
-    int fd = open_regular(path, &status);
-
-    if (fd >= 0 && !has_checksum(fd, checksum)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
 }
 
 /* A descriptor of the debug file that BINARY names by LINK and CHECKSUM, or -1. */
@@ -608,6 +552,7 @@ static int ss_debuglink_open(const char *binary, const char *link, uint32_t chec
     static const char *const forms[] = {"%.*s%s", "%.*s.debug/%s", "/usr/lib/debug%.*s%s"};
     static char path[2 * SS_BINARY_PATH_MAX]; /* (LOCK of resolve.c) */
     const char *slash = binary ? strrchr(binary, '/') : NULL;
+    struct stat status;
     int fd = -1;
 
     if (!link || !*link || strchr(link, '/') || !slash)
@@ -616,7 +561,11 @@ static int ss_debuglink_open(const char *binary, const char *link, uint32_t chec
         int length = snprintf(path, sizeof path, forms[i], (int)(slash + 1 - binary), binary, link);
 
         if (length > 0 && (size_t)length < sizeof path && strcmp(path, binary) != 0)
-            fd = open_checked(path, checksum);
+            fd = open_regular(path, &status);
+        if (fd >= 0 && !has_checksum(fd, checksum)) {
+            close(fd);
+            fd = -1;
+        }
     }
     return fd;
 }
@@ -712,6 +661,8 @@ static ss_file_status open_file(const char *path, kept_file **out)
 /* Whether FILE is the one that MODULE is of.  Without a build-id each fits that is not loaded. */
 static bool is_of_module(kept_file *file, const ss_binary *module)
 {
+    static char name[LONGEST]; /* (LOCK of resolve.c) */
+
     if (!module->start && !*module->build_id)
         return true;
     if (!has_build_id(file->module, module->build_id))
@@ -719,7 +670,8 @@ static bool is_of_module(kept_file *file, const ss_binary *module)
     if (*module->build_id)
         return true;
     if (!ss_met_file_stays(module->start + 1) ||
-        (file->mapped_at != module->start && !ss_file_is_mapped(module)))
+        (file->mapped_at != module->start && name_of_file(module->path, name) &&
+         !is_mapped_at(module->start, name)))
         return false;
     file->mapped_at = module->start;
     return true;
@@ -735,9 +687,8 @@ typedef struct question {
     ss_file_status status;
 } question;
 
-static void look_up(void *data)
+static void look_up(question *q)
 {
-    question *q = data;
     kept_file *file = find_kept(q->module->path, q->module->build_id, NULL);
 
     q->status = file ? SS_FILE_READ : open_file(q->module->path, &file);
@@ -752,13 +703,18 @@ static void look_up(void *data)
         q->answer->symbol_start -= file->start;
 }
 
+/* After libdw ran out of memory its structures may be half-built, and it is never called again. */
 ss_file_status ss_debug_lookup(const ss_binary *module, uint64_t offset,
                                bool (*is_enough)(const char *symbol), ss_debug_answer *answer)
 {
     question q = {module, offset, is_enough, answer, SS_FILE_READ};
 
-    if (ss_debug_run(look_up, &q))
+    ss_dw = atomic_load_explicit(&loaded, memory_order_acquire);
+    if (!broken && !setjmp(out_of_memory)) {
+        look_up(&q);
         return q.status;
+    }
+    broken = true;
     memset(answer, 0, sizeof *answer);
     return SS_FILE_NO_MEMORY;
 }

@@ -114,9 +114,7 @@ static void unref(native_answer *a)
         ss_free(a);
 }
 
-/* ---- Demangle --------------------------------------------------------------------------------*/
-
-/* Demangles C++ names with the C++ run-time of the process, if it has one: the core brings none. */
+/* ---- C++ names, by the C++ run-time of the process: the core brings none ----------------------*/
 
 static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
 
@@ -386,19 +384,6 @@ static bool is_brief(const finding *found)
 
 /* ---- Keeping ---------------------------------------------------------------------------------*/
 
-/* Call under the lock: the cache takes its own reference. */
-static void store(native_answer *a, uint64_t generation)
-{
-    native_answer **ways = ways_of(a->address);
-    unsigned way;
-
-    if (generation != cache_generation)
-        return; /* modules were unloaded during the lookup */
-    way = way_of(ways, a->address);
-    unref(ways[way]);
-    put_first(ways, way, a);
-}
-
 /* Set the name that scripts use for a function without a symbol, by its first address. */
 static void name_by_scripts(ss_frame *f)
 {
@@ -434,9 +419,10 @@ static native_answer *pack_current(void)
 /* Call under the lock. */
 static native_answer *look_up(const native_facts *facts, uint64_t generation)
 {
-    bool asked;
+    native_answer **ways = ways_of(facts->address), *a;
     ss_frame *last;
-    native_answer *a;
+    unsigned way;
+    bool asked;
 
     use_generation(generation);
     asked = ask(facts);
@@ -449,8 +435,11 @@ static native_answer *look_up(const native_facts *facts, uint64_t generation)
         return NULL;
     a->brief = is_brief(&current);
     a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
-    if (asked)
-        store(a, generation);
+    if (asked && generation == cache_generation) { /* else modules were unloaded meanwhile */
+        way = way_of(ways, facts->address);
+        unref(ways[way]);
+        put_first(ways, way, a); /* the cache takes its own reference */
+    }
     return a;
 }
 
@@ -538,9 +527,7 @@ static native_answer *find_answer_in_file(const char *path, const char *build_id
     return a;
 }
 
-/* ---- Unread ----------------------------------------------------------------------------------*/
-
-/* The gap for frames of an interpreter that no frame source reads. */
+/* ---- The gap for frames of an interpreter that no frame source reads --------------------------*/
 
 /*
  * Whether a frame source of LANGUAGE reads this copy of the interpreter, which has code at
@@ -634,14 +621,6 @@ static bool find_unread(native_answer *a, ss_frames *f)
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
-static void fill_gap(stacksplice_frame *frame, const char *reason)
-{
-    frame->kind = STACKSPLICE_FRAME_GAP;
-    frame->trust = STACKSPLICE_TRUST_EXACT;
-    frame->language = "native";
-    frame->reason = reason;
-}
-
 /*
  * Returns the room for all strings; those that do not fit into BUFFER, of at least SS_TOKEN_ROOM,
  * are cut.
@@ -656,7 +635,10 @@ static size_t fill_token(uintptr_t token, ss_frame *f, char *buffer, size_t capa
     frame->size = sizeof *frame;
     frame->address = token;
     if (ss_left_out_is(token)) {
-        fill_gap(frame, ss_left_out_reason(token, buffer));
+        frame->kind = STACKSPLICE_FRAME_GAP;
+        frame->trust = STACKSPLICE_TRUST_EXACT;
+        frame->language = "native";
+        frame->reason = ss_left_out_reason(token, buffer);
         return 0;
     }
     needed = ss_token_read(token, &info, buffer, capacity);
@@ -705,23 +687,19 @@ static bool fill_unloaded(uintptr_t token, ss_frame *f)
     return true;
 }
 
-/* The frames that its file has there; NULL unless its build-id tells that it is the same file. */
-static native_answer *find_in_old_file(const stacksplice_frame *old)
-{
-    stacksplice_hresult hr;
-
-    if (!old->build_id || !old->module || !ss_debug_load())
-        return NULL;
-    return find_answer_in_file(old->module, old->build_id, (uintptr_t)old->module_offset, &hr);
-}
-
 static void begin_token(uintptr_t token, ss_frames *f)
 {
+    const stacksplice_frame *old = &f->own.frame;
+    stacksplice_hresult hr;
+
     if (!ss_unloaded_is(token) || !fill_unloaded(token, &f->own)) {
         begin_script(token, f);
         return;
     }
-    f->answer = find_in_old_file(&f->own.frame);
+    /* The frames that its file has there, if its build-id tells that it is the same file. */
+    if (old->build_id && old->module && ss_debug_load())
+        f->answer =
+            find_answer_in_file(old->module, old->build_id, (uintptr_t)old->module_offset, &hr);
     for (uint32_t i = 0; f->answer && i < f->answer->count; i++)
         f->answer->frames[i].frame.address = token;
 }
@@ -743,26 +721,21 @@ SS_NOINLINE static void begin_poorly(uintptr_t address, ss_frames *f)
     frame->build_id = keep(frame->build_id, &at);
 }
 
-/* A symbol, if the binary exports the function, else the name that scripts use. */
-static void name_native(uintptr_t address, ss_frame *f)
-{
-    uintptr_t start;
-
-    if (ss_symbol_find(address - 1, &f->frame.function, &start))
-        f->frame.function_offset = address - start;
-    else
-        name_by_scripts(f);
-}
-
 /* Neither allocates nor waits for a lock of ours or of the loader (where the platform allows). */
 static void begin_failing(uintptr_t address, ss_binary *module, ss_frames *f)
 {
+    stacksplice_frame *frame = &f->own.frame;
+    uintptr_t start;
+
     if (ss_token_is(address)) {
         if (!ss_unloaded_is(address) || !fill_unloaded(address, &f->own))
             (void)fill_token(address, &f->own, f->space, sizeof f->space);
     } else if (address && ss_binary_find_failfast(address - 1, module)) {
         begin_native(address, module, &f->own);
-        name_native(address, &f->own);
+        if (ss_symbol_find(address - 1, &frame->function, &start))
+            frame->function_offset = address - start;
+        else
+            name_by_scripts(&f->own);
     } else {
         begin_native(address, NULL, &f->own);
     }

@@ -743,22 +743,6 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
     return x;
 }
 
-/* ---- A gap in the frames of one ---------------------------------------------------------------*/
-
-uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t flags)
-{
-    const stacksplice_token_info gap = {.size = sizeof gap,
-                                        .kind = STACKSPLICE_FRAME_GAP,
-                                        .trust = STACKSPLICE_TRUST_EXACT,
-                                        .language = language,
-                                        .reason = reason,
-                                        .asynchronous = flags & STACKSPLICE_GAP_ASYNCHRONOUS};
-    uintptr_t token = 0;
-
-    (void)stacksplice_intern(&gap, &token); /* without memory, the token says so */
-    return token;
-}
-
 /* ---- Ties ------------------------------------------------------------------------------------*/
 
 void stacksplice_ties_set_exception(stacksplice_ties *ties, stacksplice_exception *x)

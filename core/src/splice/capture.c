@@ -7,6 +7,7 @@
 #include "unwind/stack.h"
 #include "unwind/unloads.h"
 
+#include <stacksplice/script.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,7 @@ typedef struct ss_collection {
     bool out_of_order; /* a source broke the rule of stacksplice_walk_splice */
 } ss_collection;
 
-/* ---- Collection ------------------------------------------------------------------------------*/
-
-/* Collects the sources' splices for one walk. */
+/* ---- Collecting the sources' splices for one walk ---------------------------------------------*/
 
 static ss_collection *impl_from_walk(const stacksplice_walk *walk)
 {
@@ -372,7 +371,7 @@ static INLINED void set_bounds(stacksplice_walk *walk, const ss_unwind *unwind, 
 static uintptr_t end_gap(const ss_unwind *unwind)
 {
     if (unwind->end_reason)
-        return ss_token_gap("native", unwind->end_reason);
+        return stacksplice_gap("native", unwind->end_reason, 0); /* one of the fixed ones */
     if (!unwind->has_more)
         return 0;
     return ss_token_of(unwind->count < SS_UNWIND_MAX_FRAMES ? SS_TOKEN_NO_ROOM : SS_TOKEN_TOO_DEEP);

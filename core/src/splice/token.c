@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stacksplice/script.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -402,16 +403,6 @@ static void begin_epoch(void)
     atomic_store_explicit(&epoch, now() + 1, memory_order_release);
 }
 
-/* While half of the cells are free, the time a row was last seen does not matter. */
-static void count_added(uint32_t cells)
-{
-    uint32_t used = fresh - 1 - free_count;
-
-    added += cells;
-    if (used >= ss_pool_limit / 2 && added >= ss_pool_limit / 8)
-        begin_epoch();
-}
-
 /* Every store releases the ones before, so readers notice that the cell has been reused. */
 static void write_row(ss_cell *cell, const description *content)
 {
@@ -442,7 +433,10 @@ static uint64_t add_row(const description *content)
     write_row(cell, content);
     atomic_store_explicit(&cell->state, generation << 1 | LIVE, memory_order_release);
     enter(index);
-    count_added(cells_for(content));
+    added += cells_for(content);
+    /* While half of the cells are free, the time a row was last seen does not matter. */
+    if (fresh - 1 - free_count >= ss_pool_limit / 2 && added >= ss_pool_limit / 8)
+        begin_epoch();
     return generation * SS_POOL_CELLS + index;
 }
 
@@ -700,13 +694,14 @@ static uint32_t find_fixed(const char *language, const char *reason)
     return id;
 }
 
-uintptr_t ss_token_gap(const char *language, const char *reason)
+uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t flags)
 {
     stacksplice_token_info info = {.size = sizeof info,
                                    .kind = STACKSPLICE_FRAME_GAP,
                                    .trust = STACKSPLICE_TRUST_EXACT,
                                    .language = language,
-                                   .reason = reason};
+                                   .reason = reason,
+                                   .asynchronous = flags & STACKSPLICE_GAP_ASYNCHRONOUS};
     uint32_t id = find_fixed(language, reason);
     uintptr_t token = ss_token_of(id);
 

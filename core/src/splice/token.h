@@ -31,12 +31,6 @@ size_t ss_token_read(uintptr_t token, stacksplice_token_info *info, char *buffer
 /* Whether ELEMENT of a stack is the token of a script frame.  Signal safe. */
 bool ss_token_is_script(uintptr_t element);
 
-/*
- * The gap token for LANGUAGE and REASON; never fails: see stacksplice_intern.  Signal safe for one
- * of SS_UNWIND_REASONS.
- */
-uintptr_t ss_token_gap(const char *language, const char *reason);
-
 /* Map what the first token of a process needs, before a signal handler needs it. */
 void ss_token_prepare(void);
 
