@@ -21,27 +21,43 @@ prepare_check_tools() {
         quietly check-tools "$venv/bin/python" -m pip install --disable-pip-version-check ruff
 }
 
+# What looks at sources and takes seconds: all of --quick, which needs no build.
+check_style() {
+    prepare_check_tools || failed_parts="$failed_parts tools"
+    check layers "$python" tests/check_layers.py
+    check gaps "$python" tests/check_gaps.py
+    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
+    { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
+    check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
+    check luacheck luacheck bindings tests bench
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release
+}
+
 sources() { # PATTERN
     find core crash bindings inspect tests bench -type f -name "$1" -print0
 }
 
 command_check() {
-    prepare check
     mkdir -p "$logs"
-    build dev || failed_parts=" build"
-    prepare_venv || failed_parts="$failed_parts venv"
-    prepare_check_tools || failed_parts="$failed_parts tools"
-    check layers "$python" tests/check_layers.py
-    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
-    { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
-    check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/crash" "$root/inspect/src" "$root/bindings/shared"
-    check luacheck luacheck bindings tests bench
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release
-    check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
-    prepare_docs_venv || failed_parts="$failed_parts docs-venv"
-    check reference-python reference_python build/dev
-    check reference-c reference_c
+    case $*:$# in
+    --quick:1)
+        prepare quick-check
+        make_venv "$(python_tag)" || failed_parts=" venv"
+        check_style
+        ;;
+    :0)
+        prepare check
+        build dev || failed_parts=" build"
+        prepare_venv || failed_parts="$failed_parts venv"
+        check_style
+        check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/crash" "$root/inspect/src" "$root/bindings/shared"
+        check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
+        prepare_docs_venv || failed_parts="$failed_parts docs-venv"
+        check reference-python reference_python build/dev
+        check reference-c reference_c
+        ;;
+    *) stop "check has one option, --quick; not: $*" ;;
+    esac
     [ -z "$failed_parts" ] || { say "failed:$failed_parts"; exit 1; }
 }

@@ -65,7 +65,12 @@ prepare_venv() {
             'pytest>=7' || return 1
         printf '%s\n' "$stamp" >"$venv/stacksplice.stamp"
     fi
-    test_tools >"$venv/tools.txt" && install_tools "$venv/tools.txt"
+    prepare_tools_venv
+}
+
+# The same environment with the test tools only.
+prepare_tools_venv() {
+    make_venv "$(python_tag)" && test_tools >"$venv/tools.txt" && install_tools "$venv/tools.txt"
 }
 
 # prepare_own_venv NAME REQUIREMENTS: an environment beside that of the tests: sets venv.

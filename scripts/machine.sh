@@ -132,13 +132,17 @@ need_for_tests() {
 }
 
 # The checkers that are no Python packages.
-need_for_check() {
-    parts=ctest need_for_tests
-    need libdw-dev has_header elfutils/libdwfl.h # which ours are compared with
+need_for_quick_check() {
     need shellcheck command -v shellcheck
     need clang-format command -v clang-format
-    need clang-tidy command -v run-clang-tidy
     need lua-check command -v luacheck
+}
+
+need_for_check() {
+    parts=ctest need_for_tests
+    need_for_quick_check
+    need libdw-dev has_header elfutils/libdwfl.h # which ours are compared with
+    need clang-tidy command -v run-clang-tidy
     need doxygen command -v doxygen
 }
 
@@ -162,6 +166,7 @@ find_missing() {
     case $1 in
     bench) need_for_bench ;;
     test) need_for_tests ;;
+    quick-check) need_for_quick_check ;;
     check) need_for_check ;;
     docs) need doxygen command -v doxygen ;;
     esac
@@ -196,7 +201,7 @@ install_missing() {
     quietly apt-install as_root $install || stop "the packages could not be installed"
 }
 
-# prepare demo|test|bench|check|docs: the Python is chosen and the system packages are there.
+# prepare demo|test|bench|check|quick-check|docs: the Python is chosen and the system packages are there.
 prepare() {
     # A second round: the python3 that the first one installed may be too old.
     for round in first second last; do

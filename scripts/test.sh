@@ -58,16 +58,23 @@ leave_out() {
 }
 
 run_ctest() { # NAME BUILD-PRESET [TEST-PRESET]
-    report=$root/build/reports/$1.xml
-    rm -f "$report"
     status=0
     build "$2" || status=$?
+    run_built "$1" --preset "${3:-$2}"
+}
+
+# run_built NAME OPTION...: ctest, if status says that it was built.
+run_built() {
+    name=$1
+    report=$root/build/reports/$name.xml
+    shift
+    rm -f "$report"
     if [ "$status" = 0 ]; then
         # The limit of tests that name none.
-        ctest --preset "${3:-$2}" -j "$test_jobs" --timeout 600 --output-junit "$report" \
+        ctest "$@" -j "$test_jobs" --timeout 600 --output-junit "$report" \
             --test-output-size-passed 100000 </dev/null || status=$?
     fi
-    tally "$1" "$status" "$report"
+    tally "$name" "$status" "$report"
 }
 
 # run_target NAME MACHINE: a build for another machine or C library, if what its tests need can be had.
@@ -102,14 +109,14 @@ run_pytest() {
     tally "$name" "$status" "$report"
 }
 
-run_busted() { # NAME OPTION...
+run_busted() { # NAME OPTION-OR-PATH...
     name=$1
     # Relative: busted splits an argument with a space in two.
     report=build/reports/$name.xml
     shift
     rm -f "$report"
     status=0
-    busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" "$@" tests/lua </dev/null || status=$?
+    busted --lua="$(command -v lua5.4)" -o junit -Xoutput "$report" "$@" </dev/null || status=$?
     tally "$name" "$status" "$report" details
 }
 
@@ -137,11 +144,11 @@ command_part() {
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
-    busted) run_busted busted --exclude-tags=long ;;
+    busted) run_busted busted --exclude-tags=long tests/lua ;;
     long)
         run_ctest long-ctest dev long
         run_pytest "long-pytest-$py_version" -m long $python_tests tests/property
-        run_busted long-busted --tags=long
+        run_busted long-busted --tags=long tests/lua
         ;;
     luas) verified run_pytest luas --other-luas tests/lua tests/matrix ;;
     all-luas) verified run_pytest all-luas --all-luas --other-luas tests/lua tests/matrix ;;
@@ -235,6 +242,11 @@ prepare_parts() {
 }
 
 command_test() {
+    # No part has a "/" in its name, or that of a folder.
+    case ${1-} in
+    */*) test_paths "$@" && return ;;
+    esac
+    [ ! -e "${1-}" ] || { test_paths "$@" && return; }
     check_parts "$@"
     parts=$(expand_parts "$@")
     prepare test
