@@ -57,7 +57,7 @@ tests_of() {
         python_files test_documents test_examples test_help test_readers
         ;;
     *.md | scripts* | dev | .github* | .gitlab-ci.yml | .pre-commit-config.yaml)
-        python_files test_dev test_documents
+        python_files test_dev test_contributing test_documents
         ;;
     esac
 }
