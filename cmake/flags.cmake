@@ -13,8 +13,8 @@ target_compile_options(stacksplice_flags INTERFACE
   # Our own frames must unwind in every build, also where unwind tables are off by default.
   -fasynchronous-unwind-tables)
 target_compile_definitions(stacksplice_flags INTERFACE _GNU_SOURCE)
-# Reports name a binary by it; not every toolchain makes one unasked.
-target_link_options(stacksplice_flags INTERFACE LINKER:--build-id)
+# Reports name a binary by it; not every toolchain makes one unasked, nor one as long.
+target_link_options(stacksplice_flags INTERFACE LINKER:--build-id=sha1)
 # Hardening of what is installed; a test reads it (tests/install/hardening.py).  Sanitizers have checks
 # of their own.
 include(CheckCCompilerFlag)

@@ -138,9 +138,9 @@ command_part() {
     valgrind) run_ctest valgrind dev valgrind ;;
     clang | tsan | none) run_ctest "$1" "$1" ;;
     iterate)
-        run_ctest iterate iterate
-        # The extension of that build instead of the installed one.
-        PYTHONPATH="$root/build/iterate/python" run_pytest iterate-frames tests/python/test_frames.py tests/python/test_frames_captures.py
+        run_ctest iterate dev iterate
+        before=$root/build/dev/tests/core/libolder_c_library.so
+        LD_PRELOAD=$before run_pytest iterate-frames tests/python/test_frames.py tests/python/test_frames_captures.py
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
@@ -232,7 +232,7 @@ prepare_parts() {
     rm -rf "$tallies"
     mkdir -p build/reports "$logs" "$tallies"
     if wants pythons luas all-luas; then fetch_interpreters; fi
-    if wants ctest valgrind pytest pythons property suites busted luas all-luas long; then
+    if wants ctest valgrind pytest pythons property suites busted luas all-luas iterate long; then
         build dev || exit 1
     fi
     if wants pytest iterate property suites luas all-luas long; then

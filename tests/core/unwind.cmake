@@ -93,10 +93,15 @@ target_compile_definitions(unwind_loader_test PRIVATE
 target_link_libraries(unwind_loader_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
 add_dependencies(unwind_loader_test unwind_turn_small resolve_stripped)
 stacksplice_add_test(unwind_fork_test unwind_fork_test.c)
-target_compile_definitions(unwind_fork_test PRIVATE TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>"
-  $<$<IN_LIST:${PROJECT_SOURCE_DIR}/core/src/unwind/modules_iterate.c,${core_sources}>:MODULES_BY_ITERATION>)
+target_compile_definitions(unwind_fork_test PRIVATE TURN_LIBRARY="$<TARGET_FILE:unwind_turn_small>")
 target_link_libraries(unwind_fork_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
 add_dependencies(unwind_fork_test unwind_turn_small)
+if(STACKSPLICE_HAVE_GLIBC)
+  # What ./dev test iterate loads before the programs.
+  add_library(older_c_library MODULE older_c_library.c)
+  target_compile_options(older_c_library PRIVATE -O2 -foptimize-sibling-calls)
+  target_link_libraries(older_c_library PRIVATE stacksplice_flags ${CMAKE_DL_LIBS})
+endif()
 stacksplice_add_test(unwind_deep_test unwind_deep_test.c)
 target_link_libraries(unwind_deep_test PRIVATE Threads::Threads)
 stacksplice_add_inside_test(unwind_rows_test unwind_rows_test.c)

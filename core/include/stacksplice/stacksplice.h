@@ -59,9 +59,9 @@ STACKSPLICE_API const char *stacksplice_version(void);
 
 /*
  * Return how the loaded library was built, as pairs for people to read, such as "system: Linux
- * x86_64, frames: x86_64, modules: find_object, lines: libdw, compiler: GNU 12.2.0, build:
- * Release".  Frames and lines are "none" where the library cannot know native frames, or their
- * files and lines; stacksplice_lines_missing says whether this process has what lines need.
+ * x86_64, frames: x86_64, lines: libdw, compiler: GNU 12.2.0, build: Release".  Frames and lines
+ * are "none" where the library cannot know native frames, or their files and lines;
+ * stacksplice_lines_missing says whether this process has what lines need.
  * [own: static | thread: any | alloc: no | signal: yes]
  */
 STACKSPLICE_API const char *stacksplice_build(void);

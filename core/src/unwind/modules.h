@@ -26,13 +26,16 @@ typedef enum ss_module_answer {
     SS_MODULE_UNKNOWN /* the loader cannot be asked now: see ss_loader_iterate */
 } ss_module_answer;
 
-/* Find the module that holds ADDRESS.  The build chooses one implementation: modules_*.c. */
+/* Find the module that holds ADDRESS: without the lock where that is possible, else listed. */
 ss_module_answer ss_module_find(uintptr_t address, ss_module *module);
 
-/* The same without the loader's lock: SS_MODULE_UNKNOWN where it would be needed. */
+/* The same without the loader's lock: SS_MODULE_UNKNOWN where it is needed. */
 ss_module_answer ss_module_find_unlocked(uintptr_t address, ss_module *module);
 
-/* The same through dl_iterate_phdr, which takes the loader's lock.  Always available. */
+/* The same through dl_iterate_phdr; only a module that it has not met takes the loader's lock. */
+ss_module_answer ss_module_find_listed(uintptr_t address, ss_module *module);
+
+/* The same with the lock, and nothing kept. */
 ss_module_answer ss_module_find_by_iteration(uintptr_t address, ss_module *module);
 
 /* Fill MODULE from INFO; false if none of its loaded segments holds ADDRESS. */

@@ -1,5 +1,5 @@
 /*
- * Finds a module where the C library has only dl_iterate_phdr, which takes the loader's lock.
+ * Finds a module in the loader's list by dl_iterate_phdr, which takes the loader's lock.
  *
  * Answers are cached, so only new modules take the lock.  A fork may wait for the thread that wants
  * it (see base/loader.h), and in a forked child its owner may not exist.
@@ -158,7 +158,7 @@ static bool find_known(uintptr_t address, uint64_t generation, ss_module *module
     return ss_module_from_info(module, &info, address);
 }
 
-ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
+ss_module_answer ss_module_find_listed(uintptr_t address, ss_module *module)
 {
     search s = {address, ss_modules_generation(false), module, false};
 
@@ -167,11 +167,4 @@ ss_module_answer ss_module_find(uintptr_t address, ss_module *module)
     if (ss_loader_iterate(SS_LOADER_BRIEFLY, look_and_keep, &s) == SS_LOADER_REFUSED)
         return SS_MODULE_UNKNOWN;
     return s.found ? SS_MODULE_FOUND : SS_MODULE_NONE;
-}
-
-ss_module_answer ss_module_find_unlocked(uintptr_t address, ss_module *module)
-{
-    (void)address;
-    (void)module;
-    return SS_MODULE_UNKNOWN;
 }

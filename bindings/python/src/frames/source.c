@@ -544,28 +544,40 @@ static void remember(const stacksplice_walk *walk, uint32_t first, uintptr_t out
     without_base.outermost = outermost;
 }
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
-bool sspy_find_binary(uintptr_t ip, sspy_binary *found)
-{
-    struct dl_find_object object;
+/* What glibc's _dl_find_object (2.35 and later) fills; not all headers have it, so here is room. */
+typedef struct found_object {
+    unsigned long long flags;
+    void *begin, *end;
+    struct link_map *map;
+    uint64_t rest[12];
+} found_object;
 
-    if (_dl_find_object((void *)ip, &object) || !object.dlfo_link_map)
-        return false;
-    *found = (sspy_binary){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end,
-                           object.dlfo_link_map->l_name};
-    return true;
+static int (*find_object)(void *address, found_object *found); /* NULL: an older C library */
+
+/* At load: dlsym allocates, so a capture in a signal handler could not. */
+static __attribute__((constructor)) void look_up(void)
+{
+    void *function = dlsym(RTLD_DEFAULT, "_dl_find_object");
+
+    memcpy(&find_object, &function, sizeof find_object);
 }
-#else
+
 bool sspy_find_binary(uintptr_t ip, sspy_binary *found)
 {
+    found_object object;
     Dl_info info;
 
+    if (find_object) {
+        if (find_object((void *)ip, &object) || !object.map)
+            return false;
+        *found = (sspy_binary){(uintptr_t)object.begin, (uintptr_t)object.end, object.map->l_name};
+        return true;
+    }
     if (!dladdr((const void *)ip, &info) || !info.dli_fname)
         return false;
     *found = (sspy_binary){(uintptr_t)info.dli_fbase, 0, info.dli_fname};
     return true;
 }
-#endif
 
 static bool is_greenlet_code(uintptr_t ip)
 {
