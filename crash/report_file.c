@@ -1,5 +1,5 @@
 /* What a dying process writes to stderr, and its report file, schema "stacksplice-report/1":
-   docs/reference/reports.md describes it. */
+   docs/reference/json.md describes it. */
 #include "crash/crash.h"
 
 #include "base/thread.h"

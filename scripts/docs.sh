@@ -1,27 +1,26 @@
-# "dev docs": a reference for each language, each by one standard generator.
+# "dev docs": the manual as a site, with a reference for each language in it.
 # shellcheck shell=sh disable=SC2154 # variables of dev
 
-reference=build/docs
+site=build/docs
+references=build/references # what other programs write for the site
 emmylua_version=0.25.1
-
-# reference_python BUILD: pdoc, from the docstrings; a warning is an error.
-reference_python() {
-    PYTHONPATH=$root/$1/python "$docs_venv/bin/python" -W error -m pdoc --no-show-source \
-        --output-directory "$reference/python" \
-        stacksplice stacksplice.logging stacksplice.opentelemetry stacksplice.pytest_plugin \
-        stacksplice.sentry
-}
 
 # doxygen, from the public headers; a warning is an error.
 reference_c() {
-    mkdir -p "$reference/c"
-    { cat docs/reference/Doxyfile && echo "OUTPUT_DIRECTORY = $reference/c"; } >"$reference/Doxyfile"
-    doxygen "$reference/Doxyfile"
+    mkdir -p "$references/c"
+    { cat scripts/site/Doxyfile && echo "OUTPUT_DIRECTORY = $references/c"; } >"$references/Doxyfile"
+    doxygen "$references/Doxyfile"
 }
 
 # emmylua_doc_cli, from the LuaCATS annotations.
 reference_lua() {
-    "$emmylua" --site-name stacksplice --output "$reference/lua" bindings/lua/library
+    "$emmylua" --site-name stacksplice --output "$references/lua" bindings/lua/library
+}
+
+# Sphinx, from docs/, the docstrings, and what doxygen wrote; a warning, such as a dead link, is an error.
+whole_site() {
+    PYTHONPATH=$root/$1/python "$docs_venv/bin/python" -m sphinx -W --keep-going -E -j auto -q \
+        -c scripts/site -d "$references/doctrees" docs "$site"
 }
 
 # Debian has no generator that reads LuaCATS, and cargo compiles one: sets emmylua.
@@ -35,23 +34,8 @@ prepare_emmylua() {
 }
 
 prepare_docs_venv() {
-    prepare_own_venv docs docs/requirements.txt || return 1
+    prepare_own_venv docs scripts/site/requirements.txt || return 1
     docs_venv=$venv
-}
-
-reference_index() {
-    cat <<'END_OF_HEAD'
-<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<title>stacksplice: reference</title>
-<h1>stacksplice: reference</h1>
-<ul>
-<li><a href="python/stacksplice.html">Python</a>: the package, its logging classes, its pytest plugin
-<li><a href="c/html/index.html">C and C++</a>: the public headers
-END_OF_HEAD
-    [ -z "$emmylua" ] || echo '<li><a href="lua/index.html">Lua</a>: the module'
-    echo '</ul>'
 }
 
 command_docs() {
@@ -59,18 +43,16 @@ command_docs() {
     build demo || exit 2
     prepare_docs_venv || exit 2
     prepare_emmylua || emmylua=""
-    rm -rf "$reference"
-    mkdir -p "$reference"
-    step "Python, from the docstrings"
-    quietly docs-python reference_python build/demo || exit 1
-    step "C and C++, from the headers"
+    rm -rf "$site" "$references"
+    step "the reference of C and C++, from the headers"
     quietly docs-c reference_c || exit 1
     if [ -n "$emmylua" ]; then
-        step "Lua, from the annotations"
+        step "the reference of Lua, from the annotations"
         quietly docs-lua reference_lua || exit 1
     else
-        say "Lua is left out: it needs emmylua_doc_cli, or cargo and Rust 1.89 to compile it."
+        say "That of Lua is left out: it needs emmylua_doc_cli, or cargo and Rust 1.89 to compile it."
     fi
-    reference_index >"$reference/index.html"
-    say "Open $reference/index.html"
+    step "the manual"
+    quietly docs whole_site build/demo || exit 1
+    say "Open $site/index.html"
 }

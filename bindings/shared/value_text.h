@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* docs/reference/reports.md has these limits, too. */
+/* docs/how-to/local-variables.md has these limits, too. */
 enum {
     SS_VALUE_UNITS = 200,          /* of a text: characters, or bytes */
     SS_VALUE_ITEMS = 10,           /* of a container */

@@ -1,7 +1,7 @@
 """What an example of the folder examples prints is what stands beside it.
 
 usage: example.py EXAMPLE PREFIX BUILD COMMAND...   run COMMAND in the folder EXAMPLE
-       example.py --code PAGE EXAMPLES              all code in C and C++ of PAGE is theirs
+       example.py --code PAGE EXAMPLES              all code in C, C++ and CMake of PAGE is theirs
        example.py --readme README EXAMPLES          README shows code and output of them
 
 PREFIX is where stacksplice is installed, BUILD where the example was built.  With
@@ -51,9 +51,16 @@ def compare(what, file, found, write):
 
 def check_code(page, examples):
     sources = [file.read_text(encoding="utf-8") for file in examples.glob("*/shop.*")]
+    builds = [file.read_text(encoding="utf-8").splitlines() for file in examples.glob("*/CMakeLists.txt")]
     for info, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         language = info.partition(" ")[0]
-        if language in ("c", "cpp") and not any(code in source for source in sources):
+        if language in ("c", "cpp"):
+            shown = any(code in source for source in sources)
+        elif language == "cmake":  # the lines that matter
+            shown = any(set(code.splitlines()) <= {*lines, ""} for lines in builds)
+        else:
+            continue
+        if not shown:
             sys.exit(f"this {language} code of {page} is in no program of {examples}:\n{code}")
 
 

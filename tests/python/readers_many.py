@@ -1,4 +1,4 @@
-"""The views of saved reports in docs/how-to/logs-and-opentelemetry.md: groups, symbols after the fact."""
+"""The views in docs/how-to/saved-reports.md: groups of many, symbols after the fact."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def _symbolize(folder: Path) -> str:
 
 
 def views(folder: Path) -> dict[str, str]:
-    """Each view by the name that it has in docs/how-to/logs-and-opentelemetry.md."""
+    """Each view by the name that it has in docs/how-to."""
     write_example(folder)
     return {"top": _top(folder), "symbolize": _symbolize(folder)}

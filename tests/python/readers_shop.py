@@ -1,4 +1,4 @@
-"""The views in docs/how-to/logs-and-opentelemetry.md: one error, as each reader gets it."""
+"""The views in docs/how-to of one error, that of examples/python, as each reader gets it."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _junit(file: Path, folder: Path) -> str:
 
 
 def views(folder: Path) -> dict[str, str]:
-    """Each view by the name that it has in docs/how-to/logs-and-opentelemetry.md."""
+    """Each view by the name that it has in docs/how-to."""
     write_example(folder)
     output = run(
         folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=report.xml", "test_shop.py"

@@ -19,7 +19,7 @@ from test_core import copy_of, damage
 from test_dump import PAGE, PROGRAM, dumped, interpreters, locals_of
 from test_locals import text_of_value
 
-# docs/reference/reports.md
+# docs/how-to/local-variables.md
 VARIABLES, FRAMES = 20, 32
 OBJECT = r"<{} object at 0x[0-9a-f]+>"
 

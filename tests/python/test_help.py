@@ -40,7 +40,7 @@ def test_each_command_says_what_it_does_and_how_it_ends(name, columns):
 
 
 def test_the_docs_have_each_exit_status():
-    text = (ROOT / "docs" / "start" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     shown: dict[str, dict[str, str]] = {}
     for name, status, meaning in ROW.findall(text):
         shown.setdefault(name, {})[status] = meaning.replace("`", "")

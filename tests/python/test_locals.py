@@ -17,7 +17,7 @@ from building import command
 from raising import caught
 
 CALLS: list[str] = []
-# docs/reference/reports.md
+# docs/how-to/local-variables.md
 CHARACTERS, ITEMS, DEPTH, BYTES, VARIABLES, FRAMES = 200, 10, 3, 500, 20, 32
 
 

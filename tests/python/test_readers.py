@@ -1,4 +1,4 @@
-"""The views in docs/how-to/logs-and-opentelemetry.md are what each reader gets.
+"""The views of one error in docs/how-to are what each reader gets.
 
 STACKSPLICE_WRITE_EXPECTED=1 writes them anew.
 """
@@ -24,7 +24,7 @@ import readers_shop  # noqa: E402
 
 pytestmark = pytest.mark.any_python
 
-PAGE = ROOT / "docs" / "how-to" / "logs-and-opentelemetry.md"
+PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 VIEW = re.compile(r"(<!-- view: (\w+) -->\n\n```\w+\n)(.*?)(\n```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -35,11 +35,13 @@ def test_each_view_is_what_the_reader_gets(tmp_path):
         folder = tmp_path / kind.__name__
         folder.mkdir()
         made |= kind.views(folder)
-    page = PAGE.read_text(encoding="utf-8")
-    if os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1":
-        page = VIEW.sub(lambda found: found[1] + made[found[2]] + found[4], page)
-        PAGE.write_text(page, encoding="utf-8")
-    shown = {name: text for _, name, text, _ in VIEW.findall(page)}
+    shown = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1":
+            text = VIEW.sub(lambda found: found[1] + made[found[2]] + found[4], text)
+            page.write_text(text, encoding="utf-8")
+        shown |= {name: view for _, name, view, _ in VIEW.findall(text)}
     assert shown.keys() == made.keys()
     for name, text in made.items():
         assert shown[name] == text, name

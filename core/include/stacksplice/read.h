@@ -2,7 +2,7 @@
  * Reading frames, stacks and errors: one walk that hands each field, by its name, to a visitor.
  *
  * The library's JSON and what bindings show of an error are visitors, so that a field which is
- * added to the walk appears in all of them.  docs/reference/reports.md lists the names and what they mean.
+ * added to the walk appears in all of them.  docs/reference/json.md lists the names and what they mean.
  *
  * The general rules are those of stacksplice.h.
  */
@@ -230,7 +230,7 @@ typedef struct stacksplice_document_problem {
 } stacksplice_document_problem;
 
 /*
- * Read the JSON of one error, schema "stacksplice-error/1" of docs/reference/reports.md, or the file of a
+ * Read the JSON of one error, schema "stacksplice-error/1" of docs/reference/json.md, or the file of a
  * process that failed, "stacksplice-report/1": then it is that file's error.  Members of other names
  * count as if they were not there.  Values may be nested 400 deep.
  *

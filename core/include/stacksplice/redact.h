@@ -1,7 +1,7 @@
 /*
  * Secrets in reports.  Every report that leaves the process passes these rules: texts, JSON, Sentry
  * events and fail-fast reports.  What they remove is marked, such as "[redacted: password]". Errors
- * in the process keep their texts: docs/reference/reports.md.
+ * in the process keep their texts: docs/how-to/redact.md.
  */
 #ifndef STACKSPLICE_REDACT_H
 #define STACKSPLICE_REDACT_H

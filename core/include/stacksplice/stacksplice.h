@@ -332,7 +332,7 @@ typedef enum stacksplice_format_kind {
     STACKSPLICE_FORMAT_STACK = 3,
     /* An event for Sentry as JSON on one line: the error, what it was made from and the members of
        groups, at most 64 in all.  Each call makes an event of its own.  A host adds what Sentry
-       should know of it, such as "release", and sends it: docs/how-to/logs-and-opentelemetry.md. */
+       should know of it, such as "release", and sends it: docs/how-to/crashes-to-sentry.md. */
     STACKSPLICE_FORMAT_SENTRY = 4
 } stacksplice_format_kind;
 

@@ -1,4 +1,4 @@
-/* The walk over one error, schema "stacksplice-error/1"; docs/reference/reports.md describes it. */
+/* The walk over one error, schema "stacksplice-error/1"; docs/reference/json.md describes it. */
 #include "report/visit.h"
 
 #include "splice/source.h"

@@ -1,5 +1,5 @@
 -- luacheck: std +busted
--- docs/start/lua.md and README.md: their scripts run, and print what the pages say.
+-- The pages whose scripts run, and print what the pages say.
 local root = debug.getinfo(1, "S").source:match("^@(.-)tests/lua/spec/")
 if root == "" then root = "./" end
 local programs = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "programs.lua")
@@ -56,7 +56,7 @@ local function check(page, fewest)
     it("tells what this prints: " .. run.command, function()
       local command = assert(run.command:match("^lua (.*)$"))
       write(scripts) -- another page may have one of the same name
-      local text = programs.output(("cd %s && %s %s"):format(folder, programs.lua, unbuffered .. command))
+      local text = programs.output(("cd %s && STACKSPLICE_REPORT_DIR= %s %s"):format(folder, programs.lua, unbuffered .. command))
       text = text:gsub("in global '", "in function '") -- the word of Lua 5.5
       text = text:gsub("%[C%]: %?", "[C]: in ?"):gsub("%[C%]: at 0x%x+", "[C]: in ?") -- those of 5.1 and LuaJIT
       text = ("\n" .. text):gsub("\n" .. programs.path:gsub("%p", "%%%0") .. ": ", "\nlua: ")
@@ -81,3 +81,9 @@ end)
 describe("README.md", function()
   check("README.md", 1)
 end)
+
+if not jit then -- whose compiled code cannot be interrupted
+  describe("docs/how-to/sandboxes-and-limits.md", function()
+    check("docs/how-to/sandboxes-and-limits.md", 1)
+  end)
+end

@@ -1,4 +1,4 @@
-"""What a page shows, read from a report as plain values (docs/reference/reports.md, JSON)."""
+"""What a page shows, read from a report as plain values (docs/reference/json.md)."""
 
 from __future__ import annotations
 

@@ -17,3 +17,8 @@ s|^( *)//$|\1///|
 /^ *(#|\/?\*|\/\/)/! s| /\* (.*)| /**< \1|
 # The marks of a function are a paragraph of their own.
 s|^( \*) (\[(own\|thread\|-[0-9(]).*)|\1\n\1 \2|
+# A method that clang-format breaks before its parameters: doxygen takes these for members.
+/\(STDMETHODCALLTYPE \*\w+\)$/ {
+  N
+  s/\n *//
+}
