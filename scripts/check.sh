@@ -26,12 +26,12 @@ check_style() {
     prepare_check_tools || failed_parts="$failed_parts tools"
     check layers "$python" tests/check_layers.py
     check gaps "$python" tests/check_gaps.py
-    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh
+    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check luacheck luacheck bindings tests bench
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release packaging
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release packaging
 }
 
 sources() { # PATTERN

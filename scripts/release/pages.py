@@ -326,6 +326,8 @@ def main(arguments: list[str]) -> None:
         sys.exit(__doc__)
     folder, packages = map(Path, arguments)
     os.environ["PYTHONPATH"] = str(packages)
+    # A packager's build has no run path; the loader finds what is installed later.
+    os.environ["LD_LIBRARY_PATH"] = str(packages / "stacksplice")
     programs = {"stacksplice": [sys.executable, "-P", "-m", "stacksplice"]}
     inspect = packages / "stacksplice" / "stacksplice-inspect"
     if inspect.exists():

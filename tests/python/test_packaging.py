@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -143,3 +144,35 @@ def test_editable(tmp_path):
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = ran(sys.executable, "-S", "-c", source, cwd=tmp_path, env=alone)
     assert Path(done.stdout.strip()).parent == package, done.stderr
+
+
+RECIPES = [file for file in sorted((ROOT / "packaging").rglob("*")) if file.is_file()]
+
+
+def test_recipes_of_distributions_agree_with_the_build():
+    """Their options are those of CMake, which would ignore others; their version is the header's."""
+    lists = [ROOT / "CMakeLists.txt", *ROOT.glob("*/CMakeLists.txt"), *ROOT.glob("bindings/*/CMakeLists.txt")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in lists)
+    known = set(re.findall(r"(?:option|set|find_path)\((STACKSPLICE_\w+)", text))
+    recipes = "\n".join(file.read_text(encoding="utf-8") for file in RECIPES)
+    passed = set(re.findall(r"-D(STACKSPLICE_\w+)|cache_variables\[\"(STACKSPLICE_\w+)", recipes))
+    assert {first or second for first, second in passed} <= known and len(passed) > 4
+    header = (ROOT / "core/include/stacksplice/stacksplice.h").read_text(encoding="utf-8")
+    version = ".".join(re.findall(r"#define STACKSPLICE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
+    port = json.loads((ROOT / "packaging/vcpkg/vcpkg.json").read_text(encoding="utf-8"))
+    assert port["version"] == version
+    symbols = (ROOT / "packaging/debian/libstacksplice0.symbols").read_text(encoding="utf-8")
+    nodes = set(
+        re.findall(r"^(STACKSPLICE_[\d.]+)", (ROOT / "core/stacksplice.map").read_text(), re.MULTILINE)
+    )
+    assert nodes == set(re.findall(r"\(symver\)(\S+)", symbols))
+
+
+def test_each_debian_package_has_files_and_each_of_their_tests_is_a_script():
+    folder = ROOT / "packaging/debian"
+    packages = re.findall(r"^Package: (\S+)", (folder / "control").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(packages) == [file.stem for file in RECIPES if file.suffix == ".install"]
+    tests = re.findall(r"^Tests: (\S+)", (folder / "tests/control").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {*tests, "control"} == {file.name for file in RECIPES if file.parent == folder / "tests"}
+    for name in tests:
+        ran("/bin/sh", "-n", str(folder / "tests" / name))

@@ -1,0 +1,161 @@
+#!/bin/sh
+# The packages of distributions, each built and tried by its own means.
+#
+#     scripts/release/distributions.sh FOLDER [SUITE|conan]...
+#
+# SUITE is a suite of Debian; without any: bookworm trixie conan.  Of each suite packages are built in one
+# fresh root and installed in another one, where debian/tests runs; that needs root, mmdebstrap and
+# lintian.  conan creates packaging/conan, whose test_package it runs.  FOLDER gets the packages; what
+# could not be done here is said, and what failed ends with status 1.  The sources are those of HEAD.
+# shellcheck disable=SC2016 # what inner shells expand
+set -eu
+[ $# -gt 0 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 2; }
+mkdir -p "$1"
+out=$(CDPATH='' cd -- "$1" && pwd)
+shift
+[ $# -gt 0 ] || set -- bookworm trixie conan
+cd "$(dirname "$0")/../.."
+root=$PWD
+work=$root/build/distributions
+version=$(sed -n 's/^#define STACKSPLICE_VERSION_[MP][A-Z]* \([0-9]*\)$/\1/p' core/include/stacksplice/stacksplice.h |
+    paste -sd.)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8
+failed=""
+mkdir -p "$work"
+
+step() {
+    printf '==> %s\n' "$*"
+}
+
+# quietly NAME COMMAND...: the output goes to a log, whose end is shown on failure.
+quietly() {
+    log=$work/$1.log
+    shift
+    "$@" >"$log" 2>&1 </dev/null && return 0
+    tail -n 40 "$log"
+    printf 'failed: %s (the log is %s)\n' "$*" "$log"
+    return 1
+}
+
+# ---- Debian --------------------------------------------------------------------------------------
+
+# The machine's own source of packages.
+mirror() {
+    python3 -c 'import sys; sys.path.insert(0, "tests"); import interpreters
+print(interpreters.own_archive()["uris"][0])'
+}
+
+# in_root ROOT COMMAND...: with the kernel's folders, which vanish with the command.
+in_root() {
+    unshare --mount --fork sh -ec 'root=$1 && shift
+        mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev"
+        exec chroot "$root" env DEBIAN_FRONTEND=noninteractive "$@"' sh "$@"
+}
+
+# fresh_root SUITE NAME: a minimal system of SUITE in $work/NAME.
+fresh_root() {
+    if [ ! -f "$work/$1.tar" ]; then
+        step "$1: a minimal system"
+        quietly "$1-mmdebstrap" mmdebstrap --variant=minbase "$1" "$work/$1.part.tar" "$(mirror)" || return 1
+        mv "$work/$1.part.tar" "$work/$1.tar"
+    fi
+    rm -rf "${work:?}/$2"
+    mkdir "$work/$2"
+    tar -C "$work/$2" -xf "$work/$1.tar"
+    in_root "$work/$2" apt-get -qq update
+}
+
+# source_of SUITE FOLDER: the source package's tree in FOLDER, beside the upstream tarball.
+source_of() {
+    rm -rf "$2"
+    mkdir -p "$2"
+    release=$(in_root "$work/$1-build" sh -c '. /etc/os-release && echo "$VERSION_ID"')
+    git archive --prefix="stacksplice-$version/" HEAD | xz -6 -T1 >"$2/stacksplice_$version.orig.tar.xz"
+    tar -C "$2" -xf "$2/stacksplice_$version.orig.tar.xz"
+    cp -r packaging/debian "$2/stacksplice-$version/debian"
+    who=$(sed -n 's/^Maintainer: //p' packaging/debian/control)
+    cat >"$2/stacksplice-$version/debian/changelog" <<END
+stacksplice ($version-1~deb${release}u1) $1; urgency=medium
+
+  * Version $version: CHANGELOG.md says what is new.
+
+ -- $who  $(date -R -u -d "@$SOURCE_DATE_EPOCH")
+END
+}
+
+debian() {
+    suite=$1
+    tree=/build/stacksplice-$version
+    if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap lintian >/dev/null; then
+        step "$suite: left out, as it needs root, mmdebstrap and lintian"
+        return 0
+    fi
+    fresh_root "$suite" "$suite-build" || return 1
+    step "$suite: building the packages"
+    source_of "$suite" "$work/$suite-build/build" || return 1
+    quietly "$suite-build-dep" in_root "$work/$suite-build" apt-get -y --no-install-recommends install \
+        build-essential fakeroot && quietly "$suite-build-dep" in_root "$work/$suite-build" \
+        apt-get -y --no-install-recommends build-dep "$tree" || return 1
+    quietly "$suite-build" in_root "$work/$suite-build" sh -c \
+        "cd $tree && SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH dpkg-buildpackage --no-sign -sa" || return 1
+    rm -rf "${out:?}/$suite"
+    mkdir "$out/$suite"
+    cp "$work/$suite-build/build/"*.deb "$work/$suite-build/build/"*.dsc \
+        "$work/$suite-build/build/"*.tar.xz "$out/$suite"
+    step "$suite: lintian"
+    quietly "$suite-lintian" lintian --fail-on error,warning "$work/$suite-build/build/"*.changes || return 1
+    try_debian "$suite"
+}
+
+# What a user does, in a root that never saw the sources: apt installs what a test depends on, with what
+# that recommends, from a folder.
+try_debian() {
+    fresh_root "$1" "$1-fresh" || return 1
+    fresh=$work/$1-fresh
+    mkdir "$fresh/packages"
+    cp "$out/$1/"*.deb "$fresh/packages"
+    (cd "$fresh/packages" && dpkg-scanpackages -m . >Packages 2>/dev/null)
+    echo "deb [trusted=yes] file:/packages ./" >"$fresh/etc/apt/sources.list.d/stacksplice.list"
+    in_root "$fresh" apt-get -qq update
+    git archive --prefix=source/ HEAD examples tests/install packaging/debian/tests | tar -C "$fresh" -x
+    quietly "$1-update" in_root "$fresh" apt-get -y install python3 || return 1
+    # Debian 12's lupa is of 2022: the example has the one that pip installs, where pip puts it.
+    minor=$(in_root "$fresh" python3 -c 'import sys; print(sys.version_info[1])')
+    quietly "$1-lupa" python3 -m pip download --no-deps --only-binary :all: --python-version "3.$minor" \
+        -d "$work/lupa-3.$minor" lupa || return 1
+    python3 -m zipfile -e "$work/lupa-3.$minor/"lupa-*.whl "$fresh/usr/local/lib/python3.$minor/dist-packages"
+    # shellcheck disable=SC2013 # words
+    for name in $(sed -n 's/^Tests: //p' packaging/debian/tests/control); do
+        step "$1: the test $name"
+        needs=$(sed -n "/^Tests: $name\$/,/^\$/s/^Depends: //p" packaging/debian/tests/control |
+            sed 's/,//g; s/:any//g')
+        quietly "$1-try-$name" in_root "$fresh" sh -ec "apt-get -y install $needs
+            cd /source && AUTOPKGTEST_TMP=\$(mktemp -d) sh packaging/debian/tests/$name" || return 1
+    done
+}
+
+# ---- Conan ---------------------------------------------------------------------------------------
+
+# In a Conan home of its own, by the profile that Conan finds.  Nothing is taken from a remote.
+conan_package() {
+    step "conan: creating the package and running its test"
+    export CONAN_HOME="$work/conan"
+    conan=$work/conan-venv/bin/conan
+    [ -x "$conan" ] || quietly conan-venv python3 -m venv "$work/conan-venv" || return 1
+    [ -x "$conan" ] || quietly conan-pip "$work/conan-venv/bin/pip" install 'conan>=2.4,<3' || return 1
+    rm -rf "$work/conan-sources"
+    git archive --prefix=conan-sources/ HEAD | tar -C "$work" -x
+    quietly conan-profile "$conan" profile detect --force &&
+        quietly conan-create "$conan" create "$work/conan-sources/packaging/conan" --no-remote
+}
+
+# ---- All -----------------------------------------------------------------------------------------
+
+for part in "$@"; do
+    case $part in
+    conan) conan_package || failed="$failed $part" ;;
+    *) debian "$part" || failed="$failed $part" ;;
+    esac
+done
+[ -z "$failed" ] || { step "failed:$failed" && exit 1; }
