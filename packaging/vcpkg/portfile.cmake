@@ -16,7 +16,10 @@ vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/stacksplice)
 vcpkg_fixup_pkgconfig()
 vcpkg_copy_tools(TOOL_NAMES stacksplice-inspect AUTO_CLEAN)
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+# Gdb's script beside the library is for scripts in share, of which there is one.
+file(GLOB only_once "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share"
+  "${CURRENT_PACKAGES_DIR}/debug/lib/*-gdb.py")
+file(REMOVE_RECURSE ${only_once})
 
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")

@@ -4,8 +4,8 @@
 #     scripts/release/distributions.sh FOLDER [SUITE|conan]...
 #
 # SUITE is a suite of Debian; without any: bookworm trixie conan.  Of each suite packages are built in one
-# fresh root and installed in another one, where debian/tests runs; that needs root, mmdebstrap and
-# lintian.  conan creates packaging/conan, whose test_package it runs.  FOLDER gets the packages; what
+# fresh root and installed in another one, where debian/tests runs; that needs root, mmdebstrap, lintian
+# and dpkg-dev.  conan creates packaging/conan, whose test_package it runs.  FOLDER gets the packages; what
 # could not be done here is said, and what failed ends with status 1.  The sources are those of HEAD.
 # shellcheck disable=SC2016 # what inner shells expand
 set -eu
@@ -87,10 +87,12 @@ END
 debian() {
     suite=$1
     tree=/build/stacksplice-$version
-    if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap lintian >/dev/null; then
-        step "$suite: left out, as it needs root, mmdebstrap and lintian"
-        return 0
-    fi
+    for tool in mmdebstrap lintian dpkg-scanpackages; do
+        if [ "$(id -u)" != 0 ] || ! command -v "$tool" >/dev/null; then
+            step "$suite: left out, as it needs root, mmdebstrap, lintian and dpkg-dev"
+            return 0
+        fi
+    done
     fresh_root "$suite" "$suite-build" || return 1
     step "$suite: building the packages"
     source_of "$suite" "$work/$suite-build/build" || return 1
