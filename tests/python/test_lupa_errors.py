@@ -12,6 +12,7 @@ import lupa_runtimes
 import pytest
 import stacksplice
 from building import ran
+from gap_reasons import KEPT
 from lupa_runtimes import VERSIONS, entries
 from racing import race
 from raising import caught
@@ -445,3 +446,13 @@ def test_what_only_looks_like_wrong_syntax_has_no_place(lua) -> None:
     assert stacksplice.error_info(made) is None
     runtime.globals().make = lambda: stacksplice.detach(runtime) and lua.LuaSyntaxError("x:1: no near 'y'")
     assert runtime.eval("make()").args
+
+
+def test_a_stack_that_was_cut_has_no_seam(lua):
+    """What called the frames that only the traceback has is among those that were left out."""
+    runtime = lua.LuaRuntime()
+    runtime.execute("function ping() local result = pong() return result end")
+    runtime.globals().pong = lambda: runtime.globals().ping()
+    info = stacksplice.error_info(caught(runtime.globals().ping))
+    assert info.frames_left_out
+    assert KEPT not in [frame.reason for frame in info.stack]

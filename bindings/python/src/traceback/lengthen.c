@@ -341,7 +341,8 @@ static uintptr_t seam_of(const merge *m, const run *r)
     if (is_next && sspy_called_next(last->entry))
         return 0;
     seam = seam_inside(last->entry);
-    return seam ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
+    /* What called the next one may be among the frames that were left out. */
+    return seam || (m->is_cut && r->begin) ? seam : sspy_seam_gap(SSPY_RAISED_AGAIN);
 }
 
 /* The function of FRAME, which runs or ran, as elements have it. */
