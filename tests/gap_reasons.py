@@ -1,6 +1,7 @@
 """The reasons of gaps that more than one test names."""
 
 RETURNED = "frames here had already returned"
+ENDED = "the coroutine ended here; its caller had resumed it"
 KEPT = "stored exception re-raised here"
 AWAITED = "awaited by another task"
 RUN_BY_LOOP = "the event loop runs these tasks"

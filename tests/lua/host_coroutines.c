@@ -21,8 +21,7 @@ STATE_TEST(test_resume_captures_the_dead_coroutine)
     assert_int_equal(results, 0);
     assert_int_equal(lua_gettop(co), 0);
     assert_int_equal(lua_gettop(L), 1);
-    assert_stack(peek(),
-                 "lua:error:0t lua:f:5t lua:main chunk:7t gap:" STACKSPLICE_GAP_RETURNED " ");
+    assert_stack(peek(), "lua:error:0t lua:f:5t lua:main chunk:7t gap:" STACKSPLICE_GAP_ENDED " ");
     lua_getglobal(L, "closed");
     assert_true(lua_toboolean(L, -1));
     lua_pop(L, 1);

@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from gap_reasons import RETURNED
+from gap_reasons import ENDED
 
 PROGRAM = Path(__file__).resolve().parent / "lupa_program.py"
 CASES = ["python_below_lua", "lua_below_python", "coroutine", "generator", "thread"]
@@ -43,5 +43,5 @@ def check_report(python: str, folder: Path, with_run: bool, *arguments: str, **e
     # All C code here is lupa's, or a function of Lua's own library.
     assert not re.search(r"\(C\) (?!luaB_)", done.stderr), done.stderr
     # What resumed a coroutine in C is gone when that has failed, and nothing else is missing.
-    may_lack = {RETURNED} if {"coroutine", "generator"} & {*arguments} else set()
+    may_lack = {ENDED} if {"coroutine", "generator"} & {*arguments} else set()
     assert {*GAP.findall(done.stderr)} <= may_lack, done.stderr

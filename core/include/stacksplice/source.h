@@ -49,6 +49,8 @@ typedef struct stacksplice_token_info {
  * use these words.
  */
 #define STACKSPLICE_GAP_RETURNED "frames here had already returned"
+/* Likewise, between the frames of a coroutine that an error ended and what had resumed it. */
+#define STACKSPLICE_GAP_ENDED "the coroutine ended here; its caller had resumed it"
 
 /*
  * The token of INFO.  Equal contents give the same token in every thread until that is dropped; the

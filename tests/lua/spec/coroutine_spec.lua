@@ -4,7 +4,7 @@ local stacksplice = require "stacksplice"
 
 local modern = _VERSION > "Lua 5.3"
 if _VERSION == "Lua 5.2" then _G.stacksplice = stacksplice end -- its messages name global functions only
-local RETURNED = "frames here had already returned"
+local ENDED = "the coroutine ended here; its caller had resumed it"
 
 -- What one of the two pairs of functions makes of a case: all results as a text.  In a coroutine, whose
 -- stack, which some cases make large, is gone afterwards.
@@ -117,7 +117,7 @@ describe("wrap and resume", function()
     assert.truthy(stacksplice.traceback(co):find("fail", 1, true))
     local err = stacksplice.error_info(value)
     assert.equal("traceback", err.stack[1].trust)
-    assert.equal(RETURNED, err.stack[4].reason)
+    assert.equal(ENDED, err.stack[4].reason)
     assert.equal("error", err.stack[1].name)
   end)
 
@@ -435,7 +435,7 @@ describe("tail calls", function()
     local err, count = stacksplice.error_info(value), 0
     for _, frame in ipairs(err.stack) do
       if frame.reason == said then count = count + 1 end
-      if frame.reason == RETURNED then break end
+      if frame.reason == ENDED then break end
     end
     assert.equal(100, count)
   end)
@@ -453,7 +453,7 @@ describe("tail calls", function()
     local value, elements, returned = {}, 0, nil
     stacksplice.resume(coroutine.create(deep), 250, value)
     for _, frame in ipairs(stacksplice.error_info(value).stack) do
-      if frame.reason == RETURNED then returned = true break end
+      if frame.reason == ENDED then returned = true break end
       if frame.kind == "gap" or frame.source ~= "[C]" then elements = elements + 1 end
     end
     assert.is_true(returned)

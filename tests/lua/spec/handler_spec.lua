@@ -3,7 +3,8 @@
 local stacksplice = require "stacksplice"
 
 local modern = _VERSION > "Lua 5.3"
-local RETURNED = "frames here had already returned"
+local GONE = {["frames here had already returned"] = true,
+  ["the coroutine ended here; its caller had resumed it"] = true}
 local here = debug.getinfo(1, "S").source:sub(2)
 -- Under valgrind: each kind of case once.
 local brief = os.getenv("STACKSPLICE_BRIEF_SPECS") ~= nil
@@ -16,7 +17,7 @@ local function story(err)
     if frame.source == here then
       break
     elseif frame.kind == "gap" then
-      parts[#parts + 1] = frame.reason == RETURNED and "(returned)" or "(" .. frame.reason .. ")"
+      parts[#parts + 1] = GONE[frame.reason] and "(returned)" or "(" .. frame.reason .. ")"
     elseif frame.source == "[C]" then
       parts[#parts + 1] = frame.name
     elseif frame.kind == "script" then

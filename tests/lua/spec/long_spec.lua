@@ -81,7 +81,7 @@ describe("a long stack", function()
       for _, frame in ipairs(err.stack) do
         names[frame.name or frame.reason or "?"] = true
       end
-      assert.is_true(names["frames here had already returned"] and names.f and names.deep)
+      assert.is_true(names["the coroutine ended here; its caller had resumed it"] and names.f and names.deep)
       assert.are.same(outer(stacksplice.capture()), outer(err.stack))
       assert.are.equal(depth > LIMIT, err.stack.frames_left_out > 0)
     end

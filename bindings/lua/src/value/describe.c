@@ -563,8 +563,10 @@ static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State 
 {
     uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames, log) : 0;
 
-    if (origin->unwound)
-        frames[count++] = ss_lua_gap(STACKSPLICE_GAP_RETURNED);
+    if (origin->unwound) {
+        frames[count] = ss_lua_gap(count ? STACKSPLICE_GAP_ENDED : STACKSPLICE_GAP_RETURNED);
+        count++;
+    }
     count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, log);
     return stacksplice_copy_ends(frames, count, max, frames);
 }

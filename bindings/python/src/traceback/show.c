@@ -692,7 +692,7 @@ void sspy_show_foreign(sspy_state *state, PyObject *exc, IUnknown *error)
 static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *frames,
                      uint32_t count)
 {
-    uintptr_t shown[SHOWN_MAX + 1], returned = stacksplice_gap("lua", STACKSPLICE_GAP_RETURNED, 0);
+    uintptr_t shown[SHOWN_MAX + 1], ended = stacksplice_gap("lua", STACKSPLICE_GAP_ENDED, 0);
     uint32_t inner = 0;
 
     while (inner < count && !sspy_is_frame_of(state, frames[inner]))
@@ -700,7 +700,7 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
     for (uint32_t i = 0; i < inner; i++)
         /* Outward of what a coroutine left, only native frames are missing. */
-        if (!(i && shown[i] == returned) && put_element(state, traceback, shown[i]))
+        if (!(i && shown[i] == ended) && put_element(state, traceback, shown[i]))
             return -1;
     return 0;
 }
