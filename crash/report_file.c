@@ -133,24 +133,15 @@ static void put_time(int64_t seconds, bool separators, char out[21])
 
 /* ---- The file --------------------------------------------------------------------------------*/
 
-/*
- * Keeps others from creating the names first.  If the kernel has no random numbers yet, the
- * nanoseconds must do.
- */
-static uint64_t random_number(const struct timespec *now)
-{
-    uint64_t number;
-
-    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
-        number = (uint64_t)now->tv_nsec;
-    return number;
-}
-
 static bool make_path(const char *directory, const struct timespec *now)
 {
     ss_kept_text kept = {path, sizeof path, 0};
+    uint64_t random; /* keeps others from creating the names first */
     char stamp[21];
 
+    /* If the kernel has no random numbers yet, the nanoseconds must do. */
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        random = (uint64_t)now->tv_nsec;
     put_time(now->tv_sec, false, stamp);
     ss_writer_init(&file_writer, ss_writer_keep, &kept);
     ss_writer_text(&file_writer, directory);
@@ -159,7 +150,7 @@ static bool make_path(const char *directory, const struct timespec *now)
     ss_writer_text(&file_writer, "-");
     ss_writer_text(&file_writer, stamp);
     ss_writer_text(&file_writer, "-");
-    ss_writer_hex(&file_writer, random_number(now), 16);
+    ss_writer_hex(&file_writer, random, 16);
     ss_writer_text(&file_writer, ".json");
     return ss_writer_finish(&file_writer);
 }
@@ -296,22 +287,13 @@ static void begin_failure(ss_writer *out, const char *directory)
     ss_writer_text(out, ": ");
 }
 
-static void say_failure(ss_writer *out, const char *directory, int error)
-{
-    begin_failure(out, directory);
-    ss_writer_text(out, meaning(error));
-    ss_writer_text(out, "errno ");
-    ss_writer_decimal(out, (uint64_t)error);
-    ss_writer_text(out, "\n");
-}
-
 void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_crash_more *more,
                          ss_binary *scratch, ss_writer *stderr_writer)
 {
     const char *directory = report_directory(more);
     struct timespec now;
     bool complete, has_nothing;
-    int file;
+    int file, error;
 
     if (!*directory) {
         ss_writer_text(stderr_writer,
@@ -322,7 +304,12 @@ void ss_crash_write_file(const ss_facts *facts, const char *event, const ss_cras
     }
     file = create(directory, &now);
     if (file < 0) {
-        say_failure(stderr_writer, directory, errno);
+        error = errno;
+        begin_failure(stderr_writer, directory);
+        ss_writer_text(stderr_writer, meaning(error));
+        ss_writer_text(stderr_writer, "errno ");
+        ss_writer_decimal(stderr_writer, (uint64_t)error);
+        ss_writer_text(stderr_writer, "\n");
         return;
     }
     complete = put_report(file, facts, event, more, now.tv_sec, scratch);

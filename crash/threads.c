@@ -165,14 +165,6 @@ static size_t read_file(uint64_t id, const char *name, char *text, size_t size)
     return length < 0 ? 0 : (size_t)length;
 }
 
-static void read_name(ss_other_thread *thread)
-{
-    size_t length = read_file(thread->id, "/comm", thread->name, sizeof thread->name);
-
-    if (length && thread->name[length - 1] == '\n')
-        thread->name[length - 1] = 0;
-}
-
 #define ALL_SIGNALS UINT64_MAX
 
 /* Whether the thread is in sigwait, sigwaitinfo or sigtimedwait. */
@@ -254,27 +246,25 @@ static bool ask(struct place *place)
     return errno != ESRCH;
 }
 
-/* Places into which a thread that was asked for an earlier report still writes. */
-static void skip_late_answers(void)
-{
-    while (place_count < SS_THREADS_MAX && atomic_load(&places[place_count].state) == ANSWERING)
-        places[place_count++].thread.id = 0;
-}
-
 static void meet(uint64_t id)
 {
     struct place *place;
+    size_t length;
 
     if (id == ss_thread_id() || id == atomic_load(&never_asked))
         return;
-    skip_late_answers();
+    /* Into some a thread that was asked for an earlier report still writes. */
+    while (place_count < SS_THREADS_MAX && atomic_load(&places[place_count].state) == ANSWERING)
+        places[place_count++].thread.id = 0;
     if (place_count == SS_THREADS_MAX) {
         left_out++;
         return;
     }
     place = &places[place_count];
     place->thread.id = id;
-    read_name(&place->thread);
+    length = read_file(id, "/comm", place->thread.name, sizeof place->thread.name);
+    if (length && place->thread.name[length - 1] == '\n')
+        place->thread.name[length - 1] = 0;
     if (ask(place))
         place_count++;
 }

@@ -121,22 +121,6 @@ static __attribute__((constructor(101))) void guard_fork(void)
 
 typedef enum entry { ENTERED, OWN_FORK, REFUSED } entry;
 
-/* Whether this thread has already waited that long for the current fork. */
-static bool in_vain(long patience)
-{
-    return refused.fork == atomic_load_explicit(&forks, memory_order_relaxed) &&
-           refused.waited >= patience;
-}
-
-static entry give_up(int seen, long patience)
-{
-    if (seen & FORKING) {
-        refused.fork = atomic_load_explicit(&forks, memory_order_relaxed);
-        refused.waited = patience;
-    }
-    return REFUSED;
-}
-
 /*
  * A thread that unloads holds the lock while it frees memory.  A capturing signal handler may have
  * interrupted the holder of the allocator's lock.
@@ -161,19 +145,27 @@ static entry enter(ss_loader_patience patience)
         return REFUSED;
     while (!owned) {
         if (may_wait_for_us(seen, patience)) {
-            if (seen & FORKING && in_vain((long)patience))
+            unsigned fork = atomic_load_explicit(&forks, memory_order_relaxed);
+
+            if (seen & FORKING && refused.fork == fork && refused.waited >= (long)patience)
                 return REFUSED;
             if (!until)
                 until = ss_now() + (int64_t)patience * 1000000;
             else if (ss_now() > until)
-                return give_up(seen, (long)patience);
+                break;
             sched_yield();
             seen = atomic_load_explicit(&state, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&state, &seen, seen + 1)) {
             return ENTERED;
         }
     }
-    return OWN_FORK;
+    if (owned)
+        return OWN_FORK;
+    if (seen & FORKING) {
+        refused.fork = atomic_load_explicit(&forks, memory_order_relaxed);
+        refused.waited = (long)patience;
+    }
+    return REFUSED;
 }
 
 int ss_loader_iterate(ss_loader_patience patience,

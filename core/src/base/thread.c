@@ -151,14 +151,19 @@ void ss_signals_block(sigset_t *before)
     (void)pthread_sigmask(SIG_BLOCK, &signals, before);
 }
 
-void ss_faults_unblock(void)
+void ss_signal_mask(int how, int number)
 {
     sigset_t signals;
 
     sigemptyset(&signals);
+    sigaddset(&signals, number);
+    (void)pthread_sigmask(how, &signals, NULL);
+}
+
+void ss_faults_unblock(void)
+{
     for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigaddset(&signals, faults[i]);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+        ss_signal_mask(SIG_UNBLOCK, faults[i]);
 }
 
 void ss_fork_child(ss_fork_hook *hook)

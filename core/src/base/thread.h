@@ -72,6 +72,9 @@ void ss_signals_block(sigset_t *before);
 /* Unblock those that the processor raises. */
 void ss_faults_unblock(void);
 
+/* SIG_BLOCK or SIG_UNBLOCK one signal of this thread.  Signal safe. */
+void ss_signal_mask(int how, int number);
+
 /* A repair in the child after a fork; static, registered once. */
 typedef struct ss_fork_hook {
     void (*child)(void);

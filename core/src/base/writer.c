@@ -166,25 +166,16 @@ static void put_character(ss_writer *w, uint32_t c, ss_escape escape)
     }
 }
 
-/* How many of the BYTES, from the first on, are written as they are in every escape. */
-static size_t count_plain(const char *bytes, size_t length)
-{
-    size_t count = 0;
-
-    while (count < length && bytes[count] >= ' ' && bytes[count] <= '~' && bytes[count] != '"' &&
-           bytes[count] != '\\')
-        count++;
-    return count;
-}
-
 void ss_writer_utf8(ss_writer *w, const char *bytes, size_t length, ss_escape escape)
 {
     for (size_t at = 0; at < length && !w->failed;) {
-        size_t plain = count_plain(bytes + at, length - at);
+        size_t begin = at; /* of what is written as it is in every escape */
         uint32_t c;
 
-        ss_writer_put(w, bytes + at, plain);
-        at += plain;
+        while (at < length && bytes[at] >= ' ' && bytes[at] <= '~' && bytes[at] != '"' &&
+               bytes[at] != '\\')
+            at++;
+        ss_writer_put(w, bytes + begin, at - begin);
         if (at == length)
             break;
         c = ss_utf8_next(bytes, length, &at);

@@ -135,11 +135,6 @@ BOOL WindowsIsStringEmpty(HSTRING string)
 /* Offset of the text in its block: aligned as malloc aligns it on Windows. */
 enum { PREFIX = sizeof(void *) };
 
-static char *block_of(BSTR string)
-{
-    return (char *)string - PREFIX;
-}
-
 static BSTR new_bstr(const void *bytes, size_t length)
 {
     /* Two bytes for the NUL, and one to align it after an odd length. */
@@ -187,7 +182,7 @@ BSTR SysAllocString(const OLECHAR *text)
 void SysFreeString(BSTR string)
 {
     if (string)
-        ss_free(block_of(string));
+        ss_free((char *)string - PREFIX);
 }
 
 UINT SysStringByteLen(BSTR string)

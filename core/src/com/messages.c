@@ -145,9 +145,7 @@ const char *ss_hresult_symbol(HRESULT hr)
     return found ? found->symbol : NULL;
 }
 
-/* ---- Errno -----------------------------------------------------------------------------------*/
-
-/* Maps errno to its Windows counterpart and back. */
+/* ---- From errno to its Windows counterpart, and back ------------------------------------------*/
 
 /*
  * HRESULT_FROM_WIN32 for codes of winerror.h; else the customer bit, facility 0x53 and the errno.

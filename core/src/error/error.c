@@ -105,18 +105,20 @@ void ss_registry_unlock(void)
         ss_lock_drop(&lock);
 }
 
-/*
- * Choose a number that other processes are unlikely to have, so that references in reports differ.
- */
+/* No file that was written before has a later date. */
+static int64_t now(void)
+{
+    struct timespec time = {0, 0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Choose a number that other processes are unlikely to have, so that references in reports differ. */
 static void choose_process_number(void)
 {
-    struct timespec now = {0, 0};
-    uint64_t mixed;
+    uint64_t mixed = (uint64_t)now() ^ (uint64_t)getpid() << 40 ^ process_number;
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    mixed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    mixed ^= (uint64_t)getpid() << 40;
-    mixed ^= process_number;
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
     process_number = mixed ^ mixed >> 31;
@@ -174,16 +176,6 @@ static uint32_t put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNIT
     out = put_hex(out, error->number);
     *out = 0;
     return SS_REFERENCE_UNITS - 1;
-}
-
-static void registry_add(ss_error *error)
-{
-    ss_registry_lock();
-    error->number = ++last_number;
-    error->process = process_number;
-    error->next = buckets[error->number % BUCKETS];
-    buckets[error->number % BUCKETS] = error;
-    ss_registry_unlock();
 }
 
 static void registry_remove(ss_error *error)
@@ -336,15 +328,6 @@ static void take_new(captured_stack *stack, uint32_t limit, const ss_held *langu
     stack->to_store = stack->count;
 }
 
-/* No file that was written before has a later date. */
-static int64_t now(void)
-{
-    struct timespec time = {0, 0};
-
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /*
  * Take the stack outside of ABOVE into STACK: that of LANGUAGE's object (may be NULL), or the
  * thread's.  The stack is optional: without memory it is empty.
@@ -441,20 +424,13 @@ static void held_end(ss_held *held)
  * cross, but they always balance.
  */
 
-static void wake_held(ss_error *error, ss_node *head)
+/* Wake what ERROR holds, or put it to sleep. */
+static void each_held(ss_error *error, ss_node *head, void (*act)(const ss_held *held))
 {
-    held_wake(&error->record.language);
-    held_wake(&error->previous);
+    act(&error->record.language);
+    act(&error->previous);
     for (ss_node *node = head; node; node = node->previous)
-        held_wake(&node->record.language);
-}
-
-static void put_to_sleep(ss_error *error, ss_node *head)
-{
-    for (ss_node *node = head; node; node = node->previous)
-        held_sleep(&node->record.language);
-    held_sleep(&error->previous);
-    held_sleep(&error->record.language);
+        act(&node->record.language);
 }
 
 /* Free NODE, which sleeps, and all older nodes. */
@@ -500,7 +476,7 @@ static ULONG add_first_ref(ss_error *error)
     head = atomic_load(&error->head);
     ss_registry_unlock();
     if (before == 0)
-        wake_held(error, head);
+        each_held(error, head, held_wake);
     return before + 1;
 }
 
@@ -520,7 +496,7 @@ static ULONG release_last_ref(ss_error *error)
     head = atomic_load(&error->head);
     ss_registry_unlock();
     if (before == 1) {
-        put_to_sleep(error, head);
+        each_held(error, head, held_sleep);
         release_inside(error);
     }
     return before - 1;
@@ -969,7 +945,12 @@ ss_error *ss_error_new(const ss_origin *origin)
     relate(error, origin);
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
-    registry_add(error);
+    ss_registry_lock();
+    error->number = ++last_number;
+    error->process = process_number;
+    error->next = buckets[error->number % BUCKETS];
+    buckets[error->number % BUCKETS] = error;
+    ss_registry_unlock();
     return error;
 }
 

@@ -167,15 +167,10 @@ static const ss_stored_plan *plan_at(const struct ss_plan_memory *memory, const 
     return (const ss_stored_plan *)(const void *)&memory->ring[way->place % SS_PLAN_RING];
 }
 
-static inline void hit(uint32_t *misses, uint32_t *debt)
-{
-    *misses = 0;
-    *debt -= *debt < SS_PLAN_PAID_BY_HIT ? *debt : SS_PLAN_PAID_BY_HIT;
-}
-
 bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
 {
     struct ss_plan_memory *memory = plans->memory;
+    uint32_t *debt = &plans->debt[here->kind];
     ss_plan_way *set;
 
     if (!memory || !ss_stack_find_cached(&plans->stack, here->entry, &here->stack))
@@ -191,7 +186,8 @@ bool ss_plan_find(ss_plans *plans, ss_plan_case *here, ss_plan *found)
             continue;
         found->elements = (const uintptr_t *)(guards_of(plan) + plan->guard_count);
         found->count = plan->element_count;
-        hit(&plans->misses[here->kind], &plans->debt[here->kind]);
+        plans->misses[here->kind] = 0;
+        *debt -= *debt < SS_PLAN_PAID_BY_HIT ? *debt : SS_PLAN_PAID_BY_HIT;
         return true;
     }
     return false;
@@ -242,9 +238,7 @@ static void ss_plan_store(struct ss_plan_memory *memory, const ss_recording *rec
     *way = (ss_plan_way){recording->here.entry, place, recording->words[0]};
 }
 
-/* ---- Recording -------------------------------------------------------------------------------*/
-
-/* Records what a capture depends on. */
+/* ---- Recording what a capture depends on ------------------------------------------------------*/
 
 /*
  * If more stacks than there are ways have the same entry, and take turns, the plan of each would be

@@ -88,9 +88,7 @@ static size_t after_any(const ss_scan *s, size_t at, const char *any)
 
 static size_t after_blanks(const ss_scan *s, size_t at)
 {
-    while (ss_is_blank(ss_scan_at(s, at)))
-        at++;
-    return at;
+    return after_any(s, at, " \t");
 }
 
 /* Past a quote, which a text within a text has behind a backslash. */
@@ -1003,22 +1001,24 @@ static bool find(const ss_scan *s, uint32_t c, ss_secret *secret)
            scan_named(s, s->at, secret);
 }
 
-/* Find the next secret; false when there is none. */
-static bool scan_next(ss_scan *s, ss_secret *secret)
+/* Find the next secret, or the end, and no kind. */
+static void find_next(ss_redacted *r)
 {
-    while (s->at < s->text.length) {
+    ss_scan *s = &r->scan;
+
+    while (s->rules && s->at < s->text.length) {
         uint32_t c = ss_scan_at(s, s->at);
 
-        if (find(s, c, secret)) {
-            s->at = s->done = secret->end;
+        if (find(s, c, &r->next)) {
+            s->at = s->done = r->next.end;
             /* A value in quotes of its own: the opening one was passed, the closing one not. */
             if (s->is_source && !s->in_quote && ss_is_quote(ss_scan_at(s, s->at)))
                 s->at++;
-            return true;
+            return;
         }
         pass(s, c);
     }
-    return false;
+    r->next = (ss_secret){s->text.length, s->text.length, NULL};
 }
 
 /* ---- Writing ---------------------------------------------------------------------------------*/
@@ -1037,12 +1037,6 @@ static ss_text part(const ss_text *text, size_t begin, size_t end)
 {
     return (ss_text){text->utf8 ? text->utf8 + begin : NULL,
                      text->utf8 ? NULL : text->utf16 + begin, end - begin};
-}
-
-static void find_next(ss_redacted *r)
-{
-    if (!r->scan.rules || !scan_next(&r->scan, &r->next))
-        r->next = (ss_secret){r->scan.text.length, r->scan.text.length, NULL};
 }
 
 static void put_marker(ss_writer *w, const char *kind)

@@ -231,31 +231,21 @@ stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read)
     return E_OUTOFMEMORY;
 }
 
-/* NAME and VALUE in one block. */
-static bool copy(stacksplice_document_local *to, const char *name, const char *value, size_t length)
-{
-    size_t before = strlen(name) + 1;
-    char *block = ss_alloc_dirty(before + length);
-
-    if (!block)
-        return false;
-    memcpy(block, name, before);
-    if (length)
-        memcpy(block + before, value, length);
-    *to = (stacksplice_document_local){block, {block + before, length}};
-    return true;
-}
-
 /* A stacksplice_local_callback. */
 static int put(uint32_t element, const char *name, const char *value, size_t length, void *data)
 {
     ss_locals *l = data;
+    size_t before = strlen(name) + 1;
+    char *block; /* NAME, then VALUE */
 
     if (!l->all)
         l->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * (sizeof *l->all + sizeof *l->elements));
-    if (!l->all || l->count == STACKSPLICE_MAX_LOCALS ||
-        !copy(&l->all[l->count], name, value, length))
+    if (!l->all || l->count == STACKSPLICE_MAX_LOCALS || !(block = ss_alloc_dirty(before + length)))
         return 1;
+    memcpy(block, name, before);
+    if (length)
+        memcpy(block + before, value, length);
+    l->all[l->count] = (stacksplice_document_local){block, {block + before, length}};
     l->elements = (uint32_t *)(void *)(l->all + STACKSPLICE_MAX_LOCALS);
     l->elements[l->count++] = element;
     return 0;

@@ -74,30 +74,14 @@ typedef struct stack_walk {
     hash last; /* of the loose value: the element before */
 } stack_walk;
 
-/* A function without a name may be called "function <FILE:LINE>": neither folder nor line counts.
- */
-static const char *without_place(const char *function)
-{
-    static const char nameless[] = "function <";
-
-    return function && !strncmp(function, nameless, sizeof nameless - 1) ? "function" : function;
-}
-
+/* A function without a name may be called "function <FILE:LINE>": neither folder nor line counts. */
 static void add_script(hash *h, const stacksplice_frame *frame)
 {
-    add_text(h, frame->language);
-    add_text(h, without_place(frame->function));
-    add_file(h, frame->file);
-}
+    bool nameless = frame->function && !strncmp(frame->function, "function <", 10);
 
-static void add_native(hash *h, const stacksplice_frame *frame)
-{
     add_text(h, frame->language);
-    if (frame->build_id)
-        add_text(h, frame->build_id);
-    else
-        add_file(h, frame->module);
-    add_number(h, frame->module ? frame->module_offset : 0);
+    add_text(h, nameless ? "function" : frame->function);
+    add_file(h, frame->file);
 }
 
 static bool counts(const ss_frame *f)
@@ -107,15 +91,22 @@ static bool counts(const ss_frame *f)
 
 static void add_strictly(hash *h, const ss_frame *f)
 {
+    const stacksplice_frame *frame = &f->frame;
     ss_frame nameless = *f;
 
     nameless.frame.function = NULL;
     if (!counts(&nameless))
         return;
-    if (f->frame.kind == STACKSPLICE_FRAME_SCRIPT)
-        add_script(h, &f->frame);
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT) {
+        add_script(h, frame);
+        return;
+    }
+    add_text(h, frame->language);
+    if (frame->build_id)
+        add_text(h, frame->build_id);
     else
-        add_native(h, &f->frame);
+        add_file(h, frame->module);
+    add_number(h, frame->module ? frame->module_offset : 0);
 }
 
 /* The length of NAME before its first dot: that of a library without version and ending. */

@@ -705,12 +705,6 @@ static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
     }
 }
 
-/* Whether a member that is null says what its absence does. */
-static bool is_absent(const reader *r, uint32_t at, const ss_field *f)
-{
-    return r->values[at].type == NOTHING && f->rule != SS_RULE_NEEDED;
-}
-
 static bool read_object(reader *r, uint32_t at, const char *what, const ss_field *fields,
                         size_t count, void *out)
 {
@@ -720,7 +714,10 @@ static bool read_object(reader *r, uint32_t at, const char *what, const ss_field
         return false;
     for (uint32_t i = at + 1; i < end; i = r->values[i + 1].end) {
         for (size_t f = 0; f < count; f++) {
-            if (strcmp(text_at(r, i).text, fields[f].key) || is_absent(r, i + 1, &fields[f]))
+            if (strcmp(text_at(r, i).text, fields[f].key))
+                continue;
+            /* What may be absent may be null as well. */
+            if (r->values[i + 1].type == NOTHING && fields[f].rule != SS_RULE_NEEDED)
                 continue;
             seen |= UINT32_C(1) << f;
             if (!read_field(r, i + 1, &fields[f], (char *)out + fields[f].at))

@@ -328,18 +328,6 @@ static SS_NOINLINE void add_what_belongs(event *v, uint16_t of)
 
 /* ---- Mechanisms ------------------------------------------------------------------------------*/
 
-/* The name of the attribute of its parent in which the error was. */
-static void emit_relation(ss_emit *e, const listed *l)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof text, "exceptions[%" PRIu32 "]", l->member);
-    if (l->member == NOT_A_MEMBER)
-        ss_emit_text(e, "source", relations[l->relation]);
-    else
-        ss_emit_text(e, "source", text);
-}
-
 /* "LANGUAGE at price (rules:3)": as text reports show a node. */
 static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
 {
@@ -379,12 +367,6 @@ static void emit_data(event *v, const ss_facts *facts, bool is_root)
     ss_emit_end(v->e, STACKSPLICE_OBJECT);
 }
 
-/* In which the error stood, or NULL. */
-static const stacksplice_document_file *file_of(const ss_facts *facts)
-{
-    return facts->document ? facts->document->file : NULL;
-}
-
 static bool crashed(const stacksplice_document_file *file)
 {
     return file && file->signal;
@@ -408,6 +390,7 @@ static void emit_mechanism(event *v, uint32_t index, const ss_facts *facts)
 {
     const listed *l = &v->errors[index];
     uint32_t members, left_out;
+    char place[32];
 
     ss_emit_begin(v->e, "mechanism", STACKSPLICE_OBJECT);
     if (!index && crashed(v->file))
@@ -417,7 +400,9 @@ static void emit_mechanism(event *v, uint32_t index, const ss_facts *facts)
     ss_emit_integer(v->e, "exception_id", index);
     if (index) {
         ss_emit_integer(v->e, "parent_id", l->parent);
-        emit_relation(v->e, l);
+        (void)snprintf(place, sizeof place, "exceptions[%" PRIu32 "]", l->member);
+        /* The name of the attribute of its parent in which the error was. */
+        ss_emit_text(v->e, "source", l->member == NOT_A_MEMBER ? relations[l->relation] : place);
     }
     if (ss_facts_group(facts, &members, &left_out))
         ss_emit_boolean(v->e, "is_exception_group", true);
@@ -528,9 +513,9 @@ static SS_NOINLINE void add_current(event *v)
 
 /* Noinline: the list is off the stack again when the binaries are emitted. */
 static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss_facts *facts,
-                                        ss_images *images)
+                                        const stacksplice_document_file *file, ss_images *images)
 {
-    event v = {.r = r, .e = e, .images = images, .file = file_of(facts)};
+    event v = {.r = r, .e = e, .images = images, .file = file};
 
     add(&v, facts, (listed){.member = NOT_A_MEMBER});
     if (v.file && v.file->current_error)
@@ -551,7 +536,7 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 
 void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
-    const stacksplice_document_file *file = file_of(facts);
+    const stacksplice_document_file *file = facts->document ? facts->document->file : NULL;
     bool goes_on = !file || !strcmp(file->event, "deadline");
     ss_images images = {.count = 0};
 
@@ -564,7 +549,7 @@ void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
     ss_emit_text(e, "platform", "native");
     ss_emit_text(e, "level", goes_on ? "error" : "fatal");
     emit_fingerprint(r, e, facts);
-    emit_exceptions(r, e, facts, &images);
+    emit_exceptions(r, e, facts, file, &images);
     if (file)
         emit_threads(r, e, facts, &images);
     emit_images(e, &images, file);

@@ -42,11 +42,6 @@ const ss_field ss_frame_fields[SS_FRAME_FIELDS] = {
 const char *const ss_kinds[3] = {"native", "script", "gap"};
 const char *const ss_trusts[3] = {"exact", "inferred", "traceback"};
 
-static bool names_one(uint32_t value, size_t count)
-{
-    return value >= 1 && value <= count;
-}
-
 static bool can_have(const stacksplice_frame *frame, ss_field_rule rule)
 {
     switch (rule) {
@@ -123,8 +118,8 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
     if (!frame || !frame->language || !visitor)
         return E_POINTER;
     if (!ss_visitor_is_valid(visitor) || frame->size != sizeof *frame ||
-        !names_one((uint32_t)frame->kind, SS_COUNT_OF(ss_kinds)) ||
-        !names_one((uint32_t)frame->trust, SS_COUNT_OF(ss_trusts)))
+        (uint32_t)frame->kind - 1 >= SS_COUNT_OF(ss_kinds) || /* they begin at 1 */
+        (uint32_t)frame->trust - 1 >= SS_COUNT_OF(ss_trusts))
         return E_INVALIDARG;
     saved.frame = *frame;
     saved.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
@@ -272,13 +267,6 @@ static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack s
     return !w->e->stopped;
 }
 
-static void emit_propagation(walk *w, const ss_facts *facts)
-{
-    ss_emit_begin(w->e, "propagation", STACKSPLICE_ARRAY);
-    ss_facts_each_node(facts, emit_node, w);
-    ss_emit_end(w->e, STACKSPLICE_ARRAY);
-}
-
 static void emit_fingerprints(const walk *w, const ss_facts *facts)
 {
     char fingerprint[33];
@@ -314,8 +302,11 @@ static void emit_alone(walk *w, const ss_facts *facts)
         emit_fingerprints(w, facts);
     if (w->parts & STACKSPLICE_READ_STACK)
         emit_stack(w, facts);
-    if (w->parts & STACKSPLICE_READ_PROPAGATION)
-        emit_propagation(w, facts);
+    if (w->parts & STACKSPLICE_READ_PROPAGATION) {
+        ss_emit_begin(w->e, "propagation", STACKSPLICE_ARRAY);
+        ss_facts_each_node(facts, emit_node, w);
+        ss_emit_end(w->e, STACKSPLICE_ARRAY);
+    }
 }
 
 /* ---- Members ---------------------------------------------------------------------------------*/
@@ -370,18 +361,7 @@ static const char *relation_name(stacksplice_relation relation)
     return relation == STACKSPLICE_RELATION_CONTEXT ? "context" : "cause";
 }
 
-/* Emit the one error that this one was made from. */
-static void emit_cause(walk *w, const ss_facts *facts)
-{
-    IUnknown *cause = ss_facts_previous(facts).error;
-
-    if (!cause)
-        return;
-    ss_emit_text(w->e, "relation", relation_name(facts->view.relation));
-    SS_EMIT(w->e, error, "cause", cause);
-}
-
-/* Emit the causes of the error of FACTS, latest first, as one flat list. */
+/* Emit the causes of the error of FACTS, latest first, as one flat list; to who takes errors the first. */
 static void emit_causes(walk *w, const ss_facts *facts)
 {
     stacksplice_relation relation = facts->view.relation;
@@ -390,6 +370,12 @@ static void emit_causes(walk *w, const ss_facts *facts)
     const char *above = NULL;
     ss_facts cause;
 
+    if (w->e->visitor->error && next.error) {
+        ss_emit_text(w->e, "relation", relation_name(relation));
+        SS_EMIT(w->e, error, "cause", next.error);
+    }
+    if (w->e->visitor->error)
+        return;
     ss_emit_begin(w->e, "transformed", STACKSPLICE_ARRAY);
     while (!w->e->stopped && ss_facts_of(next, &cause)) {
         const char *name = relation_name(relation);
@@ -431,12 +417,8 @@ static void emit_error(walk *w, const char *key, const ss_facts *facts, const ch
     emit_alone(w, facts);
     if (w->parts & STACKSPLICE_READ_MEMBERS)
         emit_members(w, facts);
-    if (w->parts & STACKSPLICE_READ_CAUSES && !relation) {
-        if (w->e->visitor->error)
-            emit_cause(w, facts);
-        else
-            emit_causes(w, facts);
-    }
+    if (w->parts & STACKSPLICE_READ_CAUSES && !relation)
+        emit_causes(w, facts);
     ss_emit_end(w->e, STACKSPLICE_OBJECT);
     w->around.count = before;
 }

@@ -40,19 +40,14 @@ static const stacksplice_glue own_glue = {.size = sizeof own_glue,
 
 /* ---- Patterns --------------------------------------------------------------------------------*/
 
-static bool is_version(const char *rest)
-{
-    return !*rest || strchr(".-0123456789", *rest) != NULL;
-}
-
 static bool matches(const char *name, const char *pattern)
 {
     for (;; name++, pattern++) {
         switch (*pattern) {
         case '*':
             return true;
-        case '#':
-            return is_version(name);
+        case '#': /* a version, or nothing */
+            return !*name || strchr(".-0123456789", *name);
         case '\0':
             return !*name || *name == '.' || *name == '@'; /* a part, a version of the symbol */
         case '^':

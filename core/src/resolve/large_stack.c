@@ -33,27 +33,21 @@
 #endif
 
 /*
- * Whether the main thread's stack may grow this far.  The kernel also counts arguments and
+ * The main thread's stack may not grow beyond a limit.  The kernel also counts arguments and
  * environment, at most a quarter, which we ignore.  Other stacks may be larger; for them this may
  * refuse needlessly.
  */
-static bool is_within_limit(size_t size)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_STACK, &limit))
-        return false;
-    return limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur / 4 * 3;
-}
-
 static bool has_room(size_t needed, bool unless_known)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct rlimit limit;
     ss_range stack;
 
     if (!ss_stack_find(here, &stack))
         return unless_known;
-    return here - stack.low >= needed && is_within_limit(stack.high - here + needed);
+    return here - stack.low >= needed && !getrlimit(RLIMIT_STACK, &limit) &&
+           (limit.rlim_cur == RLIM_INFINITY ||
+            stack.high - here + needed <= limit.rlim_cur / 4 * 3);
 }
 
 bool ss_stack_suffices_for_error(void)

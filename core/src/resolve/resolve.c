@@ -373,15 +373,6 @@ static void ask_libraries(void *data)
     }
 }
 
-/* Whether debug information could tell more of these frames, all of which are glue. */
-static bool is_brief(const finding *found)
-{
-    const native_facts *facts = found->facts;
-
-    return facts->brief && (ss_glue_is_binary(facts->module.path) ||
-                            (found->debug.symbol && ss_glue_is_start_up(found->debug.symbol)));
-}
-
 /* ---- Keeping ---------------------------------------------------------------------------------*/
 
 /* Set the name that scripts use for a function without a symbol, by its first address. */
@@ -433,7 +424,10 @@ static native_answer *look_up(const native_facts *facts, uint64_t generation)
     a = pack_current();
     if (!a)
         return NULL;
-    a->brief = is_brief(&current);
+    /* Whether debug information could tell more of these frames, all of which are glue. */
+    a->brief =
+        facts->brief && (ss_glue_is_binary(facts->module.path) ||
+                         (current.debug.symbol && ss_glue_is_start_up(current.debug.symbol)));
     a->nameless = last->frame.function ? 0 : ss_unwind_function(facts->address);
     if (asked && generation == cache_generation) { /* else modules were unloaded meanwhile */
         way = way_of(ways, facts->address);
@@ -567,16 +561,6 @@ static const stacksplice_glue *entered(const ss_frame *frames, uint32_t count,
     return NULL;
 }
 
-/* Write FORMAT, with NAME replacing its "%s". */
-static void put_name_into(char *out, size_t capacity, const char *format, const char *name)
-{
-    const char *place = strstr(format, "%s");
-    int before = place ? (int)(place - format) : (int)strlen(format);
-
-    (void)snprintf(out, capacity, "%.*s%s%s", before, format, place ? name : "",
-                   place ? place + 2 : "");
-}
-
 /* Why nothing reads the interpreter of GLUE in the binary NAME: a later glue may know more of it. */
 static const char *reason_of(const stacksplice_glue *glue, const char *name)
 {
@@ -600,7 +584,7 @@ static bool find_unread(native_answer *a, ss_frames *f)
 {
     const stacksplice_frame *last = &a->frames[a->count - 1].frame;
     const stacksplice_glue *glue = entered(a->frames, a->count, &a->searched);
-    const char *name;
+    const char *name, *reason, *place;
 
     if (!glue || !last->module)
         return false;
@@ -609,7 +593,11 @@ static bool find_unread(native_answer *a, ss_frames *f)
         return false;
     }
     name = ss_base_name(last->module);
-    put_name_into(f->space, sizeof f->space, reason_of(glue, name), name);
+    reason = reason_of(glue, name);
+    place = strstr(reason, "%s"); /* of the name */
+    (void)snprintf(f->space, sizeof f->space, "%.*s%s%s",
+                   place ? (int)(place - reason) : (int)strlen(reason), reason, place ? name : "",
+                   place ? place + 2 : "");
     f->own = (ss_frame){.frame = {.size = sizeof f->own.frame,
                                   .kind = STACKSPLICE_FRAME_GAP,
                                   .trust = STACKSPLICE_TRUST_EXACT,
@@ -771,8 +759,6 @@ void ss_frames_end(ss_frames *f)
     unref(f->answer);
     ss_free(f->more);
 }
-
-/* ---- Public ----------------------------------------------------------------------------------*/
 
 stacksplice_hresult stacksplice_resolve(uintptr_t frame, stacksplice_frame_callback callback,
                                         void *data)

@@ -81,23 +81,18 @@ static size_t count_symbols(const tables *t)
     return (size_t)last + 1;
 }
 
-static bool is_function_around(const ElfW(Sym) * symbol, uintptr_t offset)
-{
-    unsigned type = symbol->st_info & 15;
-
-    return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF &&
-           offset >= symbol->st_value && offset - symbol->st_value < symbol->st_size;
-}
-
+/* Find the function around OFFSET. */
 static bool search(const tables *t, uintptr_t offset, const char **name, uintptr_t *start)
 {
     size_t count = count_symbols(t);
     const ElfW(Sym) *symbols = mapped(t->module, t->symbols, count * sizeof *symbols);
 
     for (size_t i = 0; symbols && i < count; i++) {
+        unsigned type = symbols[i].st_info & 15;
         size_t at = symbols[i].st_name;
 
-        if (!is_function_around(&symbols[i], offset) || at >= t->strings_size ||
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbols[i].st_shndx == SHN_UNDEF ||
+            offset - symbols[i].st_value >= symbols[i].st_size || at >= t->strings_size ||
             !memchr((const char *)t->strings + at, 0, t->strings_size - at))
             continue;
         *name = (const char *)t->strings + at;

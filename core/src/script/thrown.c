@@ -27,8 +27,7 @@ static bool is_loaded(const code *c)
 {
     uintptr_t inside = c->address + 1;
 
-    (void)stacksplice_code_epoch(); /* looks, if anything was unloaded */
-    (void)stacksplice_settle(&inside, 1, c->epoch);
+    (void)stacksplice_settle(&inside, 1, c->epoch); /* looks, if anything was unloaded */
     return inside == c->address + 1;
 }
 
@@ -147,15 +146,6 @@ static void end(void *object)
     ss_free(t);
 }
 
-/* Of OBJECT's header. */
-static const void *type_of(const void *object)
-{
-    const void *type;
-
-    memcpy(&type, (const char *)object - TYPE_BEFORE, sizeof type);
-    return type;
-}
-
 static destructor **destructor_of(void *object)
 {
     return (destructor **)(void *)((char *)object - DESTRUCTOR_BEFORE);
@@ -166,7 +156,8 @@ stacksplice_hresult stacksplice_thrown_tie(void *object, const void *type, stack
     thrown *t, **at;
     bool fresh = false;
 
-    if (sizeof(void *) != 8 || !object || type_of(object) != type)
+    if (sizeof(void *) != 8 || !object ||
+        memcmp((const char *)object - TYPE_BEFORE, &type, sizeof type) != 0)
         return S_FALSE;
     t = ss_alloc(1, sizeof *t);
     if (!t)

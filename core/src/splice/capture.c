@@ -552,16 +552,6 @@ static void store_native(const ss_unwind *unwind, ss_sink *sink)
         sink->frames[i] = from[i].ip;
 }
 
-/* The hash that callers of the Windows function expect: the sum of the low halves. */
-static uint32_t sum_of(const uintptr_t *frames, uint32_t count)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        sum += (uint32_t)frames[i];
-    return sum;
-}
-
 /* How many frames to walk for that many elements, our own included. */
 static uint32_t frames_for(uint64_t elements)
 {
@@ -652,7 +642,10 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
         stored = capture_native(scratch, above, skip, max, frames);
     ss_scratch_leave();
     if (hash)
-        *hash = sum_of(frames, stored);
+        *hash = 0;
+    /* As callers of the Windows function expect it: the sum of the low halves. */
+    for (uint32_t i = 0; hash && i < stored; i++)
+        *hash += (uint32_t)frames[i];
     return stored;
 }
 

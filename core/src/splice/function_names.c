@@ -25,19 +25,18 @@ static _Atomic(entry *) *bucket_of(uintptr_t function)
     return &buckets[ss_hash_words(&function, 1) % BUCKETS];
 }
 
-/* Whether the code that E names is still the one at its address. */
-static bool stays(const entry *e)
-{
-    uintptr_t inside = e->function + 1;
-
-    (void)ss_settle(&inside, 1, e->epoch);
-    return inside == e->function + 1;
-}
-
+/* The entry of FUNCTION from E on whose code is still the one at its address. */
 static const entry *find(const entry *e, uintptr_t function)
 {
-    while (e && !(e->function == function && stays(e)))
-        e = e->next;
+    for (; e; e = e->next) {
+        uintptr_t inside = function + 1; /* as a return address */
+
+        if (e->function != function)
+            continue;
+        (void)ss_settle(&inside, 1, e->epoch);
+        if (inside == function + 1)
+            break;
+    }
     return e;
 }
 

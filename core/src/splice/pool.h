@@ -42,18 +42,14 @@ typedef struct ss_cell {
 /* SS_POOL_CELLS; tests set a smaller multiple of 1024 before the first token. */
 extern uint32_t ss_pool_limit;
 
-/* ---- Row -------------------------------------------------------------------------------------*/
-
-/* The cells of the pool, and how to read the rows in them. */
+/* ---- The cells of the pool --------------------------------------------------------------------*/
 
 enum { SS_CHUNK_CELLS = 1024 };
 
 /* The chunks; NULL where one is not mapped yet. */
 extern _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
 
-/* ---- Token private ---------------------------------------------------------------------------*/
-
-/* Parts of the tokens that only capture, the errors and tests use. */
+/* ---- Parts of tokens that only capture, the errors and tests use ------------------------------*/
 
 /*
  * The core's own gaps, which exist from the start: those needed when no memory is left, and those

@@ -683,29 +683,20 @@ stacksplice_hresult stacksplice_intern(const stacksplice_token_info *info, uintp
     return intern(info, token);
 }
 
-/* The core's own gap with this text; SS_TOKEN_FIXED_COUNT when there is none. */
-static uint32_t find_fixed(const char *language, const char *reason)
-{
-    uint32_t id = 0;
-
-    while (id < SS_TOKEN_FIXED_COUNT && (strcmp(ss_token_fixed[id].language, language) != 0 ||
-                                         strcmp(ss_token_fixed[id].reason, reason) != 0))
-        id++;
-    return id;
-}
-
 uintptr_t stacksplice_gap(const char *language, const char *reason, uint32_t flags)
 {
-    stacksplice_token_info info = {.size = sizeof info,
-                                   .kind = STACKSPLICE_FRAME_GAP,
-                                   .trust = STACKSPLICE_TRUST_EXACT,
-                                   .language = language,
-                                   .reason = reason,
-                                   .asynchronous = flags & STACKSPLICE_GAP_ASYNCHRONOUS};
-    uint32_t id = find_fixed(language, reason);
-    uintptr_t token = ss_token_of(id);
+    const stacksplice_token_info info = {.size = sizeof info,
+                                         .kind = STACKSPLICE_FRAME_GAP,
+                                         .trust = STACKSPLICE_TRUST_EXACT,
+                                         .language = language,
+                                         .reason = reason,
+                                         .asynchronous = flags & STACKSPLICE_GAP_ASYNCHRONOUS};
+    uintptr_t token = 0;
 
-    if (id == SS_TOKEN_FIXED_COUNT)
-        (void)intern(&info, &token); /* on failure, too, the token gives the reason */
+    for (uint32_t id = 0; id < SS_TOKEN_FIXED_COUNT; id++)
+        if (!strcmp(ss_token_fixed[id].reason, reason) &&
+            !strcmp(ss_token_fixed[id].language, language))
+            return ss_token_of(id);
+    (void)intern(&info, &token); /* on failure, too, the token gives the reason */
     return token;
 }

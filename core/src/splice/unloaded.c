@@ -243,8 +243,6 @@ const ss_met_module *ss_unloaded_module(uintptr_t token, uintptr_t *offset)
     return number < atomic_load(&met_count) ? atomic_load(&ss_met_modules[number]) : NULL;
 }
 
-/* ---- Public ----------------------------------------------------------------------------------*/
-
 uint64_t stacksplice_code_epoch(void)
 {
     return ss_code_epoch();

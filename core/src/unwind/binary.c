@@ -7,15 +7,6 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-static void put_hex(const unsigned char *bytes, size_t count, char *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        *out++ = "0123456789abcdef"[bytes[i] >> 4];
-        *out++ = "0123456789abcdef"[bytes[i] & 15];
-    }
-    *out = 0;
-}
-
 static size_t round_up(size_t size, size_t align)
 {
     return (size + align - 1) & ~(align - 1);
@@ -39,7 +30,11 @@ static bool note_build_id(const unsigned char *notes, size_t size, size_t align,
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
             !memcmp(notes + sizeof note, "GNU", 4) && note.n_descsz &&
             note.n_descsz <= SS_BUILD_ID_MAX) {
-            put_hex(notes + text, note.n_descsz, out);
+            for (size_t i = text; i < text + note.n_descsz; i++) {
+                *out++ = "0123456789abcdef"[notes[i] >> 4];
+                *out++ = "0123456789abcdef"[notes[i] & 15];
+            }
+            *out = 0;
             return true;
         }
         if (next > size)

@@ -165,21 +165,17 @@ static __attribute__((constructor)) void watch_forks(void)
     ss_fork_child(&forget_in_child);
 }
 
-/* After fork in another thread, the child's main thread runs on that thread's stack. */
-static bool own_is_main(void)
-{
-    uintptr_t end = program_end();
-
-    return end ? own.low <= end && end <= own.high : is_main_thread();
-}
-
 /* Asking again does not help when SP is below: a signal handler may run on its own stack. */
 bool ss_own_stack_find(uintptr_t sp, ss_range *stack)
 {
+    uintptr_t end = program_end();
+
     if (!own.high)
         ask_own(sp);
     *stack = own;
-    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM && own_is_main())
+    /* After fork in another thread, the child's main thread runs on that thread's stack. */
+    if (sp < own.low && sp >= own.high - MAIN_STACK_ROOM &&
+        (end ? own.low <= end && end <= own.high : is_main_thread()))
         stack->low = own.high - MAIN_STACK_ROOM;
     return sp >= stack->low && sp < own.high;
 }

@@ -54,12 +54,6 @@ static const ss_rule *rule_of(const ss_unwind *walk, uint32_t frame)
     return &walk->table->rules[walk->frames[frame].rule];
 }
 
-/* Code without unwind data gets the frame pointer rule, unless a file holds more. */
-static bool has_own_file(const ss_unwind *walk, uint32_t frame)
-{
-    return walk->frames[frame].rule == 0 && file_of(walk->table, frame);
-}
-
 /* A callee-saved register. */
 static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uintptr_t *value)
 {
@@ -68,7 +62,9 @@ static bool saved_register(const ss_unwind *walk, uint32_t frame, int saved, uin
         uintptr_t base = walk->frames[frame + 1].sp;
         unsigned slot;
 
-        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL || has_own_file(walk, frame)))
+        /* Code without unwind data gets the frame pointer rule, unless a file holds more. */
+        if (SS_UNLIKELY(ss_rule_kind_of(rule->cfa) == SS_RULE_FULL ||
+                        (walk->frames[frame].rule == 0 && file_of(walk->table, frame))))
             return from_file(file_of(walk->table, frame), ss_saved_registers[saved], value);
         slot = ss_rule_slot(rule->slots, saved);
         if (slot == SS_SLOT_UNCHANGED)

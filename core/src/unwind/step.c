@@ -6,14 +6,6 @@
 
 /* ---- By a compact rule ------------------------------------------------------------------------*/
 
-/*
- * A call overwrites the link register, so a frame that has made a call has no return address there.
- */
-static bool was_left_by_call(const ss_unwind *walk, uint32_t frame)
-{
-    return frame > 0 && !(walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL);
-}
-
 static bool read_return(const ss_unwind *walk, const ss_rule *rule, uintptr_t slots_base,
                         ss_caller *next)
 {
@@ -34,7 +26,8 @@ ss_verdict ss_step_compact(const ss_unwind *walk, const ss_rule *rule, ss_caller
     ss_rule_kind kind = ss_rule_kind_of(rule->cfa);
     uintptr_t base = walk->frames[frame].sp;
 
-    if (kind == SS_RULE_LEAF && was_left_by_call(walk, frame))
+    /* A call overwrites the link register: a frame that has made one has no return address there. */
+    if (kind == SS_RULE_LEAF && frame && !(walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL))
         return SS_STEP_BROKEN;
     *next = (ss_caller){.may_stay = kind == SS_RULE_LEAF};
     if (kind >= SS_RULE_FRAME && kind <= SS_RULE_AT_SAVED &&

@@ -109,11 +109,6 @@ static uint32_t entries_of(const ss_table *table)
     return table->mask / (uint32_t)sizeof(ss_known) + 1;
 }
 
-static void clear_known(ss_table *table)
-{
-    memset(table->known, 0, entries_of(table) * sizeof *table->known);
-}
-
 static void begin_known(ss_table *table, ss_known *known, uint32_t entries)
 {
     known[0] = (ss_known){.ip = NO_CODE};
@@ -124,7 +119,7 @@ static void begin_known(ss_table *table, ss_known *known, uint32_t entries)
 void ss_table_forget(ss_table *table)
 {
     if (table->rule_count)
-        clear_known(table);
+        memset(table->known, 0, entries_of(table) * sizeof *table->known);
     begin_known(table, table->first, FIRST_KNOWN);
     table->has_record = false;
     table->rules[0] = ss_rule_frame_pointer();

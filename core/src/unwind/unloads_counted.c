@@ -96,17 +96,9 @@ static uint64_t pack(uint64_t adds, uint32_t loaded)
     return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << SS_GENERATION_BITS) - 1);
 }
 
-/* The loader cannot be asked now: return a new number, so that no cached fact is used. */
-static uint64_t make_up(void)
-{
-    static atomic_uint made; /* (ATOMIC) */
-
-    return (UINT64_C(1) << SS_GENERATION_BITS) - 1 -
-           atomic_fetch_add(&made, 1) % SS_MADE_UP_GENERATIONS;
-}
-
 static SS_COLD uint64_t ask(void)
 {
+    static atomic_uint made_up; /* (ATOMIC) */
     uint32_t end = atomic_load(&word_count);
     uint64_t before[MAX_WORDS];
     counters c = {0, 0};
@@ -115,7 +107,8 @@ static SS_COLD uint64_t ask(void)
     for (uint32_t i = 0; i < end; i++)
         before[i] = *atomic_load(&words[i]);
     if (ss_loader_iterate(SS_LOADER_BRIEFLY, read_counters, &c) == SS_LOADER_REFUSED)
-        return make_up();
+        return (UINT64_C(1) << SS_GENERATION_BITS) - 1 - /* a new number: no cached fact is used */
+               atomic_fetch_add(&made_up, 1) % SS_MADE_UP_GENERATIONS;
     if (end)
         verify(&c, before, end);
     else if (!atomic_exchange(&attached, true))

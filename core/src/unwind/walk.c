@@ -316,21 +316,16 @@ static void refresh(ss_table *table)
     table->epoch = epoch;
 }
 
-/* Whether ABOVE is the frame of a signal handler. */
-static bool is_in_handler(const void *above)
-{
-    return ss_is_sigreturn(((const uintptr_t *)above)[1]);
-}
-
 /* Set how far the stack may be read. */
 static void begin_stack(ss_unwind *walk, uintptr_t sp, const void *above)
 {
     ss_range *stack = &walk->stacks[0];
+    const uintptr_t *back = (const uintptr_t *)above + 1; /* from ABOVE: of a signal handler? */
 
     walk->end_reason = NULL;
     walk->inferred = walk->forwards = walk->has_more = false;
     if (!ss_stack_find_cached(&walk->table->stack, sp, stack) &&
-        !(is_in_handler(above) && ss_stack_find_readable(sp, stack))) {
+        !(ss_is_sigreturn(*back) && ss_stack_find_readable(sp, stack))) {
         stack->high = (uintptr_t)above + 2 * SS_WORD; /* a frame pointer and a return address */
         walk->end_reason = reasons[UNKNOWN_STACK];
     }
