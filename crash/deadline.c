@@ -139,8 +139,6 @@ static void write_file(void)
     (void)ss_writer_finish(&out);
 }
 
-/* ---- The report ------------------------------------------------------------------------------*/
-
 static void report(void)
 {
     ss_threads_ask();
@@ -185,6 +183,7 @@ static void report_missed(const late_work *deadline, int64_t now)
         return;
     ss_reporter_become_for_now();
     missed = deadline;
+    text.shorten = isatty(ss_crash_stderr);
     if (may_report(now))
         report();
     else
@@ -506,32 +505,18 @@ static bool ensure_watcher(void)
 
 /* ---- Public ----------------------------------------------------------------------------------*/
 
-static bool is_valid(const stacksplice_deadline_options *options)
-{
-    const uint32_t known = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
-
-    return options->size == sizeof *options && !(options->flags & ~known);
-}
-
-static void copy_name(const char *name, char *to)
-{
-    size_t length = stacksplice_deadline_name_length(name);
-
-    memcpy(to, name, length);
-    to[length] = 0;
-}
-
 stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
                                                const stacksplice_deadline_options *options,
                                                stacksplice_deadline *deadline)
 {
+    const uint32_t known = STACKSPLICE_DEADLINE_NO_TEXT | STACKSPLICE_DEADLINE_NO_FILE;
     late_work d = {.thread_id = ss_thread_id(), .milliseconds = milliseconds};
     stacksplice_hresult hr;
     bool wake = false;
 
     if (!deadline)
         return E_POINTER;
-    if (options && !is_valid(options))
+    if (options && (options->size != sizeof *options || options->flags & ~known))
         return E_INVALIDARG;
     if (!ensure_watcher())
         return E_OUTOFMEMORY;
@@ -539,7 +524,8 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
         d.flags = options->flags;
         d.interrupt = options->interrupt;
         d.data = options->data;
-        copy_name(options->name ? options->name : "", d.name);
+        if (options->name)
+            memcpy(d.name, options->name, stacksplice_deadline_name_length(options->name));
     }
     d.at = ss_now() + (int64_t)milliseconds * 1000 * 1000;
     hr = add(&d, deadline, &wake);

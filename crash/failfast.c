@@ -96,13 +96,9 @@ void ss_reporter_is_done(void)
 
 void ss_reporter_set_signals(void)
 {
-    sigset_t signals;
-
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGPIPE);
-    sigaddset(&signals, SIGXFSZ);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    ss_signal_mask(SIG_BLOCK, SIGPIPE);
+    ss_signal_mask(SIG_BLOCK, SIGXFSZ);
     ss_faults_unblock();
 }
 
@@ -230,12 +226,9 @@ static unsigned turn; /* which of them is next */
 __attribute__((noreturn)) static void abort_at_once(void)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigset_t signals;
 
     (void)sigaction(SIGABRT, &plain, NULL);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGABRT);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    ss_signal_mask(SIG_UNBLOCK, SIGABRT);
     for (;;) {
         (void)raise(SIGABRT);
         _exit(128 + SIGABRT);
@@ -251,8 +244,6 @@ __attribute__((noreturn)) static void end_process(void)
     abort();
 }
 
-/* ---- Reports ---------------------------------------------------------------------------------*/
-
 void ss_crash_on_own_stack(void (*f)(void *), void *data)
 {
     if (!ss_stack_call(stacks[turn++ % 2] + STACK_SIZE, f, data))
@@ -267,7 +258,8 @@ typedef struct contents {
 static void put_report(void *data)
 {
     const contents *c = data;
-    ss_report report = {.w = &stderr_writer, .failfast = &scratch};
+    ss_report report = {
+        .w = &stderr_writer, .failfast = &scratch, .shorten = isatty(ss_crash_stderr)};
 
     tell_debuggers(c->facts);
     ss_writer_init(&stderr_writer, ss_crash_write, &ss_crash_stderr);
@@ -335,30 +327,25 @@ void ss_crash(const ss_facts *facts, const char *event, const void *above)
 
 /* ---- RoFailFastWithErrorContext --------------------------------------------------------------*/
 
-typedef struct wanted {
-    HRESULT hr;
-    bool found;
-} wanted;
-
-static void find_error(void *data)
+static void find_error(void *found)
 {
-    wanted *w = data;
     IRestrictedErrorInfo *error = NULL;
 
-    w->found = stacksplice_peek_error(&error) == S_OK &&
-               ss_facts_get((IUnknown *)error, &facts_made) && facts_made.view.hresult == w->hr;
+    *(bool *)found = stacksplice_peek_error(&error) == S_OK &&
+                     ss_facts_get((IUnknown *)error, &facts_made) &&
+                     facts_made.view.hresult == first_hr;
 }
 
 /* Noinline: the caller's frame must be the first shown. */
 SS_NOINLINE void RoFailFastWithErrorContext(HRESULT hr)
 {
     static const char event[] = "RoFailFastWithErrorContext";
-    wanted w = {hr, false};
+    bool found = false;
     uint32_t count = 0;
 
     begin(hr, event, SS_HERE());
-    ss_crash_on_own_stack(find_error, &w);
-    if (!w.found) {
+    ss_crash_on_own_stack(find_error, &found);
+    if (!found) {
         (void)stacksplice_capture_ends(SS_HERE(), 0, OWN_FRAMES_MAX, frames_taken, &count);
         ss_crash_facts(&facts_made, hr, ss_thread_id(), frames_taken, count);
     }

@@ -444,6 +444,7 @@ static void report_fault(const void *frame, const void *back)
     handler = frame;
     return_address = back;
     text.crashed_at = fault.place + 1;
+    text.shorten = isatty(ss_crash_stderr);
     frame_count = 0;
     has_current = has_threads = is_short = false;
     next_step = 0;
@@ -534,13 +535,9 @@ static bool is_fault(int number, const siginfo_t *info)
  */
 static void raise_again(int number, siginfo_t *info)
 {
-    sigset_t signals;
-
     if (is_fault(number, info))
         return;
-    sigemptyset(&signals);
-    sigaddset(&signals, number);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    ss_signal_mask(SIG_BLOCK, number);
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info) != 0)
         (void)raise(number);
 }
@@ -583,14 +580,8 @@ static void hand_over(int number, siginfo_t *info)
 
 /* ---- The signal ------------------------------------------------------------------------------*/
 
-/* Whether there is no code at the address of the next instruction. */
-static bool is_failed_call(const struck *f)
-{
-    return f->kind->number == SIGSEGV && has_address(f) && (uintptr_t)f->info.si_addr == f->pc;
-}
-
 /*
- * A call of such an address has put only the return address on the stack.  No unwinder gets past a
+ * A call of an address without code has put only the return address on the stack.  No unwinder gets past a
  * function that is not there, so go back into the caller.  Returns the new place, or the old one.
  */
 static uintptr_t leave_call(ucontext_t *context)
@@ -612,18 +603,16 @@ static void note_fault(int number, const siginfo_t *info, ucontext_t *context)
     fault.pc = ss_context_pc(context);
     fault.sp = ss_context_sp(context);
     ss_context_save(context, &crashed);
-    fault.place = is_failed_call(&fault) ? leave_call(context) : fault.pc;
+    fault.place = fault.pc;
+    if (number == SIGSEGV && has_address(&fault) && (uintptr_t)info->si_addr == fault.pc)
+        fault.place = leave_call(context);
 }
 
 /* The watchdog sends the signal of the crash, too. */
 static void set_signals(int number)
 {
-    sigset_t signals;
-
     ss_reporter_set_signals();
-    sigemptyset(&signals);
-    sigaddset(&signals, number);
-    (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    ss_signal_mask(SIG_UNBLOCK, number);
 }
 
 /* A fault interrupted the report: complete it, and end as if the first signal had done it alone. */

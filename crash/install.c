@@ -8,6 +8,7 @@
 #include <stacksplice/thrown.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Exceptions that nobody catches ----------------------------------------------------------*/
 
@@ -60,12 +61,14 @@ static bool is_crash_reported(void)
 static void print_error(void)
 {
     static const char words[] = "An exception that nobody caught ends the program.\n";
+    const stacksplice_format_options options = {.size = sizeof options,
+                                                .shorten = isatty(ss_crash_stderr)};
     IRestrictedErrorInfo *error;
 
     if (stacksplice_peek_error(&error) != S_OK)
         return;
     (void)ss_crash_write(words, sizeof words - 1, &ss_crash_stderr);
-    (void)stacksplice_format((IUnknown *)(void *)error, STACKSPLICE_FORMAT_TEXT, NULL,
+    (void)stacksplice_format((IUnknown *)(void *)error, STACKSPLICE_FORMAT_TEXT, &options,
                              ss_crash_write, &ss_crash_stderr);
     error->lpVtbl->Release(error);
 }

@@ -306,7 +306,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "stacksplice-host: unexpected argument %s; use --orders\n", argv[optind]);
         return usage(stderr, COULD_NOT_RUN);
     }
-    r.report.color = isatty(STDOUT_FILENO) && !(no_color && *no_color);
+    r.report.terminal = isatty(STDOUT_FILENO);
+    r.report.color = r.report.terminal && !(no_color && *no_color);
     status = run_host(&r);
     /* Close Lua first: its objects hold Python references. */
     if (r.L)

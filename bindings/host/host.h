@@ -29,7 +29,7 @@ int luaopen_warehouse(lua_State *L);
 /* report.c: the final handling of errors. */
 typedef struct report {
     FILE *json; /* receives the reports as data */
-    bool color;
+    bool terminal, color;
     unsigned whole; /* how many reports are printed whole; each further one is one line */
     unsigned failed;
     unsigned written; /* how many of these went to JSON */

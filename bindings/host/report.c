@@ -47,7 +47,8 @@ static int write_first_line(const char *text, size_t length, void *data)
 static void print_error(const report *r, IRestrictedErrorInfo *error, const char *order,
                         const char *customer)
 {
-    stacksplice_format_options options = {.size = sizeof options, .color = r->color};
+    stacksplice_format_options options = {
+        .size = sizeof options, .color = r->color, .shorten = r->terminal};
 
     if (r->failed > r->whole) {
         printf("order %s of %s: ", order, customer);

@@ -83,6 +83,34 @@ TEST(test_gaps_that_tracebacks_never_mention_are_left_out)
     release(error);
 }
 
+static uintptr_t in_state(const char *language, const char *state, const char *function)
+{
+    const stacksplice_token_info info = {SCRIPT_TOKEN, .language = language, .function = function,
+                                         .interpreter = state};
+    uintptr_t token = 0;
+
+    assert_int_equal(stacksplice_intern(&info, &token), S_OK);
+    return token;
+}
+
+TEST(test_a_state_is_named_where_its_language_has_several)
+{
+    const uintptr_t frames[] = {in_state("lua", "state 2", "f"), in_state("python", "sub 1", "g"),
+                                in_state("lua", "state 2", "h"), in_state("lua", NULL, "main")};
+    fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *one = fixture_originate(&contents), *several;
+
+    contents.frame_count = 4;
+    several = fixture_originate(&contents);
+    assert_report(one, NULL, VALUE_ERROR STACK "    (Lua) f\n    (Python) g\n    (Lua) h\n");
+    assert_report(several, NULL,
+                  VALUE_ERROR STACK "    (Lua) [state 2] f\n    (Python) g\n"
+                                    "    (Lua) [state 2] h\n    (Lua) main\n");
+    assert_non_null(strstr(all_of(one), "(Lua) [state 2] f\n    (Python) [sub 1] g\n"));
+    release(one);
+    release(several);
+}
+
 TEST(test_loaders_are_hidden)
 {
     const uintptr_t frames[] = {

@@ -145,22 +145,26 @@ TEST(test_a_cycle_takes_no_more_lines_than_four_rounds)
 TEST(test_a_terminal_gets_both_ends)
 {
     static list made;
-    const stacksplice_format_options colour = {
-        .size = sizeof colour, .order = STACKSPLICE_ORDER_NEWEST_LAST, .color = 1};
-    const stacksplice_format_options first = {.size = sizeof first, .color = 1};
+    const stacksplice_format_options last = {
+        .size = sizeof last, .order = STACKSPLICE_ORDER_NEWEST_LAST, .shorten = 1};
+    const stacksplice_format_options first = {.size = sizeof first, .shorten = 1};
+    const stacksplice_format_options file = {
+        .size = sizeof file, .order = STACKSPLICE_ORDER_NEWEST_LAST, .color = 1};
     uint32_t random = 7, lines = 0;
 
     made.count = 0;
     while (made.count < 300)
         add(&made, (made.count * made.count / 7 + made.count / 5) % 5);
-    report(&made, &random, &colour);
+    report(&made, &random, &last);
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
     assert_int_equal(lines, 1 + 30 + 1 + 30 + 1);
-    assert_non_null(strstr(text, "\n  ... 240 more frames: a report without colours has them\n"));
+    assert_non_null(strstr(text, "\n  ... 240 more frames, left out on terminals\n"));
     report(&made, &random, &first);
-    assert_non_null(strstr(text, "\n    ... 280 more frames: a report without colours has them\n"));
+    assert_non_null(strstr(text, "\n    ... 280 more frames, left out on terminals\n"));
+    report(&made, &random, &file);
+    assert_null(strstr(text, "more frames"));
     made.count = 60;
-    report(&made, &random, &colour);
+    report(&made, &random, &last);
     assert_null(strstr(text, "more frames"));
 }

@@ -55,7 +55,7 @@ import atexit; atexit.register(setattr, sys, "stderr", sys.__stderr__)  # it has
 BREAKS = """
 def broken(*_): raise LookupError("no report")
 import stacksplice._hooks.unhandled
-stacksplice._hooks.unhandled.wants_color = broken
+stacksplice._hooks.unhandled.style_of = broken
 """
 LATE_ONES = """
 class Late:

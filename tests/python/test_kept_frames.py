@@ -181,7 +181,7 @@ for case in cases:
             by_python(exc),
             of_python(stacksplice.format_exc()),
             stacksplice.format_exc(),
-            stacksplice._errors.live.text_of(exc, True),
+            stacksplice._errors.live.text_of(exc, color=True),
             info.format(),
             stacksplice.ErrorInfo.from_dict(info.to_dict()).format(),
         ]
@@ -262,7 +262,7 @@ def test_reports_leave_nothing_to_the_collector(border, native):
 
     def report_all():
         for exc in told:
-            _live.text_of(exc, True)
+            _live.text_of(exc, color=True)
             stacksplice.error_info(exc).format(color=True)
 
     report_all()

@@ -38,6 +38,26 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_a_terminal_gets_the_ends_of_a_long_stack(border, monkeypatch):
+    """With NO_COLOR too; a file gets all of it, in colour as well."""
+
+    def printed(file):
+        stacksplice.print_exception(exc, file)
+        return {*re.findall(r"in \S*?(f\d+)\b", file.getvalue())}, file.getvalue()
+
+    code = "".join(f"def f{n}():\n    f{n + 1}()\n" for n in range(99)) + "def f99():\n    call(divide)\n"
+    names = {"call": border.call, "divide": divide}
+    exec(compile(code, "long.py", "exec"), names)
+    exc = caught(names["f0"])
+    for color in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.setenv(color, "1")
+        shown, text = printed(Terminal())
+        assert {"f0", "f99"} < shown and 30 < len(shown) < 60
+        assert " more frames, left out on terminals\n" in text
+        assert printed(io.StringIO())[0] == {f"f{n}" for n in range(100)}
+        monkeypatch.delenv(color)
+
+
 @pytest.fixture(autouse=True)
 def no_color_variables(monkeypatch):
     for name in ("NO_COLOR", "FORCE_COLOR", "PYTHON_COLORS"):

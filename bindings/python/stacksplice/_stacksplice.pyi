@@ -44,6 +44,7 @@ class ErrorHandle:
         color: bool,
         alone: bool = False,
         look: Callable[..., str] | None = None,
+        shorten: bool = False,
         /,
     ) -> str: ...
 
@@ -103,6 +104,7 @@ def _format_document(
     color: bool,
     alone: bool,
     look: Callable[..., str] | None = None,
+    shorten: bool = False,
     /,
 ) -> str: ...
 def _format_document_for_sentry(json: str, /) -> str: ...

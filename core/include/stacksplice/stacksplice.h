@@ -356,7 +356,8 @@ typedef struct stacksplice_format_options {
     size_t size; /* sizeof(stacksplice_format_options) */
     stacksplice_order order;
     int all_frames; /* text: nonzero shows the inside of interpreters too */
-    int color;      /* text: nonzero, for a terminal, writes ANSI colours and a long stack's ends */
+    int color;      /* text: nonzero writes ANSI colours */
+    int shorten;    /* text: nonzero, for a terminal, leaves out the middle of a long stack */
     int alone;      /* text: nonzero leaves out causes and members */
     /*
      * Nonzero opens no file and leaves out source lines.  Set it if the reader of the report must

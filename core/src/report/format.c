@@ -14,6 +14,7 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     report->order = options->order;
     report->all_frames = options->all_frames != 0;
     report->color = options->color != 0;
+    report->shorten = options->shorten != 0;
     report->alone = options->alone != 0;
     if (options->without_source)
         report->source = NULL;
@@ -41,7 +42,7 @@ static stacksplice_hresult write_report(ss_subject subject, stacksplice_format_k
 {
     ss_writer w;
     ss_source source = SS_SOURCE_NONE;
-    ss_report report = {.w = &w, .source = &source};
+    ss_report report = {.w = &w, .source = &source, .bare = kind == STACKSPLICE_FORMAT_STACK};
     ss_facts facts;
     bool complete;
 

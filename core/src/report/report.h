@@ -11,6 +11,7 @@
 #include "redact/redact.h"
 #include "report/source_line.h"
 #include "resolve/resolve.h"
+#include "splice/hash.h"
 #include <stacksplice/script.h>
 
 #include <string.h>
@@ -124,7 +125,7 @@ enum {
     SS_REPORT_LEVELS_MAX = 32,  /* the same, as JSON */
     SS_REPORT_ROUNDS_MAX = 3,   /* of a cycle of frames, as text */
     SS_REPORT_PERIOD_MAX = 8,   /* frames in a round of one */
-    SS_REPORT_END_MAX = 30      /* parts of either end of a long stack in colour */
+    SS_REPORT_END_MAX = 30      /* parts of either end of a long stack on a terminal */
 };
 
 typedef struct ss_report {
@@ -132,6 +133,7 @@ typedef struct ss_report {
     stacksplice_order order;
     bool all_frames;
     bool color;
+    bool shorten;
     bool alone;
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
     ss_source *source;              /* NULL: open no file */
@@ -176,6 +178,7 @@ typedef struct ss_fold {
 /* What a brief report leaves out of a stack. */
 typedef struct ss_folds {
     uint32_t start_up; /* from here on unnamed frames are of the C library's start-up code */
+    uint32_t states;   /* of which languages it has frames of several: see ss_language_bit */
     uint32_t count;
     ss_fold all[SS_FOLDS_MAX]; /* the innermost first */
 } ss_folds;
@@ -190,6 +193,12 @@ static inline const ss_fold *ss_fold_of(const ss_folds *folds, uint32_t at)
 }
 
 ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
+
+/* Languages may share one: then a state is numbered that need not be. */
+static inline uint32_t ss_language_bit(const char *language)
+{
+    return UINT32_C(1) << (ss_hash_bytes(SS_HASH_START, language, strlen(language)) % 8);
+}
 
 /* A frame to show as text. */
 typedef struct ss_shown_frame {

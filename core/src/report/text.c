@@ -91,20 +91,18 @@ static bool is_quiet(const stacksplice_frame *gap)
     return false;
 }
 
-static bool is_loader(const stacksplice_frame *frame)
-{
-    const stacksplice_glue *known = frame->file ? ss_glue_of(frame->language) : NULL;
-
-    return known && ss_glue_matches(frame->file, known->loaders);
-}
-
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue)
 {
+    const stacksplice_glue *known;
+
     if (r->all_frames)
         return true;
     if (frame->kind == STACKSPLICE_FRAME_GAP)
         return !is_quiet(frame);
-    return frame->kind == STACKSPLICE_FRAME_SCRIPT ? !is_loader(frame) : !glue;
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        return !glue;
+    known = frame->file ? ss_glue_of(frame->language) : NULL;
+    return !known || !ss_glue_matches(frame->file, known->loaders);
 }
 
 /* ---- One element -----------------------------------------------------------------------------*/
@@ -206,10 +204,11 @@ static const stacksplice_shell *shell_of(const stacksplice_frame *frame)
 typedef struct shells {
     const ss_report *r;
     ss_folds *folds;
-    bool any;       /* a script frame of the user is further in */
-    bool is_open;   /* the last fold may go on, */
-    bool all;       /* with whatever is outside of it in its task and thread */
-    uint32_t outer; /* the fold outside of which is no script frame of the user, plus one */
+    uint64_t states[8]; /* of each language the last one that was seen, as a hash; 0: none */
+    bool any;           /* a script frame of the user is further in */
+    bool is_open;       /* the last fold may go on, */
+    bool all;           /* with whatever is outside of it in its task and thread */
+    uint32_t outer;     /* the fold outside of which is no script frame of the user, plus one */
 } shells;
 
 static void add_to_fold(shells *s, const ss_element *e, const stacksplice_shell *is)
@@ -230,6 +229,18 @@ static void add_to_fold(shells *s, const ss_element *e, const stacksplice_shell 
         s->outer = folds->count;
 }
 
+static void note_state(shells *s, const stacksplice_frame *frame)
+{
+    const char *name = frame->interpreter ? frame->interpreter : "";
+    uint64_t state = ss_hash_bytes(SS_HASH_START, name, strlen(name)) | 1;
+    uint32_t bit = ss_language_bit(frame->language);
+    uint64_t *seen = &s->states[__builtin_ctz(bit)];
+
+    if (*seen && *seen != state)
+        s->folds->states |= bit;
+    *seen = state;
+}
+
 static void find_shell_at(shells *s, const ss_element *e)
 {
     const ss_shown_frame shown = ss_element_at(e, 0);
@@ -238,6 +249,8 @@ static void find_shell_at(shells *s, const ss_element *e)
     bool glue = shown.glue || e->begin >= s->folds->start_up;
     bool is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
 
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        note_state(s, frame);
     if (is && s->any) {
         add_to_fold(s, e, is);
     } else if (s->is_open && s->all && !(is_gap && frame->asynchronous)) {
@@ -389,15 +402,6 @@ static void put_language_name(const ss_report *r, const char *language)
     }
 }
 
-static void put_language(const ss_report *r, const char *language)
-{
-    const stacksplice_glue *known = ss_glue_of(language);
-
-    put(r, "%c(", known && known->color ? known->color : SS_COLOR_MARK);
-    put_language_name(r, language);
-    put(r, ")} ");
-}
-
 static void put_place(const ss_report *r, const stacksplice_frame *frame)
 {
     if (!frame->file)
@@ -455,10 +459,9 @@ static void put_function(const ss_report *r, const char *name)
 /* Whether FUNCTION is NAME, or NAME in a table or namespace. */
 static bool is_called(const char *function, const char *name)
 {
-    size_t length = strlen(function), end = strlen(name);
+    size_t before = strlen(function) - strlen(name); /* where FUNCTION ends with NAME */
 
-    return end <= length && !strcmp(function + length - end, name) &&
-           (end == length || strchr(".:", function[length - end - 1]));
+    return ends_with(function, name) && (!before || strchr(".:", function[before - 1]));
 }
 
 /* " (Language: name)" where the CALLER, if not NULL, has another name for the function of FRAME. */
@@ -517,13 +520,18 @@ static void put_script(const ss_report *r, const stacksplice_frame *frame)
 static void put_frame(const ss_report *r, const stacksplice_frame *frame,
                       const stacksplice_frame *caller)
 {
+    const stacksplice_glue *known = ss_glue_of(frame->language);
+
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         put(r, "[%s: %m]", frame->asynchronous ? "async" : "gap",
             frame->reason ? frame->reason : "unknown");
         return;
     }
-    if (!has_own_look(r, frame))
-        put_language(r, frame->language);
+    if (!has_own_look(r, frame)) {
+        put(r, "%c(", known && known->color ? known->color : SS_COLOR_MARK);
+        put_language_name(r, frame->language);
+        put(r, ")} ");
+    }
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         put_native(r, frame, caller);
     else
@@ -764,6 +772,16 @@ static bool is_shown(const printer *p, const ss_element *e, const ss_shown_frame
     return ss_report_shows(p->r, shown->frame, shown->glue || e->begin >= p->folds.start_up);
 }
 
+/* SHOWN is of the only state of its language here, whose number says nothing. */
+static SS_NOINLINE void print_without_state(const printer *p, ss_shown_frame shown)
+{
+    stacksplice_frame frame = *shown.frame;
+
+    frame.interpreter = NULL;
+    shown.frame = &frame;
+    put_shown(p->r, &shown, NULL, p->indent);
+}
+
 static void print_frames(const printer *p, const ss_element *e)
 {
     const ss_shown_stack *stack = &p->stack;
@@ -776,6 +794,9 @@ static void print_frames(const printer *p, const ss_element *e)
         if (shown.frame->kind == STACKSPLICE_FRAME_NATIVE && !shown.frame->inlined &&
             e->end < stack->count && (stack->frames || ss_token_is_script(stack->elements[e->end])))
             print_called(p, e->end, &shown);
+        else if (shown.frame->interpreter && !p->r->all_frames &&
+                 !(p->folds.states & ss_language_bit(shown.frame->language)))
+            print_without_state(p, shown);
         else
             put_shown(p->r, &shown, NULL, p->indent);
     }
@@ -883,8 +904,7 @@ static void end_parts(printer *p)
 
     end_cycle(p);
     if (p->hidden)
-        put(p->r, "%i... %u more frames: a report without colours has them\n", p->indent,
-            (uint64_t)p->hidden);
+        put(p->r, "%i... %u more frames, left out on terminals\n", p->indent, (uint64_t)p->hidden);
     for (last = p->hidden ? p->parts - p->end_max : p->end_max; last < p->parts; last++)
         print_part(p, p->last[last % p->end_max]);
 }
@@ -1002,7 +1022,7 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
     ss_report_dates(r, stack);
     if (!is_last(r))
         put_header(&p);
-    if (r->color && !r->all_frames)
+    if (r->shorten && !r->all_frames)
         print_ends(&p);
     else
         print_elements(&p);
@@ -1026,19 +1046,10 @@ static void put_further_lines(const ss_report *r, ss_redacted *rest, const char 
     ss_redacted_end(rest);
 }
 
-static const char *exception_language(const ss_facts *facts)
-{
-    const char *language = facts->view.exception
-                               ? facts->view.exception->lpVtbl->GetLanguage(facts->view.exception)
-                               : NULL;
-
-    return language ? language : facts->language;
-}
-
 /* The type of an exception; NULL if there is none, or only that of a value that was thrown. */
 static const char *exception_type(const ss_facts *facts)
 {
-    const stacksplice_glue *known = facts->type ? ss_glue_of(exception_language(facts)) : NULL;
+    const stacksplice_glue *known = facts->type ? ss_glue_of(facts->language) : NULL;
 
     return known && ss_glue_matches(facts->type, known->values) ? NULL : facts->type;
 }
@@ -1161,11 +1172,9 @@ static void put_nodes(const ss_report *r, const ss_facts *facts)
 
 void ss_report_bare(const ss_report *r, const ss_facts *facts)
 {
-    ss_report bare = *r;
     ss_locals locals;
 
-    bare.bare = true;
-    ss_report_stack(&bare, NULL, ss_report_stack_of(r, facts, &locals), 2);
+    ss_report_stack(r, NULL, ss_report_stack_of(r, facts, &locals), 2);
     ss_locals_end(&locals);
     put_nodes(r, facts);
     put_hresult(r, facts);

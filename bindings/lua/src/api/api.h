@@ -27,9 +27,9 @@ int ss_lua_report_function(lua_State *L);
 int ss_lua_doctor_function(lua_State *L);
 
 /* In a message handler: push the text of the error whose value is at 1, the only one on the stack.
-   False, with nothing pushed, for want of memory or of Lua's stack.  ABOVE as in ss_lua_origin.
-   [-0, +(0|1), -] */
-bool ss_lua_report(lua_State *L, const void *above);
+   False, with nothing pushed, for want of memory or of Lua's stack.  ABOVE as in ss_lua_origin.  A
+   terminal gets the ends of a long stack. [-0, +(0|1), -] */
+bool ss_lua_report(lua_State *L, const void *above, bool for_terminal);
 
 /* Called while the module is loaded: if option -l of the standalone Lua does that, let uncaught
    errors show their reports. [-0, +0, m] */

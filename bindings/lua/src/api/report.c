@@ -149,7 +149,7 @@ static void push_message(lua_State *L)
         (void)luaL_tolstring(L, lua_isnil(L, -1) ? 1 : -1, NULL);
 }
 
-/* Arguments: the value, whether it was raised before.  Result: the text. */
+/* Arguments: the value, whether it was raised before, whether for a terminal.  Result: the text. */
 static SS_LUA_BODY int report_protected(lua_State *L)
 {
     enum { LEVEL = 3 }; /* outside of traceback, this function and the handler */
@@ -157,7 +157,8 @@ static SS_LUA_BODY int report_protected(lua_State *L)
 
     ss_lua_push_error_of(L, ss_lua_state_open(L), 1, &origin);
     if (ss_lua_to_error(L, -1) && (lua_toboolean(L, 2) || has_more(L))) {
-        ss_lua_push_report(L, ss_lua_to_error(L, -1), STACKSPLICE_FORMAT_TEXT, false);
+        ss_lua_push_report(L, ss_lua_to_error(L, -1), STACKSPLICE_FORMAT_TEXT, false,
+                           lua_toboolean(L, 3));
         drop_line_end(L);
         return 1;
     }
@@ -169,7 +170,7 @@ static SS_LUA_BODY int report_protected(lua_State *L)
     return 1;
 }
 
-bool ss_lua_report(lua_State *L, const void *above)
+bool ss_lua_report(lua_State *L, const void *above, bool for_terminal)
 {
     bool before = was_raised_before(L);
 
@@ -180,7 +181,8 @@ bool ss_lua_report(lua_State *L, const void *above)
     lua_pushcfunction(L, report_protected);
     lua_pushvalue(L, 1);
     lua_pushboolean(L, before);
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK)
+    lua_pushboolean(L, for_terminal);
+    if (lua_pcall(L, 3, 1, 0) == LUA_OK)
         return true;
     lua_settop(L, 1);
     return false;
@@ -189,6 +191,6 @@ bool ss_lua_report(lua_State *L, const void *above)
 SS_LUA_OWN int ss_lua_report_function(lua_State *L)
 {
     lua_settop(L, 1);
-    (void)ss_lua_report(L, SS_LUA_HERE());
+    (void)ss_lua_report(L, SS_LUA_HERE(), false); /* nobody knows where it goes */
     return 1;
 }

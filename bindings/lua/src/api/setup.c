@@ -306,7 +306,7 @@ static SS_LUA_OWN int show_uncaught(lua_State *L)
         now = find(L);
         if (now->interactive && !lua_gethook(L))
             set_hook(L, now); /* the program removes all hooks when a line is interrupted */
-        if (!ss_lua_report(L, SS_LUA_HERE()))
+        if (!ss_lua_report(L, SS_LUA_HERE(), isatty(STDERR_FILENO)))
             return now->theirs(L);
     }
     return 1;

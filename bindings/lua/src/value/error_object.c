@@ -318,7 +318,7 @@ static IUnknown *check_error(lua_State *L)
 /* The report of the error object at 1; its argument selects whether it has all frames. */
 static int error_report(lua_State *L, stacksplice_format_kind kind)
 {
-    ss_lua_push_report(L, check_error(L), kind, lua_toboolean(L, 2));
+    ss_lua_push_report(L, check_error(L), kind, lua_toboolean(L, 2), false);
     return 1;
 }
 

@@ -179,9 +179,10 @@ static bool may_read_source_lines(lua_State *L)
 }
 
 void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
-                        bool all_frames)
+                        bool all_frames, bool shorten)
 {
-    stacksplice_format_options options = {.size = sizeof options, .all_frames = all_frames};
+    stacksplice_format_options options = {
+        .size = sizeof options, .all_frames = all_frames, .shorten = shorten};
     ss_lua_gathered out = {0};
     lua_State *before = reporting;
 

@@ -154,9 +154,9 @@ IUnknown *ss_lua_error_exception(IUnknown *error);
 /* The HRESULT of ERROR. */
 HRESULT ss_lua_error_hresult(IUnknown *error);
 
-/* Push a report. [-0, +1, m] */
+/* Push a report; SHORTEN as in stacksplice_format_options. [-0, +1, m] */
 void ss_lua_push_report(lua_State *L, IUnknown *error, stacksplice_format_kind kind,
-                        bool all_frames);
+                        bool all_frames, bool shorten);
 
 /* ---- Text in C memory: Lua must not raise through the core, which delivers it piece by piece --*/
 

@@ -400,19 +400,16 @@ static PyObject *handle_source_reason(error_object *self, PyObject *file)
 static PyObject *handle_format(error_object *self, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
-    int kind, order, all_frames, color, alone = 0;
+    int kind, order;
     sspy_text_buffer buffer = {NULL, 0, 0};
     sspy_look look = {Py_None, NULL};
     IScriptErrorInfo *error;
     HRESULT hr = E_FAIL;
 
-    if (!PyArg_ParseTuple(arguments, "iipp|pO:format", &kind, &order, &all_frames, &color, &alone,
-                          &look.callable))
+    if (!PyArg_ParseTuple(arguments, "iipp|pOp:format", &kind, &order, &options.all_frames,
+                          &options.color, &options.alone, &look.callable, &options.shorten))
         return NULL;
     options.order = (stacksplice_order)order;
-    options.all_frames = all_frames;
-    options.color = color;
-    options.alone = alone;
     sspy_look_take(&look, &options);
     error = error_hold(self);
     if (!error_update(self, error))
@@ -434,8 +431,8 @@ static PyMethodDef error_methods[] = {
     METHOD(source_reason, METH_O,
            "source_reason($self, file, /)\n--\n\nWhy reports show no line of it, or None."),
     METHOD(format, METH_VARARGS,
-           "format($self, kind, order, all_frames, color, alone=False, look=None, /)\n--\n\nA "
-           "report."),
+           "format($self, kind, order, all_frames, color, alone=False, look=None, shorten=False, /)"
+           "\n--\n\nA report."),
     {NULL, NULL, 0, NULL},
 };
 

@@ -84,8 +84,9 @@ PyObject *sspy_format_document(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *json, *result;
     int newest_last;
 
-    if (!PyArg_ParseTuple(arguments, "Upppp|O:_format_document", &json, &newest_last,
-                          &options.all_frames, &options.color, &options.alone, &look.callable))
+    if (!PyArg_ParseTuple(arguments, "Upppp|Op:_format_document", &json, &newest_last,
+                          &options.all_frames, &options.color, &options.alone, &look.callable,
+                          &options.shorten))
         return NULL;
     document = read_document(json);
     if (!document)

@@ -314,29 +314,33 @@ class ErrorInfo:
         newest_last: bool = True,
         all_frames: bool = False,
         color: bool = False,
+        shorten: bool = False,
         chain: bool = True,
     ) -> str:
         """The report for people.
 
         newest_last: the order of Python's tracebacks; all_frames: the inside of interpreters too,
-        which is otherwise hidden; color: ANSI colours, for a terminal, which gets the ends of a long stack;
-        chain: with the errors that it was made from, and the members of a group.
+        which is otherwise hidden; color: ANSI colours; shorten: the ends of a long stack alone, for a
+        terminal; chain: with the errors that it was made from, and the members of a group.
         """
+        style = {"all_frames": all_frames, "color": color, "shorten": shorten}
         look = _look(color, self._handle is not None)
         if self._handle is not None:
-            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look)
+            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look, shorten)
         else:
             import json
 
             data = json.dumps(self._data)
-            text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look)
+            text = _stacksplice._format_document(
+                data, newest_last, all_frames, color, not chain, look, shorten
+            )
             if not chain:
                 return text
             if self._file is not None:
                 from .crash import text_beside
 
-                text += text_beside(self._file, newest_last=newest_last, all_frames=all_frames, color=color)
-        return with_elsewhere(text, self.remote, newest_last, all_frames=all_frames, color=color)
+                text += text_beside(self._file, newest_last=newest_last, **style)
+        return with_elsewhere(text, self.remote, newest_last, **style)
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
         """The report as one HTML page, without anything beside it.

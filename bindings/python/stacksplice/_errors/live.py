@@ -77,12 +77,12 @@ def _notes(exc: BaseException) -> list[str]:
 
 # No generator, and no append: without memory CPython 3.12 and 3.13 release the function of one twice, and
 # 3.15.0 its argument.
-def _text_by_core(exc: BaseException, color: bool, chain: bool) -> str:
+def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
     """The same without that module: each exception by itself, those that led to EXC first."""
     text, found, seen = "", [exc], {id(exc)}
     for one in found:  # which grows during the loop
         info = _stacksplice._own_info(one) if limit() is None else None
-        part = _plain(one) if info is None else info.format(color=color, chain=False)
+        part = _plain(one) if info is None else info.format(chain=False, **style)
         text = part + (text and "\n") + text
         for inner in _inside(one) if chain else ():
             if id(inner) not in seen and len(found) < _MOST_ERRORS:
@@ -91,25 +91,25 @@ def _text_by_core(exc: BaseException, color: bool, chain: bool) -> str:
     return text
 
 
-def _text_by_traceback(exc: BaseException, color: bool, chain: bool) -> str | None:
+def _text_by_traceback(exc: BaseException, chain: bool, style: dict[str, bool]) -> str | None:
     """The report with Python's own words; None where Python's traceback module cannot write it."""
     try:
         from . import traceback as _traceback
 
-        return _traceback.text_of(exc, color, chain)
+        return _traceback.text_of(exc, chain, style)
     except Exception:  # a cause that is no exception, groups that are too deep, hostile attributes
         return None
 
 
-def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
-    """The report of EXC in the order of tracebacks."""
+def text_of(exc: BaseException, chain: bool = True, **style: bool) -> str:
+    """The report of EXC in the order of tracebacks, in the STYLE that ErrorInfo.format takes."""
     info = _stacksplice._own_info(exc)
     if info is not None and info.process is not None and limit() is None:
         if _traceback(exc) is None and {*_notes(exc)} <= {*info.notes}:
-            return info.format(color=color, chain=chain)  # nothing happened to it since
-    text = _text_by_traceback(exc, color, chain)
+            return info.format(chain=chain, **style)  # nothing happened to it since
+    text = _text_by_traceback(exc, chain, style)
     if text is None:
-        text = _text_by_core(exc, color, chain)
+        text = _text_by_core(exc, chain, style)
     if limit() == 0 or info is None or info.process is not None:
         return text
     if info.thread_id != get_native_id():
@@ -119,4 +119,4 @@ def text_of(exc: BaseException, color: bool, chain: bool = True) -> str:
 
 def log_text(exc: BaseException) -> str | None:
     """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""
-    return text_of(exc, False).rstrip("\n") if _stacksplice._crossed(exc) else None
+    return text_of(exc).rstrip("\n") if _stacksplice._crossed(exc) else None

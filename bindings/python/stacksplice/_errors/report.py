@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-def _text_of(exc: BaseException, color: bool, chain: bool) -> str:
+def _text_of(exc: BaseException, chain: bool, **style: bool) -> str:
     from .live import text_of  # many programs never report
 
-    return text_of(exc, color, chain)
+    return text_of(exc, chain, **style)
 
 
 def _check_exception(exc: object) -> None:
@@ -30,12 +30,19 @@ def wants_color(file: TextIO) -> bool:
         return False
     if environ.get("FORCE_COLOR"):
         return True
-    if environ.get("TERM") == "dumb":
-        return False
+    return environ.get("TERM") != "dumb" and is_terminal(file)
+
+
+def is_terminal(file: TextIO) -> bool:
     try:
         return bool(file.isatty())
     except (AttributeError, ValueError):
         return False
+
+
+def style_of(file: TextIO) -> dict[str, bool]:
+    """How ErrorInfo.format writes for FILE."""
+    return {"color": wants_color(file), "shorten": is_terminal(file)}
 
 
 def write(file: TextIO, text: str) -> None:
@@ -55,21 +62,21 @@ def format_exception(exc: BaseException, /, *, chain: bool = True) -> list[str]:
     not.  Raises TypeError when exc is not an exception.
     """
     _check_exception(exc)
-    return _text_of(exc, False, chain).splitlines(keepends=True)
+    return _text_of(exc, chain).splitlines(keepends=True)
 
 
 def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain: bool = True) -> None:
     """Write the combined report of exc to file (sys.stderr when None), in colour on a terminal.
 
-    Without chain causes are left out.  NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises
-    TypeError when exc is not an exception.
+    A terminal gets the ends of a long stack, a file all of it.  Without chain causes are left out.
+    NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises TypeError when exc is not an exception.
     """
     _check_exception(exc)
     if file is None:
         file = sys.stderr
         if file is None:  # a program without a console
             return
-    write(file, _text_of(exc, wants_color(file), chain))
+    write(file, _text_of(exc, chain, **style_of(file)))
 
 
 def _handled() -> BaseException | None:
@@ -79,7 +86,7 @@ def _handled() -> BaseException | None:
 def format_exc(*, chain: bool = True) -> str:
     """The combined report of the exception being handled, as ``traceback.format_exc`` has it."""
     exc = _handled()
-    return "NoneType: None\n" if exc is None else _text_of(exc, False, chain)
+    return "NoneType: None\n" if exc is None else _text_of(exc, chain)
 
 
 def print_exc(file: TextIO | None = None, *, chain: bool = True) -> None:

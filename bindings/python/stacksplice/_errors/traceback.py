@@ -184,7 +184,13 @@ def _is_of_others(entry: traceback.FrameSummary) -> bool:
 
 
 def _combine(
-    shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo, color: bool, is_inner: bool
+    shown: traceback.TracebackException,
+    exc: BaseException,
+    info: ErrorInfo,
+    is_inner: bool,
+    *,
+    color: bool = False,
+    shorten: bool = False,
 ) -> list[str]:
     """Give SHOWN, which is of EXC, what INFO knows: other languages' frames, receivers, an HRESULT.  What
     is to be said of their lines of source.
@@ -193,7 +199,7 @@ def _combine(
     """
     assert info._handle is not None
     known = _Known(list(shown.stack or ()))
-    text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take))
+    text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take, shorten))
     if hresult is None and _has_own_hresult(exc, info):
         hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
     text, reasons = _split_reasons(text)
@@ -259,9 +265,10 @@ def _stack_of(exc: BaseException) -> traceback.StackSummary:
     return stack
 
 
-def text_of(exc: BaseException, color: bool, chain: bool) -> str:
+def text_of(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
     """The report of EXC, and what it and those that led to it went through in other processes."""
     need_memory()
+    color = style.get("color", False)
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
     told = _all_told(shown, exc, chain)
     said: list[str] = []
@@ -271,7 +278,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str:
         if info is None:
             continue
         if info.process is None:
-            _say_once(one, _combine(one, of, info, color, of is not exc), said)
+            _say_once(one, _combine(one, of, info, of is not exc, **style), said)
         if limit() is None:  # Python's own text knows limits
             before = info.remote if info.process is None else info
             elsewhere += [before] if before and before not in elsewhere else []
@@ -280,7 +287,7 @@ def text_of(exc: BaseException, color: bool, chain: bool) -> str:
         _paint([one for one, _, _ in told])
     text = "".join(shown.format(chain=chain, **options(color)))
     for before in elsewhere:
-        text = with_elsewhere(text, before, color=color)
+        text = with_elsewhere(text, before, **style)
     for one, _, _ in told:
         vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
     return text

@@ -6,7 +6,7 @@ import sys
 
 from .. import _stacksplice
 from .._errors.live import log_text, text_of
-from .._errors.report import wants_color, write
+from .._errors.report import style_of, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def show(
     file = getattr(sys, "stderr", None) or other_file
     if not has_more or file is None:
         return False
-    _write_now(file, (header() if header else "") + text_of(exc, wants_color(file)))
+    _write_now(file, (header() if header else "") + text_of(exc, **style_of(file)))
     return True
 
 

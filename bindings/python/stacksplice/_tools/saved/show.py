@@ -23,6 +23,7 @@ def _format(report: ErrorInfo, options: argparse.Namespace) -> str:
         newest_last=not options.newest_first,
         all_frames=options.all_frames,
         color=options.color == "always" or options.color == "auto" and wants_color(sys.stdout),
+        shorten=sys.stdout.isatty(),
     )
 
 
