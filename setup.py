@@ -14,6 +14,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+# Where the sources are to be seen, if that is known: links lead there.
+URL = os.environ.get("STACKSPLICE_PROJECT_URL", "").rstrip("/")
 HEADER = ROOT / "core" / "include" / "stacksplice" / "stacksplice.h"
 # Of the core, and of debuggers.
 BESIDE_THE_EXTENSION = ("libstacksplice*.so*", "stacksplice-inspect", "*.schema.json", "_debuggers/*.py")
@@ -29,13 +31,15 @@ def version() -> str:
 
 
 def readme() -> str:
-    """README.md as package indexes show it: a link into the sources leads nowhere there, so what it
-    leads to is named."""
+    """README.md as package indexes show it: a link into the sources leads to where they are to be seen,
+    or what it leads to is named."""
 
     def without_link(match: re.Match[str]) -> str:
         text, target = match.groups()
         if not (ROOT / target).exists():  # no link, or one to elsewhere
             return match[0]
+        if URL:
+            return match[0].replace(f"]({target}", f"]({URL}/{target}")
         return text if text == target else f"{text} ({target})"
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -101,7 +105,8 @@ class CMakeBuild(build_ext):
         return [(f"share/{file.relative_to(folder).parent}", [str(file)]) for file in files]
 
     def build_extension(self, ext: Extension) -> None:
-        for pattern in ("_stacksplice*.so", *BESIDE_THE_EXTENSION):
+        # The tree may have been built for other Pythons before.
+        for pattern in (f"_stacksplice{sysconfig.get_config_var('EXT_SUFFIX')}", *BESIDE_THE_EXTENSION):
             self.take(pattern, Path(self.get_ext_fullpath(ext.name)).parent)
 
     def copy_extensions_to_source(self) -> None:
@@ -122,6 +127,7 @@ setup(
     version=version(),
     long_description=readme(),
     long_description_content_type="text/markdown",
+    project_urls={"Source": URL, "Changes": f"{URL}/CHANGELOG.md"} if URL else {},
     ext_modules=[Extension("stacksplice._stacksplice", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -146,6 +146,21 @@ need_for_check() {
     need doxygen command -v doxygen
 }
 
+# What rocks are made with, and the root with an older C library.
+need_for_release() {
+    need luarocks command -v luarocks
+    need mmdebstrap command -v mmdebstrap
+    need liblua5.1-0-dev has_header lua5.1/lua.h
+    for lua in 5.2 5.3 5.4; do
+        need "liblua$lua-dev" has_header "lua$lua/lua.h"
+    done
+    for lua in 5.1 5.2 5.3 5.4; do
+        need "lua$lua" command -v "lua$lua"
+    done
+    need luajit command -v luajit
+    need libluajit-5.1-dev has_header luajit-2.1/lua.h
+}
+
 # What looks at HTML pages.  Not every system has it as a package: without it those tests skip, and say so.
 offer_browser() {
     wants pytest pythons long || return 0
@@ -169,6 +184,7 @@ find_missing() {
     quick-check) need_for_quick_check ;;
     check) need_for_check ;;
     docs) need doxygen command -v doxygen ;;
+    release) need_for_release ;;
     esac
 }
 

@@ -82,13 +82,24 @@ def test_a_build_that_fails_says_so_last(tmp_path):
     assert done.stderr.startswith("no compiler\ncmake -S failed with status 3")
 
 
-def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
-    """An index shows it without the files beside it."""
+def package_info(tmp_path: Path, **environment: str) -> str:
     egg_info = f"import runpy, sys; sys.argv = ['setup.py', '-q', 'egg_info', '-e', {str(tmp_path)!r}]\n"
     source = f"{egg_info}runpy.run_path({str(ROOT / 'setup.py')!r})"
-    ran(sys.executable, "-c", source, cwd=ROOT)
+    ran(sys.executable, "-c", source, cwd=ROOT, **environment)
     (info,) = tmp_path.glob("*.egg-info/PKG-INFO")
-    text = info.read_text(encoding="utf-8")
+    return info.read_text(encoding="utf-8")
+
+
+def test_links_lead_to_where_the_sources_are(tmp_path):
+    text = package_info(tmp_path, STACKSPLICE_PROJECT_URL="https://example.org/stacksplice/")
+    assert "\nProject-URL: Source, https://example.org/stacksplice\n" in text
+    targets = re.findall(r"\]\(https://example.org/stacksplice/([^)\s]+)\)", text)
+    assert targets and all((ROOT / target.partition("#")[0]).exists() for target in targets)
+
+
+def test_the_readme_of_the_package_has_no_dead_link(tmp_path):
+    """An index shows it without the files beside it."""
+    text = package_info(tmp_path)
     assert "Description-Content-Type: text/markdown\n" in text and "\n# stacksplice\n" in text
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     assert not [target for target in targets if (ROOT / target).exists()]
@@ -121,6 +132,46 @@ def test_the_source_package_is_small_and_text(tmp_path):
         binaries = {name.partition("/")[2] for name, file in files.items() if not is_text(file.read())}
     assert binaries == {"docs/pictures/page.png", "docs/pictures/top.png"}
     assert package.stat().st_size < 1_500_000
+
+
+SETTLED = """
+import sys, tarfile
+from pathlib import Path
+import common, wheels
+for name, order, time in (("a", (0, 1), 1), ("b", (1, 0), 2)):
+    files = [Path("one"), Path("two")]
+    with tarfile.open(f"{name}.tar.gz", "w:gz") as archive:
+        for index in order:
+            member = archive.gettarinfo(files[index])
+            member.mtime, member.uid, member.uname = time, time, name
+            archive.addfile(member, files[index].open("rb"))
+    wheels.settle(Path(f"{name}.tar.gz"), 1)
+    common.pack(Path(f"{name}.zip"), {str(files[index]): files[index] for index in order}, 1e9)
+"""
+
+
+def test_what_is_released_is_made_of_contents_alone(tmp_path):
+    """Neither the order nor the times and owners of files change what is packed."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"{name}\n")
+    ran(sys.executable, "-c", SETTLED, cwd=tmp_path, PYTHONPATH=ROOT / "scripts" / "release")
+    for kind in ("tar.gz", "zip"):
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        assert [(m.name, m.mtime, m.uid) for m in archive] == [("one", 1, 0), ("two", 1, 0)]
+
+
+def test_a_release_is_made_of_a_commit_alone(tmp_path):
+    for name in ("dev", "scripts"):
+        copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copied(ROOT / name, tmp_path / name)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    ran(*git, "init", "-q", cwd=tmp_path)
+    ran(*git, "commit", "-qm", "empty", "--allow-empty", cwd=tmp_path)
+    done = ran("sh", tmp_path / "dev", "release", "wheel", status=2, cwd=tmp_path)
+    assert "dev: a release is made of a commit" in done.stderr
+    done = ran("sh", tmp_path / "dev", "release", "wheels", status=2, cwd=tmp_path)
+    assert "not: wheels" in done.stderr and "release makes wheel," in done.stderr
 
 
 @pytest.mark.long

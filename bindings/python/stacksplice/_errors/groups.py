@@ -23,7 +23,7 @@ class HResultErrorGroup(HResultError, ExceptionGroup[Exception]):
         return ExceptionGroup.__new__(cls, message, exceptions)
 
     def __init__(self, hresult: int, message: str, exceptions: Sequence[Exception]) -> None:
-        self.hresult = HResultError(hresult, message).hresult  # message is the group's own
+        self.hresult: int = HResultError(hresult, message).hresult  # message is the group's own
 
     def derive(self, excs: Sequence[Exception]) -> HResultErrorGroup:  # type: ignore[override]
         return type(self)(self.hresult, self.message, excs)

@@ -29,9 +29,9 @@ class Propagation:
     __slots__ = ("language", "stack", "thread_id")
 
     def __init__(self, language: str, thread_id: int, stack: Stack) -> None:
-        self.language = language
-        self.thread_id = thread_id
-        self.stack = stack
+        self.language: str = language
+        self.thread_id: int = thread_id
+        self.stack: Stack = stack
 
     def __reduce__(self) -> tuple[type[Propagation], tuple[str, int, Stack]]:
         return type(self), (self.language, self.thread_id, self.stack)

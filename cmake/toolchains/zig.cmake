@@ -1,0 +1,15 @@
+# zig's C compiler (clang), which brings the headers and symbols of each glibc: what is built with it runs
+# with that glibc and each newer one, whatever the machine that builds has.  STACKSPLICE_ZIG is its path,
+# STACKSPLICE_ZIG_TARGET such as x86_64-linux-gnu.2.28.
+set(zig_target "$ENV{STACKSPLICE_ZIG_TARGET}")
+string(REGEX REPLACE "-.*" "" zig_machine "${zig_target}")
+if(NOT zig_machine STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  set(CMAKE_SYSTEM_NAME Linux)
+  set(CMAKE_SYSTEM_PROCESSOR ${zig_machine})
+endif()
+set(CMAKE_C_COMPILER "$ENV{STACKSPLICE_ZIG}" cc -target ${zig_target})
+# It adds debugging information unasked, with the paths of this machine.
+set(CMAKE_C_FLAGS_INIT -g0)
+foreach(kind EXE SHARED MODULE)
+  set(CMAKE_${kind}_LINKER_FLAGS_INIT -Wl,--strip-debug)
+endforeach()

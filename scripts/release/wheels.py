@@ -1,0 +1,203 @@
+"""The source package and the wheels: built, repaired, read by the index's checkers, and tried."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from common import GLIBC, Failed, Release, outside, zig
+
+# Those that need nothing but the installed package and a compiler, in every part of it.
+TESTS = ("wheel", "frames_captures", "errors", "causes", "groups", "async", "raise", "lupa_errors")
+# What a program of the README's example must show of the Lua between its Python.
+SHOWN = '(Lua) File "pricing.lua", line 2, in convert'
+LIMIT = 1_500_000
+# What checks types, and what those of the package's parts for others come from.
+TYPED = ("mypy", "pyright", "jinja2", "pygments", "pytest", "sentry-sdk", "opentelemetry-sdk")
+TYPED_SHARE = 95
+
+
+def tool(name: str) -> Path:
+    return Path(sys.executable).with_name(name)
+
+
+def make_source(release: Release) -> None:
+    """From a copy, since a build writes into its tree."""
+    tree = release.work / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(release.tree, tree)
+    code = f"import pip_backend; pip_backend.build_sdist({str(release.out)!r})"
+    environment = {**outside(), "PYTHONPATH": str(tree / "scripts")}
+    release.run("source", sys.executable, "-c", code, cwd=tree, env=environment)
+    settle(release.archive, release.epoch)
+    size = release.archive.stat().st_size
+    if size >= LIMIT:
+        raise Failed(f"{release.archive.name} has {size} bytes, {LIMIT} are too many")
+
+
+def settle(archive: Path, epoch: int) -> None:
+    """Write a source package anew: by name, without owners, with the commit's time everywhere."""
+    import gzip
+    import io
+
+    with tarfile.open(archive) as old:
+        members = [(member, old.extractfile(member)) for member in old.getmembers()]
+        text = io.BytesIO()
+        with tarfile.open(fileobj=text, mode="w", format=tarfile.PAX_FORMAT) as new:
+            for member, file in sorted(members, key=lambda pair: pair[0].name):
+                member.uid = member.gid = 0
+                member.uname = member.gname = ""
+                member.mtime = epoch
+                member.pax_headers = {}
+                member.mode = 0o755 if member.mode & 0o100 else 0o644
+                new.addfile(member, file)
+    archive.write_bytes(gzip.compress(text.getvalue(), 9, mtime=epoch))
+
+
+def unpack_source(release: Release) -> Path:
+    """The source package, unpacked: all that follows is built from it."""
+    folder = release.folder("source")
+    tree = folder / f"stacksplice-{release.version}"
+    if not tree.exists():
+        with tarfile.open(release.archive) as archive:
+            archive.extractall(folder, filter="data")
+    return tree
+
+
+def fresh(release: Release, name: str, python: str) -> Path:
+    """The Python of a new environment."""
+    folder = release.work / "environments" / name
+    release.run(f"environment-{name}", python, "-m", "venv", "--clear", folder, env=outside())
+    return folder / "bin" / "python"
+
+
+def install(release: Release, python: Path, *what: str | Path) -> None:
+    name = f"install-{python.parent.parent.name}"
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    release.run(name, *pip, *what, env=outside())
+
+
+def setuptools_here() -> str:
+    import importlib.metadata
+
+    return f"setuptools=={importlib.metadata.version('setuptools')}"
+
+
+def make_wheel(release: Release, python: str, tag: str) -> Path:
+    """For the interpreter PYTHON, whose wheels have TAG.  What does not depend on it is compiled once."""
+    tree = unpack_source(release)
+    builder = fresh(release, f"build-{tag}", python)
+    install(release, builder, setuptools_here())
+    settings = release.work / "build.cfg"
+    settings.write_text(f"[build_ext]\nbuild_temp = {release.work / 'build'}\n", encoding="utf-8")
+    environment = {
+        **zig("x86_64"),
+        "CMAKE_TOOLCHAIN_FILE": str(tree / "cmake" / "toolchains" / "zig.cmake"),
+        "DIST_EXTRA_CONFIG": str(settings),
+    }
+    made = release.work / "wheels" / tag
+    shutil.rmtree(made, ignore_errors=True)
+    pip = [builder, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]
+    release.run(f"build-{tag}", *pip, "--no-build-isolation", "-w", made, tree, env=environment)
+    (wheel,) = made.glob("*.whl")
+    repaired = made / "repaired"
+    repair = [tool("auditwheel"), "repair", "--plat", f"manylinux_{GLIBC.replace('.', '_')}_x86_64"]
+    release.run(f"repair-{tag}", *repair, "-w", repaired, wheel, env=environment)
+    (file,) = repaired.glob("*.whl")
+    final = release.out / file.name
+    shutil.copyfile(file, final)
+    shown = " ".join(release.run(f"show-{tag}", tool("auditwheel"), "show", final, env=environment).split())
+    consistent = shown.partition('consistent with the following platform tag: "')[2].partition('"')[0]
+    release.note(final, f"built from the source package, {consistent or 'its tag is its own'}")
+    return final
+
+
+def try_wheel(release: Release, wheel: Path, python: str, tag: str) -> None:
+    """As its user: in a fresh environment with lupa README's first example, then the package's tests."""
+    there = fresh(release, f"try-{tag}", python)
+    install(release, there, wheel, "pytest>=7")
+    release.note(wheel, f"installed, {try_example(release, wheel, there, tag)}")
+    # Where test_wheel.py looks for it.
+    folder = there.parent.parent / "wheel"
+    folder.mkdir()
+    shutil.copy(wheel, folder)
+    files = [f"tests/python/test_{name}.py" for name in TESTS]
+    options = [
+        "-q",
+        "-m",
+        "not long",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={release.folder('pytest')}/{tag}",
+    ]
+    tests = release.run(
+        f"tests-{tag}", there, "-m", "pytest", *options, *files, cwd=release.tree, env=outside()
+    )
+    release.note(wheel, f"tests: {tests.splitlines()[-1].strip('= ')}")
+
+
+def try_example(release: Release, wheel: Path, there: Path, tag: str) -> str:
+    """README's first; not each new Python has a lupa yet."""
+    try:
+        install(release, there, "--only-binary", ":all:", "lupa")
+    except Failed:
+        return "but there is no lupa for this Python, which README's example needs"
+    example = release.tree / "examples" / "python"
+    text = release.run(f"example-{tag}", there, "shop.py", status=1, cwd=example, env=outside())
+    if SHOWN not in text:
+        raise Failed(f"{wheel.name}: the example shows no Lua:\n{text}")
+    return "README's example ran with lupa"
+
+
+def check_types(release: Release, wheel: Path, python: str, tag: str) -> None:
+    """That the stubs are those of the extension, and how much of what is public has a type."""
+    there = fresh(release, f"types-{tag}", python)
+    install(release, there, wheel, *TYPED)
+    rules = release.tree / "scripts" / "release"
+    options = [f"--mypy-config-file={rules / 'stubtest.ini'}", f"--allowlist={rules / 'stubtest.allowed'}"]
+    place = {"cwd": release.folder("types"), "env": outside()}
+    stubs = [there, "-m", "mypy.stubtest", "--ignore-unused-allowlist", *options, "stacksplice"]
+    release.run(f"stubtest-{tag}", *stubs, **place)
+    verify = [there, "-m", "pyright", "--pythonpath", there, "--ignoreexternal", "--outputjson"]
+    # Its status counts each missing type, so the share is asked for instead.
+    done = subprocess.run([*verify, "--verifytypes", "stacksplice"], capture_output=True, text=True, **place)
+    share = 100 * json.loads(done.stdout)["typeCompleteness"]["completenessScore"]
+    if share < TYPED_SHARE:
+        raise Failed(f"pyright knows the types of {share:.1f} % of what is public, not {TYPED_SHARE} %")
+    release.note(wheel, f"mypy.stubtest finds nothing, pyright --verifytypes: {share:.1f} %")
+
+
+def check_index(release: Release, files: list[Path]) -> None:
+    """What the checkers of a package index say."""
+    release.run("twine", tool("twine"), "check", "--strict", *files)
+    wheels = [file for file in files if file.suffix == ".whl"]
+    # W002: __init__.py files that are empty.  W004: what debuggers load by its place.
+    ignored = ["--ignore", "W002,W004"]
+    if wheels:
+        release.run("wheel-contents", tool("check-wheel-contents"), *ignored, *wheels)
+    for file in files:
+        release.note(file, "twine check --strict" + (", check-wheel-contents" if file in wheels else ""))
+    rating = (
+        release.run("pyroma", tool("pyroma"), "--min=8", release.archive)
+        .split("Final rating: ")[1]
+        .split()[0]
+    )
+    release.note(release.archive, f"pyroma {rating}")
+
+
+def pythons_by_tag(pythons: list[str], asked: list[str], release: Release) -> dict[str, str]:
+    """One interpreter for each version, by the tag of its wheels; ASKED versions or all."""
+    found: dict[str, str] = {}
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for python in pythons:
+        version = release.run("python", python, "-c", code, env=outside()).strip()
+        if not asked or version in asked:
+            found.setdefault(f"cp{version.replace('.', '')}", python)
+    missing = {f"cp{version.replace('.', '')}" for version in asked} - set(found)
+    if missing:
+        raise Failed(f"no interpreter for {' '.join(sorted(missing))}: STACKSPLICE_PYTHONS can name one")
+    return dict(sorted(found.items()))
