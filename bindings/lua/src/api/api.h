@@ -3,6 +3,7 @@
 #define SS_LUA_API_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <lua.h>
 
