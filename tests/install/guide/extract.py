@@ -1,23 +1,26 @@
 """extract.py GUIDE FOLDER: the code blocks of a guide, as the files that they name.
 
 A block that begins with ```LANGUAGE file=NAME is a part of the file NAME; those of one file follow
-each other.  The block ```text output is what the program prints: the file "output".
+each other.  What is needed besides stands in the folder rest: NAME.head before the parts of a file, NAME
+behind them, and "output", which is what the program prints.
 """
 
 import re
 import sys
 from pathlib import Path
 
-BLOCK = re.compile(r"^```(?:\w+ file=(\S+)|text (output))\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+REST = Path(__file__).resolve().parent / "rest"
 
 
 def main(guide, folder):
     text = Path(guide).read_text(encoding="utf-8")
     files = {}
-    for name, output, body in BLOCK.findall(text):
-        files.setdefault(name or output, []).append(body)
-    if "output" not in files:
-        sys.exit(f"{guide} does not show what its program prints")
+    for name, body in BLOCK.findall(text):
+        files.setdefault(name, []).append(body)
+    for file in sorted(REST.iterdir()):
+        parts = files.setdefault(file.name.removesuffix(".head"), [])
+        parts.insert(0 if file.suffix == ".head" else len(parts), file.read_text(encoding="utf-8"))
     for name, parts in files.items():
         path = Path(folder, name)
         content = "\n".join(parts)

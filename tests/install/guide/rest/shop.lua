@@ -1,0 +1,3 @@
+function reduced(price)
+    return shop.discount(tonumber(price))
+end
