@@ -13,7 +13,7 @@
 
 /*
  * A token's description as a row of words: equal infos give equal rows.  Each string starts at a
- * new word.  Strings are cut to the limits in contracts.md, so a row has a bounded size.  Readers
+ * new word.  Strings are cut to the limits in docs/inside/contracts.md, so a row has a bounded size.  Readers
  * see "..." at the end of a cut string.
  */
 enum { STRINGS = 7, HEAD_WORDS = 5 /* before those of the strings */ };

@@ -1,8 +1,8 @@
 """extract.py GUIDE FOLDER: the code blocks of a guide, as the files that they name.
 
 A block that begins with ```LANGUAGE file=NAME is a part of the file NAME; those of one file follow
-each other.  What is needed besides stands in the folder rest: NAME.head before the parts of a file, NAME
-behind them, and "output", which is what the program prints.
+each other.  What is needed besides stands in the folder rest: NAME.head before the parts of a file, NAME.tail
+behind them, whole files, and "output", which is what the program prints.
 """
 
 import re
@@ -19,7 +19,7 @@ def main(guide, folder):
     for name, body in BLOCK.findall(text):
         files.setdefault(name, []).append(body)
     for file in sorted(REST.iterdir()):
-        parts = files.setdefault(file.name.removesuffix(".head"), [])
+        parts = files.setdefault(file.name.removesuffix(".head").removesuffix(".tail"), [])
         parts.insert(0 if file.suffix == ".head" else len(parts), file.read_text(encoding="utf-8"))
     for name, parts in files.items():
         path = Path(folder, name)
