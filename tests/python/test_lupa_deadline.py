@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 
 import pytest
 import stacksplice
@@ -123,6 +124,22 @@ except TimeoutError as exc:
 """)
     assert printed.splitlines()[0] == "this block did not finish within 0.03 s 0x800705b4"
     assert printed.splitlines()[1:] == ["spin.lua 1", "outer.lua 1"] or "jit" in run.name
+
+
+def test_the_report_has_the_names_of_strings_functions(run, tmp_path):
+    """A signal handler cannot look for a global function, but the line that defines one has its name."""
+    for defined, name in {
+        "function settle(n) while true do end end": "settle",
+        "first = 1 function settle(n) while true do end end": "function <",
+        "function settle(n) local function inner() end while true do end end": "function <",
+        "settle = function(n) while true do end end": "function <",
+    }.items():
+        run(f"made = runtime()\nmade.execute({defined!r})\nended(made.globals().settle)")
+        (path,) = tmp_path.glob("*.json")
+        frames = json.loads(path.read_text())["error"]["stack"]
+        path.unlink()
+        names = [frame["function"] for frame in frames if frame["language"] == "lua" and "function" in frame]
+        assert "jit" in run.name or names[0].startswith(name), names
 
 
 def test_what_is_not_late_goes_on(run):

@@ -293,16 +293,45 @@ static bool needs_loaded_name(const lua_Debug *activation)
     return !ss_lua_called_name(activation) && *activation->what != 'm';
 }
 
+/*
+ * The name of a global function, from the line where its chunk defines it: in a signal handler nothing
+ * can be looked for in package.loaded.  Of two functions of one line none has a name.
+ */
+static SS_LUA_NOINLINE bool defined_name(const lua_Debug *activation, const ss_lua_state *record,
+                                         char name[SS_LUA_NAME_SIZE])
+{
+    static const char word[] = "function", letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789"
+                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const ss_lua_chunk_place place = {activation->source, activation->linedefined,
+                                      activation->linedefined, activation->lastlinedefined};
+    char line[SS_LUA_LINE_ROOM];
+    const char *at = line + sizeof word;
+    size_t length;
+
+    if (!ss_lua_line(record ? record->texts : NULL, &place, line) ||
+        strlen(line) > SS_LUA_LINE_MAX || strncmp(line, "function ", sizeof word) != 0 ||
+        strstr(at, word))
+        return false;
+    length = strspn(at, letters);
+    if (!length || length >= SS_LUA_NAME_SIZE || at[length + strspn(at + length, " ")] != '(')
+        return false;
+    memcpy(name, at, length);
+    name[length] = '\0';
+    return true;
+}
+
 uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
                              stacksplice_trust trust)
 {
     lua_Debug activation = ss_lua_debug_of(L, ci);
-    char loaded[SS_LUA_NAME_SIZE];
-    bool is_loaded, lasting;
+    char name[SS_LUA_NAME_SIZE];
+    bool is_named, lasting;
 
     lua_getinfo(L, "Sln", &activation);
-    is_loaded = needs_loaded_name(&activation) && loaded_name(interpreter, ci, loaded);
-    return token_of(&activation, is_loaded ? loaded : NULL, NULL, interpreter->record, trust,
+    is_named = needs_loaded_name(&activation) &&
+               (loaded_name(interpreter, ci, name) ||
+                (!interpreter->rest && defined_name(&activation, interpreter->record, name)));
+    return token_of(&activation, is_named ? name : NULL, NULL, interpreter->record, trust,
                     &lasting);
 }
 
