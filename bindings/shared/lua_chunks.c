@@ -212,10 +212,29 @@ static const char *find_number(span text, int *number)
     return NULL;
 }
 
+static const char cut[] = "...", chunk[] = "[string \"";
+
+static bool begins(span text, const char *word)
+{
+    size_t length = strlen(word);
+
+    return (size_t)(text.end - text.at) >= length && !memcmp(text.at, word, length);
+}
+
+/* TEXT without the place of the `assert` that raised it, where a cut name or a string's follows. */
+static span without_place(span text)
+{
+    int line;
+    const char *colon = find_number(text, &line);
+    span rest = {colon ? strchr(colon, ' ') + 1 : text.end, text.end};
+
+    return begins(rest, cut) || begins(rest, chunk) ? rest : text;
+}
+
 bool ss_lua_syntax_of(const char *message, size_t length, ss_lua_syntax *out)
 {
-    static const char cut[] = "...", chunk[] = "[string \"";
-    span file = {NULL, NULL}, text = without_prefix((span){message, message + length}, &file);
+    span file = {NULL, NULL};
+    span text = without_place(without_prefix((span){message, message + length}, &file));
     const char *colon = find_number(text, &out->line), *near = behind_last(text, " near ");
     size_t name = colon ? (size_t)(colon - text.at) : 0, dots = sizeof cut - 1;
     size_t word = near ? (size_t)(text.end - near) : 0;
@@ -238,4 +257,31 @@ bool ss_lua_syntax_of(const char *message, size_t length, ss_lua_syntax *out)
         out->word[word - 2] = '\0';
     }
     return true;
+}
+
+bool ss_lua_syntax_is_of(ss_lua_syntax *syntax, const char *text, size_t length,
+                         char line[SS_LUA_LINE_ROOM])
+{
+    static const char end[] = "\"]";
+    span name = {syntax->file, syntax->file + strlen(syntax->file)}, all = {text, text + length};
+    size_t size = (size_t)(name.end - name.at);
+
+    if (!begins(name, chunk)) { /* a name that begins with dots */
+        size -= sizeof cut - 1;
+        if (length < size || length >= sizeof syntax->file ||
+            memcmp(all.end - size, name.end - size, size) != 0)
+            return false;
+        memcpy(syntax->file, text, length);
+        syntax->file[length] = '\0';
+        return syntax->is_file = true;
+    }
+    name.at += sizeof chunk - 1;
+    name.end -= sizeof end - 1;
+    size = (size_t)(name.end - name.at);
+    if (size >= sizeof cut - 1 && !memcmp(name.end - (sizeof cut - 1), cut, sizeof cut - 1))
+        size -= sizeof cut - 1;
+    else if (size != length)
+        return false;
+    return size <= length && !memcmp(text, name.at, size) &&
+           ss_lua_line_of(text, length, syntax->line, line) && strstr(line, syntax->word);
 }

@@ -66,8 +66,15 @@ typedef struct ss_lua_syntax {
 
 /*
  * Read MESSAGE, "bad.lua:3: ')' expected near 'return'", maybe with the words of `require` or of
- * lupa in front of it.  False if it is not of that form.  A script can raise such a text, too.
+ * lupa in front of it, or the place of an `assert`.  False if it is not of that form.  A script can raise such a text, too.
  */
 bool ss_lua_syntax_of(const char *message, size_t length, ss_lua_syntax *out);
+
+/*
+ * Whether TEXT, a string of the program, explains SYNTAX: as the text of the chunk, of which the line goes
+ * to LINE, or as the name of the file, of which SYNTAX then has as much as fits.
+ */
+bool ss_lua_syntax_is_of(ss_lua_syntax *syntax, const char *text, size_t length,
+                         char line[SS_LUA_LINE_ROOM]);
 
 #endif

@@ -422,11 +422,11 @@ def short_folder() -> Iterator[Path]:
 
 
 def test_a_module_with_wrong_syntax_has_its_line(lua, short_folder: Path) -> None:
-    """Lua's message cuts a long name of a file, but that of require() has it whole before."""
+    """Lua's message cuts a long name of a file, but require() says it whole before, and dofile() has it."""
     runtime = lua.LuaRuntime()
     runtime.execute(f"package.path = '{short_folder}/?.lua'")
     files = [short_folder / "bad.lua", short_folder / ("long" * 20) / "bad.lua"]
-    calls = [(files[0], lambda: runtime.globals().dofile(str(files[0])))]
+    calls = [(file, partial(runtime.globals().dofile, str(file))) for file in files]
     for file in files:
         file.parent.mkdir(exist_ok=True)
         file.write_text("local x = 1\nfunction price(a, b\n  return a * b\nend\n")
@@ -435,6 +435,19 @@ def test_a_module_with_wrong_syntax_has_its_line(lua, short_folder: Path) -> Non
     for file, call in calls:
         report = "".join(stacksplice.format_exception(caught(call)))
         assert f'  (Lua) File "{file}", line 3\n    return a * b\n    ^^^^^^\n' in report
+
+
+@pytest.mark.parametrize("raise_it", ["assert(load(code))", "local f, why = load(code) error(why)"])
+def test_a_string_with_wrong_syntax_has_its_line(lua, raise_it: str) -> None:
+    """It is a variable of the function that had it compiled, among others."""
+    runtime = lua.LuaRuntime()
+    runtime.execute("load = loadstring or load")
+    compile_it = runtime.eval(f"function(code, other) {raise_it} end")
+    for code in ("local a = 1\nreturn a +* 2", "return 1 +* 2"):
+        report = "".join(stacksplice.format_exception(caught(compile_it, code, "local a = 1\nno")))
+        line = code.splitlines()[-1]
+        assert f"File \"[string \"{code.splitlines()[0]}" in report
+        assert f"\n    {line}\n    {line.index('*') * ' '}^\n" in report
 
 
 def test_what_only_looks_like_wrong_syntax_has_no_place(lua) -> None:

@@ -120,6 +120,13 @@ order(...)
     assert.truthy(text:find('error("in a coroutine")', 1, true), text) -- a line of source
   end)
 
+  it("shows the line of a string that could not be compiled", function()
+    write("compiles.lua", "local function compile(code) return assert((loadstring or load)(code)) end\n" ..
+      "compile('local a = 1\\nreturn a +* 2')")
+    local text = run("-lstacksplice compiles.lua")
+    assert.truthy(text:find("line 2\n        return a +* 2\n                  ^\n", 1, true), text)
+  end)
+
   it("shows causes", function()
     local text = run("-lstacksplice cause.lua")
     assert.truthy(text:find("the effect", 1, true), text)

@@ -608,6 +608,34 @@ static bool put_syntax(const ss_lua_state *state, const ss_lua_syntax *syntax, c
     return syntax && stacksplice_intern(&info, frames) == S_OK;
 }
 
+enum { MOST_LEVELS = 8, MOST_VALUES = 50 }; /* among which a text is looked for */
+
+/* What put_syntax does, with the line or the whole name that a string on the stack of L has: an argument of
+   `dofile`, or a variable of who called `load`. */
+static SS_LUA_NOINLINE bool find_syntax(lua_State *L, const ss_lua_state *state,
+                                        ss_lua_syntax *syntax, const char *line, uintptr_t *frames,
+                                        uint32_t count)
+{
+    char found[SS_LUA_LINE_ROOM];
+    int top = lua_gettop(L);
+    bool is_found = line || syntax->is_file || !lua_checkstack(L, 1);
+    lua_Debug level;
+
+    for (int i = 0; !is_found && i < MOST_LEVELS && lua_getstack(L, i, &level); i++) {
+        for (int n = 1; !is_found && n <= MOST_VALUES && lua_getlocal(L, &level, n); n++) {
+            size_t length = 0;
+            const char *text =
+                lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &length) : NULL;
+
+            is_found = text && ss_lua_syntax_is_of(syntax, text, length, found);
+            lua_settop(L, top);
+        }
+        if (is_found && !syntax->is_file)
+            line = found;
+    }
+    return put_syntax(state, syntax, line, frames, count);
+}
+
 /* Lua owns the texts of PARTS. */
 static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
                                             stacksplice_exception_parts *parts,
@@ -628,7 +656,8 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     wrong = limit > 1 && ss_lua_syntax_of(parts->message, parts->message_length, &syntax);
     parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit - wrong,
                                     frames + wrong, locals ? &locals->log : NULL);
-    placed = wrong && put_syntax(state, &syntax, origin->line, frames, parts->frame_count);
+    placed = wrong && find_syntax(origin->dead ? origin->dead : L, state, &syntax, origin->line,
+                                  frames, parts->frame_count);
     parts->frames = frames + (wrong && !placed);
     parts->frame_count += placed;
     if (locals)
