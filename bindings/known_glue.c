@@ -50,6 +50,13 @@ static const stacksplice_shell python_shells[] = {
     {"multiprocessing", LIBRARY "concurrent/futures/process.py", NULL},
     {"gunicorn", PACKAGE "gunicorn/", NULL},
     {"uvicorn", PACKAGE "uvicorn/", NULL},
+    {"asyncio", PACKAGE "anyio/", NULL},
+    {"starlette", PACKAGE "starlette/", NULL},
+    {"starlette", PACKAGE "fastapi/", NULL},
+    {"flask", PACKAGE "flask/", NULL},
+    {"flask", PACKAGE "werkzeug/", NULL},
+    {"django", PACKAGE "django/", NULL},
+    {"django", PACKAGE "asgiref/", NULL},
     {"celery", PACKAGE "celery/", NULL},
     {"celery", PACKAGE "billiard/", NULL},
     {NULL, NULL, NULL},
@@ -142,6 +149,8 @@ static const stacksplice_glue lua = {
     .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.1 to 5.5 and LuaJIT: "
               "require \"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
     .values = lua_values,
-    .color = "\033[36m"};
+    .color = "\033[36m",
+    .unnamed = "no lines of code that came as a string: name its file, as in "
+               "load(code, \"@pricing.lua\") or lupa's execute(code, name=\"@pricing.lua\")"};
 
 const stacksplice_glue *const ss_known_glue[] = {&python, &lua, NULL};

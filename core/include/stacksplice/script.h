@@ -78,6 +78,8 @@ typedef struct stacksplice_glue {
     int own_look;
     const char *const *sources; /* parts of paths of source files: every function in them is glue */
     const char *color; /* escape sequence in front of its name in coloured reports, or NULL */
+    /* Said once where a chunk whose name begins with '[' has no line: how to give it a file; or NULL. */
+    const char *unnamed;
 } stacksplice_glue;
 
 /*

@@ -120,18 +120,22 @@ static bool turn_to(ss_source *source, const char *file)
     return source->fd >= 0;
 }
 
+const char ss_source_moved[] =
+    "no lines of files with relative names: the working directory has changed";
+
 /* Whether the open file can have the lines that ran; if not, notes why. */
 static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
 {
+    const char *why = NULL;
+
     if (*file != '/' && ss_folder_has_changed())
-        source->is_elsewhere = true;
+        why = ss_source_moved;
     else if (source->newest && source->written_at > source->newest)
-        source->is_newer = true;
+        why = "no lines of files that were changed after this";
     else if (built && source->written_at > built)
-        source->is_newer_than_binary = true;
-    else
-        return true;
-    return false;
+        why = "no lines of files that were changed after their binary was built";
+    source->why = why ? why : source->why;
+    return !why;
 }
 
 /* ---- Its lines -------------------------------------------------------------------------------*/
@@ -241,17 +245,6 @@ bool ss_source_refuses(ss_source *source, const char *file)
 
     errno = saved;
     return refuses;
-}
-
-const char *ss_why_no_lines(const ss_source *source)
-{
-    if (source->is_newer)
-        return "no lines of files that were changed after this";
-    if (source->is_elsewhere)
-        return "no lines of files with relative names: the working directory has changed";
-    if (source->is_newer_than_binary)
-        return "no lines of files that were changed after their binary was built";
-    return NULL;
 }
 
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_t built,

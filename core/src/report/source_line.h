@@ -13,8 +13,8 @@ enum { SS_SOURCE_LINE_MAX = 500 };
  * as SS_SOURCE_NONE.
  */
 typedef struct ss_source {
-    int64_t newest; /* nanoseconds since 1970: no line of a file written later; 0: of any */
-    bool is_newer, is_elsewhere, is_newer_than_binary; /* why a line was refused */
+    int64_t newest;  /* nanoseconds since 1970: no line of a file written later; 0: of any */
+    const char *why; /* lines are not shown, as reports say it; NULL: all are */
     bool has_told, has_told_of_binaries; /* of either, and of binaries that were replaced */
     uint64_t name;                       /* a hash of it; 0: none */
     int fd;                              /* -1: it is no file to read */
@@ -50,7 +50,7 @@ int64_t ss_written_at(const char *path);
 /* Whether FILE can be read, but ss_source_line refuses it. */
 bool ss_source_refuses(ss_source *source, const char *file);
 
-/* Why a line was refused, as reports say it; NULL if none was. */
-const char *ss_why_no_lines(const ss_source *source);
+/* Why the lines of a relative name are refused. */
+extern const char ss_source_moved[];
 
 #endif

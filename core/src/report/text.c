@@ -561,6 +561,7 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
                          char line[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
     const stacksplice_frame *frame = shown->frame;
+    const stacksplice_glue *known = frame->chunk ? ss_glue_of(frame->language) : NULL;
     const stacksplice_document_text *saved = shown->saved ? &shown->saved->source : NULL;
     ss_text text = {line, NULL, 0};
 
@@ -569,6 +570,9 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
         return (ss_text){saved->text ? saved->text : "", NULL, saved->text ? saved->length : 0};
     if (frame->source && (r->source || r->failfast))
         return (ss_text){frame->source, NULL, strlen(frame->source)};
+    if (r->source && known && frame->line && frame->function && *frame->file == '[' &&
+        !r->source->why)
+        r->source->why = known->unnamed;
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (r->source && frame->file && frame->line && !frame->chunk &&
         (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/'))
@@ -979,7 +983,7 @@ static void put_missing(const printer *p, const char *what, const char *reason)
 static void put_refused(const printer *p)
 {
     ss_source *source = p->r->source;
-    const char *reason = source && !source->has_told ? ss_why_no_lines(source) : NULL;
+    const char *reason = source && !source->has_told ? source->why : NULL;
 
     if (p->replaced && !(source && source->has_told_of_binaries))
         put_missing(p, "no files and lines of C frames in binaries that were replaced on disk ",

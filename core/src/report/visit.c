@@ -463,9 +463,11 @@ stacksplice_hresult stacksplice_error_source_reason(IUnknown *error, const char 
     if (!ss_facts_get(error, &facts))
         return E_INVALIDARG;
     source.newest = facts.view.taken_at;
-    source.is_elsewhere = *file != '/' && ss_folder_has_changed();
-    (void)(source.is_elsewhere || ss_source_refuses(&source, file));
-    *reason = ss_why_no_lines(&source);
+    if (*file != '/' && ss_folder_has_changed())
+        source.why = ss_source_moved;
+    else
+        (void)ss_source_refuses(&source, file);
+    *reason = source.why;
     ss_source_close(&source);
     ss_facts_release(&facts);
     return S_OK;
