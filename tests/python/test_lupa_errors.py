@@ -446,7 +446,7 @@ def test_a_string_with_wrong_syntax_has_its_line(lua, raise_it: str) -> None:
     for code in ("local a = 1\nreturn a +* 2", "return 1 +* 2"):
         report = "".join(stacksplice.format_exception(caught(compile_it, code, "local a = 1\nno")))
         line = code.splitlines()[-1]
-        assert f"File \"[string \"{code.splitlines()[0]}" in report
+        assert f'File "[string "{code.splitlines()[0]}' in report
         assert f"\n    {line}\n    {line.index('*') * ' '}^\n" in report
 
 
