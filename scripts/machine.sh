@@ -146,10 +146,12 @@ need_for_check() {
     need doxygen command -v doxygen
 }
 
-# What rocks are made with, and the root with an older C library.
+# What rocks are made with, and the fresh systems in which packages are built and tried.
 need_for_release() {
     need luarocks command -v luarocks
     need mmdebstrap command -v mmdebstrap
+    need lintian command -v lintian
+    need dpkg-dev command -v dpkg-scanpackages
     need liblua5.1-0-dev has_header lua5.1/lua.h
     for lua in 5.2 5.3 5.4; do
         need "liblua$lua-dev" has_header "lua$lua/lua.h"

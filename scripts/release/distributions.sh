@@ -107,7 +107,8 @@ debian() {
         "$work/$suite-build/build/"*.tar.xz "$out/$suite"
     step "$suite: lintian"
     quietly "$suite-lintian" lintian --fail-on error,warning "$work/$suite-build/build/"*.changes || return 1
-    try_debian "$suite"
+    try_debian "$suite" &&
+        step "$suite: $(find "$out/$suite" -name '*.deb' | wc -l) packages, with all tests passed"
 }
 
 # What a user does, in a root that never saw the sources: apt installs what a test depends on, with what
