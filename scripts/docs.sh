@@ -14,7 +14,7 @@ reference_c() {
 
 # emmylua_doc_cli, from the LuaCATS annotations.
 reference_lua() {
-    "$emmylua" --site-name stacksplice --output "$references/lua" bindings/lua/library
+    "$emmylua" --site-name stacksplice --output "$references/pages/lua" bindings/lua/library
 }
 
 # Sphinx, from docs/, the docstrings, and what doxygen wrote; a warning, such as a dead link, is an error.

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROJECT_URL = os.environ.get("STACKSPLICE_PROJECT_URL", "").rstrip("/")
 
 project = "stacksplice"
-author = "The stacksplice authors"
+author = copyright = "The stacksplice authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "breathe", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "stacksplice"
@@ -25,11 +25,14 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"source_view_link": PROJECT_URL + "/docs/{filename}"} if PROJECT_URL else {}
 
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 suppress_warnings = ["duplicate_declaration.cpp"]  # typedef struct x x;
 copybutton_prompt_text = r"\$ |\(gdb\) |>>> "
 copybutton_prompt_is_regexp = True
+
+# emmylua_doc_cli writes whole pages, where it can be had.
+WRITTEN = ROOT / "build" / "references" / "pages"
+html_extra_path = [str(WRITTEN)] if WRITTEN.exists() else []
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -53,6 +56,8 @@ def lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:
         return text if path in text else f"{text} (`{path}`)"
 
     source[0] = LINK.sub(outside, source[0])
+    if docname == "reference/lua" and html_extra_path:
+        source[0] += '\n## Every function\n\n<a href="../lua/index.html">Parameters and results</a>\n'
 
 
 def setup(app: Sphinx) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,10 @@ def test_the_error_of_a_script_is_the_cause(version):
         "cause: LuaError [4]",
         "cause: LuaError [3, 6]",
     ]
+
+
+def test_the_program_of_the_manual():
+    page = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "fakeredis.md"
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    told = run("-c", program, version="5.1")
+    assert told == ["ResponseError", "f 2", "main chunk 5"]

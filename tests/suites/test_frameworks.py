@@ -16,8 +16,11 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+
+MANUAL = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to"
 
 SHOP = """
 import lupa.lua54
@@ -185,6 +188,18 @@ def test_the_log_of_a_web_server_has_the_frames_of_lua(shop, name):
             "rate"
         ]
         assert re.search(r"line 2, in price\b", body)
+
+
+def test_the_program_of_the_manual(tmp_path):
+    page = (MANUAL / "web-servers.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "manual.py").write_text(program)
+    port = free_port()
+    with running(tmp_path, "flask", "--app", "manual", "run", "--port", str(port)) as server:
+        failing(tmp_path, server, port, "/quote")
+        wait_until(lambda: "KeyError: 'USD'\n" in (tmp_path / "log").read_text(), tmp_path, server)
+    names, _ = functions((tmp_path / "log").read_text())
+    assert [name for name in names if name in ("quote", *INNER)] == ["quote", "price", "rate"]
 
 
 @pytest.mark.parametrize("server_name", ["uvicorn", "uvicorn's workers"])
