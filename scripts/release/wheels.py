@@ -159,10 +159,12 @@ def check_types(release: Release, wheel: Path, python: str, tag: str) -> None:
     install(release, there, wheel, *TYPED)
     rules = release.tree / "scripts" / "release"
     options = [f"--mypy-config-file={rules / 'stubtest.ini'}", f"--allowlist={rules / 'stubtest.allowed'}"]
-    place = {"cwd": release.folder("types"), "env": outside()}
+    # pyright asks the python in PATH where packages are.
+    path = {"PATH": f"{there.parent}:{outside()['PATH']}"}
+    place = {"cwd": release.folder("types"), "env": {**outside(), **path}}
     stubs = [there, "-m", "mypy.stubtest", "--ignore-unused-allowlist", *options, "stacksplice"]
     release.run(f"stubtest-{tag}", *stubs, **place)
-    verify = [there, "-m", "pyright", "--pythonpath", there, "--ignoreexternal", "--outputjson"]
+    verify = [there, "-m", "pyright", "--ignoreexternal", "--outputjson"]
     # Its status counts each missing type, so the share is asked for instead.
     done = subprocess.run([*verify, "--verifytypes", "stacksplice"], capture_output=True, text=True, **place)
     share = 100 * json.loads(done.stdout)["typeCompleteness"]["completenessScore"]
