@@ -26,6 +26,9 @@ static const char *const python_quiet[] = {
 #define PACKAGE "-packages/"
 static const stacksplice_shell python_shells[] = {
     {"pytest", "/_pytest/python.py", "pytest_pyfunc_call"},
+    {"pytest", "/_pytest/runner.py", "from_call"}, /* of fixtures and collection, too */
+    {"pytest", PACKAGE "_pytest/", NULL},
+    {"pytest", PACKAGE "pluggy/", NULL},
     {"unittest", "/unittest/case.py", "_callTestMethod"},
     {"doctest", "/doctest.py", "__run"},
     {"IPython", "/IPython/core/interactiveshell.py", "run_code"},

@@ -17,9 +17,8 @@ PYTEST_DONT_REWRITE: pytest need not read asserts in what was imported before it
 from __future__ import annotations
 
 import os
-import re
-import traceback
 from collections.abc import Generator
+from types import TracebackType
 from typing import Any
 
 import _pytest
@@ -33,85 +32,30 @@ from ._hooks import lupa
 
 _TITLE = "combined stack"
 _FINGERPRINT, _PLACE = "stacksplice.fingerprint", "stacksplice.place"
+_FOLDERS = (*_pytest.__path__, *pluggy.__path__, os.path.join(os.path.dirname(os.__file__), "unittest"))
+_RUNNER = tuple([os.path.join(folder, "") for folder in _FOLDERS])  # whose code runs a test
 # In a configuration: it attached the runtimes, which were not attached before.
 _ATTACHED = pytest.StashKey[bool]()
 
 
-# The modules of the frames that run a test.
-_RUNNER = (
-    os.path.dirname(_pytest.__file__) + os.sep,
-    os.path.dirname(pluggy.__file__) + os.sep,
-    os.path.join(os.path.dirname(os.__file__), "unittest", ""),
-    "<frozen ",
-)
-
-
-# In a report: the heading of a stack, one of its frames, and the text before both.
-_HEADER = re.compile(
-    r"[ |]*(?:\+ Exception Group )?Traceback (?:for thread \d+ )?\(most recent call last\):$"
-)
-_FRAME = re.compile(r'[ |]*(?:\(\w+\) |File "|\[gap: )')
-_FOLDED = re.compile(r"[ |]*\.\.\. (\d+) frames? of [\w. ]+ hidden$")
-_MARGIN = re.compile(r"[ |]*")
-
-
-def _first_of_test(exc: BaseException) -> re.Pattern[str] | None:
-    """How reports write the outermost frame that EXC passed which is not of the runner."""
-    for frame, _ in traceback.walk_tb(exc.__traceback__):
-        code = frame.f_code
-        if not code.co_filename.startswith(_RUNNER):
-            file, names = re.escape(code.co_filename), (code.co_qualname, code.co_name)
-            functions = "|".join(map(re.escape, names))
-            return re.compile(rf'[ |]*(?:\(Python\) )?File "{file}", line \d+, in (?:{functions})(?: |$)')
-    return None
-
-
-def _margin(line: str) -> str:
-    found = _MARGIN.match(line)
-    return found.group() if found else ""
-
-
-def _count_of(line: str) -> int:
-    """How many frames LINE stands for."""
-    folded = _FOLDED.match(line)
-    return int(folded.group(1)) if folded else int(_FRAME.match(line) is not None)
-
-
-def _frames_before(first: re.Pattern[str], lines: list[str], start: int) -> int | None:
-    """Where FIRST is in the stack that the header at START opens."""
-    width = len(_margin(lines[start]))
-    for number in range(start + 1, len(lines)):
-        if len(_margin(lines[number])) <= width:
-            return None
-        if first.match(lines[number]):
-            return number
-    return None
-
-
-def _without_runner(text: str, exc: BaseException) -> str:
-    """TEXT without the frames by which pytest came to the test, in each stack that has those."""
-    first = _first_of_test(exc)
-    lines, kept, number = text.split("\n"), [], 0
-    while first is not None and number < len(lines):
-        kept.append(lines[number])
-        end = _frames_before(first, lines, number) if _HEADER.match(lines[number]) else None
-        if end is not None:
-            hidden = sum(map(_count_of, lines[number + 1 : end]))
-            if hidden:
-                kept.append(f"{_margin(lines[end])}... {hidden} frames of pytest hidden")
-            number = end - 1
-        number += 1
-    return "\n".join(kept) if first is not None else text
+def _from_test_on(outermost: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that a report of an error without a border shows: none of pytest's frames."""
+    found = outermost
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_RUNNER):
+        found = found.tb_next
+    return found or outermost
 
 
 def _text_of(exc: BaseException) -> str | None:
     if isinstance(exc, pytest.Collector.CollectError) and exc.__cause__ is not None:
         exc = exc.__cause__  # the import's exception; pytest wraps it in the other one
+    whole = exc.__traceback__
     try:
-        text = log_text(exc)
+        return log_text(exc.with_traceback(_from_test_on(whole)))
     except Exception as failure:
         return f"no combined report: {type(failure).__name__}: {failure}"
-    return None if text is None else _without_runner(text, exc)
+    finally:
+        exc.__traceback__ = whole
 
 
 def _add_section(
