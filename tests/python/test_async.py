@@ -14,7 +14,7 @@ import pytest
 import stacksplice
 from gap_reasons import AWAITED, KEPT, RUN_BY_LOOP
 from raising import caught, fail, in_file
-from test_awaiting import WAYS, by_wait
+from test_awaiting import WAYS, by_wait, without_names  # noqa: F401
 
 
 def here(stack) -> list[str]:
@@ -132,7 +132,8 @@ def test_tracers_do_not_see_the_search(border, leaf):
 def test_tasks_that_have_names(leaf, monkeypatch):
     from stacksplice._errors import awaiting
 
-    monkeypatch.setattr(awaiting, "_MAX_NAMES", len(awaiting._named_tasks) + 2)
+    monkeypatch.setattr(awaiting, "_named_tasks", set())
+    monkeypatch.setattr(awaiting, "_MAX_NAMES", 2)
 
     async def middle():
         await asyncio.create_task(leaf())
@@ -145,6 +146,31 @@ def test_tasks_that_have_names(leaf, monkeypatch):
         info = stacksplice.error_info(caught(asyncio.run, main(name)))
         seams = [frame.reason for frame in info.stack if frame.asynchronous]
         assert seams == [f"{AWAITED}: middle one", AWAITED + shown, KEPT]
+
+
+def test_tasks_without_a_name_of_their_own(leaf, monkeypatch):
+    """They are called as asyncio calls them, which takes no more than half of the room for names."""
+    from stacksplice._errors import awaiting
+
+    monkeypatch.setattr(awaiting, "_named_tasks", set())
+    monkeypatch.setattr(awaiting, "_MAX_NAMES", 4)
+    names = []
+
+    async def middle():
+        names.append(asyncio.current_task().get_name())
+        await asyncio.create_task(leaf())
+
+    async def main():
+        names.append(asyncio.current_task().get_name())
+        await asyncio.create_task(middle())
+
+    for numbered in (True, False):
+        names.clear()
+        info = stacksplice.error_info(caught(asyncio.run, main()))
+        outer, inner = [f": {name}" if numbered else "" for name in names]
+        assert all(name.startswith("Task-") for name in names)
+        seams = [frame.reason for frame in info.stack if frame.asynchronous]
+        assert seams == [AWAITED + inner, AWAITED + outer, KEPT]
 
 
 # ---- From one task or thread to another ----------------------------------------------------------

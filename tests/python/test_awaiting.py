@@ -13,6 +13,12 @@ import stacksplice
 from gap_reasons import AWAITED, RUN_BY_LOOP
 
 
+@pytest.fixture(autouse=True)
+def without_names(monkeypatch):
+    """The names that asyncio makes up depend on what ran before."""
+    monkeypatch.setattr("stacksplice._errors.awaiting._MAX_NAMES", 0)
+
+
 def elements(stack) -> list[tuple[str, str, int] | str]:
     """Between the task's own frames and those of its loop: reasons of gaps, and Python frames."""
     begin = next((i for i, frame in enumerate(stack) if frame.kind == "gap"), len(stack))

@@ -12,22 +12,17 @@ import re
 import sys
 import weakref
 from _thread import _local
-from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType
 
+from .._base.hints import Any, Iterable, Iterator
 from .._stacksplice import _AWAITED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-    from typing import Any
 
 # The reason of a gap, the reason of a seam, or a place.
 _Item = str | tuple[str] | tuple[CodeType, int]
 
 _MAX_TASKS = 32
 
-# The core keeps names in stacks for ever: so no more than these, and none that asyncio made up.
+# The core keeps names in stacks for ever: so no more than these, at most half of them made up by asyncio.
 _MAX_NAMES = 256
 _MAX_NAME = 100
 _named_tasks: set[str] = set()
@@ -50,17 +45,17 @@ def awaited_by() -> list[_Item | None]:
     if asyncio is None or asyncio._get_running_loop() is None:
         return []
     task = asyncio.current_task()
-    found = [] if task is None else _behind(task, _waiters_of(asyncio))
+    found = [] if task is None else _behind(task)
     frame = _step(task.get_coro())[0] if found else None
     return [frame and (frame.f_code, frame.f_lasti), *found] if found else []
 
 
-def _behind(running: Any, waiters: Waiters) -> list[_Item]:
+def _behind(running: Any) -> list[_Item]:
     """All that await RUNNING, depth first; tasks are counted from 1, the running one."""
     result: list[_Item] = []
     numbers = {running: 1}
     last = 1  # the task whose frames come just before
-    pending = [(1, waiter) for waiter in reversed(waiters.tasks(running))]
+    pending = [(1, waiter) for waiter in reversed(_waiters_of(running))]
     while pending:
         awaited, task = pending.pop()
         if task is _UNKNOWN:
@@ -77,7 +72,7 @@ def _behind(running: Any, waiters: Waiters) -> list[_Item]:
             result.append(_named(_AWAITED if awaited == last else branch, task))
             result += _suspended(task)
             last = number
-            pending += [(number, waiter) for waiter in reversed(waiters.tasks(task))]
+            pending += [(number, waiter) for waiter in reversed(_waiters_of(task))]
     return result
 
 
@@ -115,15 +110,16 @@ _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable"
 
 
 def _named(reason: str, task: Any) -> tuple[str]:
-    """The seam before TASK, with the name that the program gave it."""
-    name = _name(task)
-    if re.fullmatch(r"Task-\d+|None|", name):  # "None": a task factory gave no name
+    """The seam before TASK, with its name."""
+    name = _name(task)[:_MAX_NAME]
+    if name in ("", "None"):  # a task factory gave none
         return (reason,)
     if name not in _named_tasks:
-        if len(_named_tasks) == _MAX_NAMES:
+        most = _MAX_NAMES // 2 if re.fullmatch(r"Task-\d+", name) else _MAX_NAMES
+        if len(_named_tasks) >= most:
             return (reason,)
         _named_tasks.add(name)
-    return (f"{reason}: {name[:_MAX_NAME]}",)
+    return (f"{reason}: {name}",)
 
 
 def _name(task: Any) -> str:
@@ -171,67 +167,52 @@ def _is_future_iterator(awaitable: Any) -> bool:
 # ---- Who awaits a future -------------------------------------------------------------------------
 
 
-class Waiters:
-    """From 3.14 on: each future has the set of those who await it."""
-
-    def next_to(self, future: Any) -> Iterator[Any]:
-        """The tasks that await FUTURE, and the futures that do in their place."""
-        try:
-            yield from future._asyncio_awaited_by or ()
-        except AttributeError:
-            yield _UNKNOWN
-
-    def tasks(self, task: Any) -> list[Any]:
-        """The tasks that await TASK, directly or through futures, the oldest first."""
-        found = []
-        seen = {task}
-        pending = [task]
-        while pending:
-            for waiter in self.next_to(pending.pop()):
-                if waiter in seen:
-                    continue
-                seen.add(waiter)
-                if waiter is _UNKNOWN or hasattr(waiter, "get_coro"):
-                    found.append(waiter)
-                else:
-                    pending.append(waiter)
-        return sorted(found, key=_age)
+def _next_to(future: Any) -> Iterable[Any]:
+    """The tasks that await FUTURE, and the futures that do in their place."""
+    if sys.version_info >= (3, 14):
+        return getattr(future, "_asyncio_awaited_by", (_UNKNOWN,)) or ()
+    found: list[Any] = [] if hasattr(future, "_callbacks") else [_UNKNOWN]
+    for callback, _ in getattr(future, "_callbacks", None) or ():
+        owner = getattr(callback, "__self__", None)
+        if getattr(owner, "_fut_waiter", None) is future:  # the task's own wake-up
+            found.append(owner)
+        else:
+            found += _behind_callback(callback)
+    return found
 
 
-class _SearchedWaiters(Waiters):
-    """Before 3.14."""
-
-    def __init__(self, asyncio: Any) -> None:
-        self._future_type = asyncio.Future
-
-    def next_to(self, future: Any) -> Iterator[Any]:
-        try:
-            callbacks = future._callbacks or ()
-        except AttributeError:
-            yield _UNKNOWN
-            return
-        for callback, _ in callbacks:
-            owner = getattr(callback, "__self__", None)
-            if getattr(owner, "_fut_waiter", None) is future:  # the task's own wake-up
-                yield owner
+def _waiters_of(task: Any) -> list[Any]:
+    """The tasks that await TASK, directly or through futures, the oldest first."""
+    found = []
+    seen = {task}
+    pending = [task]
+    while pending:
+        for waiter in _next_to(pending.pop()):
+            if waiter in seen:
+                continue
+            seen.add(waiter)
+            if waiter is _UNKNOWN or hasattr(waiter, "get_coro"):
+                found.append(waiter)
             else:
-                yield from self._behind(callback)
+                pending.append(waiter)
+    return sorted(found, key=_age)
 
-    def _behind(self, callback: Any) -> Iterator[Any]:
-        """What one of asyncio's own callbacks completes, or the task whose group it belongs to."""
-        function = getattr(callback, "func", callback)  # of a functools.partial
-        if getattr(function, "__module__", None) not in ("asyncio.tasks", "asyncio.taskgroups"):
-            return
-        owner = getattr(function, "__self__", None)
-        parent = getattr(owner, "_parent_task", None)
-        if parent is not None:
-            yield parent
-        held = [*getattr(callback, "args", ()), *_completed_in(function), getattr(owner, "_done", None)]
-        for value in held:
-            # as_completed() has a queue, from which its caller reads.
-            for future in getattr(value, "_getters", (value,)):
-                if isinstance(future, self._future_type) and not future.done():
-                    yield future
+
+def _behind_callback(callback: Any) -> Iterator[Any]:
+    """What one of asyncio's own callbacks completes, or the task whose group it belongs to."""
+    function = getattr(callback, "func", callback)  # of a functools.partial
+    if getattr(function, "__module__", None) not in ("asyncio.tasks", "asyncio.taskgroups"):
+        return
+    owner = getattr(function, "__self__", None)
+    parent = getattr(owner, "_parent_task", None)
+    if parent is not None:
+        yield parent
+    held = [*getattr(callback, "args", ()), *_completed_in(function), getattr(owner, "_done", None)]
+    for value in held:
+        # as_completed() has a queue, from which its caller reads.
+        for future in getattr(value, "_getters", (value,)):
+            if isinstance(future, sys.modules["asyncio"].Future) and not future.done():
+                yield future
 
 
 def _completed_in(function: Any) -> Iterator[Any]:
@@ -246,7 +227,3 @@ def _age(task: Any) -> tuple[int, str]:
     """Names are given in order: Task-2 is older than Task-10."""
     name = "" if task is _UNKNOWN else _name(task)
     return len(name), name
-
-
-def _waiters_of(asyncio: Any) -> Waiters:
-    return Waiters() if sys.version_info >= (3, 14) else _SearchedWaiters(asyncio)
