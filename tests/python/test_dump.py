@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from building import HERE, PACKAGE, Resting, command, compile_c, ran, start
 from stacksplice import _stacksplice
-from stacksplice._tools.dump.process import mark_start_up
+from stacksplice._tools.dump.text import mark_start_up
 from validating import validator
 
 PROGRAM = PACKAGE / "stacksplice-inspect"

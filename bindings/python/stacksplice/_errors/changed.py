@@ -5,14 +5,12 @@ from __future__ import annotations
 import linecache
 import traceback
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .. import _stacksplice
+from .._stacksplice import ErrorHandle
 
 BEGIN = "  ... no lines of "  # of what the core says, and of what is said here
 
 
-def _reason(file: str, handle: _stacksplice.ErrorHandle) -> str | None:
+def _reason(file: str, handle: ErrorHandle) -> str | None:
     """Why no line of FILE is shown with the error of HANDLE."""
     known = linecache.cache.get(file, ())
     if len(known) != 4 or known[1] is None:  # of no file: what was typed, or what a loader has
@@ -26,7 +24,7 @@ def _without_line(frame: traceback.FrameSummary) -> traceback.FrameSummary:
     return bare
 
 
-def remove_lines(stack: traceback.StackSummary, handle: _stacksplice.ErrorHandle) -> list[str]:
+def remove_lines(stack: traceback.StackSummary, handle: ErrorHandle) -> list[str]:
     """Take the lines from STACK that did not run, as the time of HANDLE's error tells: no frame is younger.
     What a report then says, each a line."""
     reasons: dict[str, str | None] = {}

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
+from .._base.hints import Any, Sequence
 from .._stacksplice import HResultError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 class HResultErrorGroup(HResultError, ExceptionGroup[Exception]):

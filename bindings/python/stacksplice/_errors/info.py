@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TEXT, _JSON = 1, 2
 # Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
 _DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
+_OF_CAUSES = ("transformed_left_out", "transformed_above")
 _SCHEMA = "stacksplice-error/1"
 FILE_SCHEMA = "stacksplice-report/1"  # of what a process wrote that failed
 
@@ -199,11 +200,8 @@ class ErrorInfo:
             causes = self._data.get("transformed") or []
             if not causes:
                 return "", None
-            rest = {"transformed": causes[1:]}
-            for name in ("transformed_left_out", "transformed_above"):
-                if name in self._data:
-                    rest[name] = self._data[name]
-            cause = _whole({**causes[0], **rest})
+            rest = {name: self._data[name] for name in _OF_CAUSES if name in self._data}
+            cause = _whole({**causes[0], "transformed": causes[1:], **rest})
             return causes[0].get("relation", "cause"), ErrorInfo._from_json_values(cause)
         found = self._part(_CAUSES)
         return found.get("relation", ""), found.get("cause")
@@ -337,9 +335,7 @@ class ErrorInfo:
             if not chain:
                 return text
             if self._file is not None:
-                from .crash import text_beside
-
-                text += text_beside(self._file, newest_last=newest_last, **style)
+                text += _text_beside(self._file, newest_last=newest_last, **style)
         return with_elsewhere(text, self.remote, newest_last, **style)
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
@@ -348,9 +344,9 @@ class ErrorInfo:
         newest_last and all_frames: as in `format`.  Raises ImportError, which names the command that
         helps, where Jinja2 or Pygments is missing.
         """
-        from .._tools.html import needs
+        from .._tools.html import check_packages
 
-        needs.check()
+        check_packages()
         from .._tools.html.page import html_of
         from .._tools.html.values import Look
 
@@ -387,6 +383,28 @@ class ErrorInfo:
     def __repr__(self) -> str:
         name = f"{self.type}: " if self.type else ""
         return f"<ErrorInfo 0x{self.hresult & 0xFFFFFFFF:08X} {name}{self.message!r}>"
+
+
+def name_of(thread: Mapping[str, Any]) -> str:
+    """What a report calls THREAD, of the file of a crash, beside its number."""
+    name = str(thread["name"])
+    return name if thread["answered"] else f"{name}, which has not answered in time"
+
+
+def _text_beside(file: Mapping[str, Any], **look: bool) -> str:
+    """What the report of FILE says below its error; LOOK as of ErrorInfo.format."""
+    text = ""
+    if file.get("current_error") is not None:
+        current = ErrorInfo._from_json_values(file["current_error"])
+        text += f"\nCurrent error of this thread:\n{current.format(**look)}"
+    for thread in file.get("threads") or ():
+        # An error without any fault of its own: shown as its stack and its name.
+        kind = f"Thread {thread['thread_id']}"
+        values = {**file["error"], **thread, "type": kind, "message": name_of(thread)}
+        text += f"\n{ErrorInfo._from_json_values(values).format(**look)}"
+    if file.get("threads_left_out"):
+        text += f"\n{file['threads_left_out']} more threads were too many for the report.\n"
+    return text
 
 
 def with_elsewhere(text: str, error: ErrorInfo | None, newest_last: bool = True, **look: bool) -> str:

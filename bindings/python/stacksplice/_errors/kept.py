@@ -10,17 +10,14 @@ import linecache
 import sys
 import traceback
 
+from .._base.hints import Any
 from .._base.lines import limit
 from .._base.redaction import local_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    _Place = tuple[str, int | None, str, int | None, int | None, int | None]
-    """File, line, name, end line, column, end column; columns count bytes from 0."""
-    _Entry = tuple[_Place, dict[str, Any], list[tuple[str, str]] | None]
-    """Of a traceback: its place, its globals and, if they are shown, its variables."""
+_Place = tuple[str, int | None, str, int | None, int | None, int | None]
+"""File, line, name, end line, column, end column; columns count bytes from 0."""
+_Entry = tuple[_Place, dict[str, Any], list[tuple[str, str]] | None]
+"""Of a traceback: its place, its globals and, if they are shown, its variables."""
 
 _MOST = 1024  # frames
 _LONGEST = 4096  # characters of a text that is kept
@@ -29,14 +26,14 @@ _HAS_LINES_OF_CODE = sys.version_info >= (3, 13)
 
 
 class KeptFrame(traceback.FrameSummary):
-    """A frame, and its text once it has been written."""
+    """A frame, and its text once it has been written; SOURCE is its line if that is not that of its file."""
 
     __slots__ = ("shown_lines", "text")
 
-    def __init__(self, place: _Place, shown_lines: list[str]) -> None:
-        file, line, name, end_line, column, end_column = place
+    def __init__(self, place: _Place, shown_lines: list[str], source: str | None = None) -> None:
+        file, line, name, last, begin, end = place
         super().__init__(
-            file, line, name, lookup_line=False, end_lineno=end_line, colno=column, end_colno=end_column
+            file, line, name, lookup_line=False, line=source, end_lineno=last, colno=begin, end_colno=end
         )
         self.shown_lines = shown_lines
         self.text: str | None = None

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import linecache
 import sys
-import traceback
+from types import FrameType
 
+from .._base.hints import Any
 from .._base.redaction import has_secret
-from .kept import KeptFrame, KeptSummary, frame_at
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
-
-    from .kept import _Place
+from .kept import KeptFrame, KeptSummary, _Place, frame_at
 
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
@@ -77,20 +71,6 @@ def place_of(
     return file, line, name.rpartition(".")[2], end_line or None, begin, end
 
 
-def _saved_frame(place: _Place, source: str) -> traceback.FrameSummary:
-    file, line, name, end_line, column, end_column = place
-    return traceback.FrameSummary(
-        file,
-        line,
-        name,
-        lookup_line=False,
-        line=source,
-        end_lineno=end_line,
-        colno=column,
-        end_colno=end_column,
-    )
-
-
 class Look:
     """Writes Python's frames in reports of the core, which marks no columns itself.
 
@@ -120,11 +100,10 @@ class Look:
         file, name, line, end_line, *columns, source, source_column = given
         begin, end = columns if end_line == line else (0, 0)
         place = place_of(file, name, line, line, begin, end)
-        shown: traceback.FrameSummary
         if self._frames is not None:
             shown = self._frames.at(place)
         else:
-            shown = _saved_frame(place, " " * (source_column - 1) + (source or "") + "\n")
+            shown = KeptFrame(place, [], " " * (source_column - 1) + (source or "") + "\n")
         if not "".join([shown.filename, shown.name, shown.line or ""]).replace("\t", "").isprintable():
             raise ValueError("the core escapes it")
         if has_secret(shown.filename, shown.name, shown.line or ""):

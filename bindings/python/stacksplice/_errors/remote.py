@@ -12,12 +12,8 @@ import os
 import sys
 
 from .. import _stacksplice
+from .._base.hints import Any, Iterator
 from .info import ErrorInfo
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 _MOST_CHARACTERS = 256 * 1024
 _MOST_MESSAGE = 8192
@@ -46,26 +42,20 @@ def here() -> dict[str, Any]:
 
 def report(info: ErrorInfo, remote: str | None) -> str:
     """INFO, and the report that came with its exception from another process, as one text."""
-    text = info.to_json()
-    if len(text) + len(remote or "") > _MOST_CHARACTERS:
-        data = json.loads(text)
-        earlier = read(remote) if remote else None
-        if earlier is not None:
-            data["remote"] = earlier.to_dict()
-        data["process"] = here()
-        return _cut(data)
-    members = f',"process":{json.dumps(here())}'
-    if remote and read(remote) is not None:
-        members += f',"remote":{remote.strip()}'
-    return text.rstrip()[:-1] + members + "}"
+    data = {**info.to_dict(), "process": here()}
+    earlier = read(remote) if remote else None
+    if earlier is not None:
+        data["remote"] = earlier.to_dict()
+    text = json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= _MOST_CHARACTERS else _cut(data)
 
 
 def _cut(data: dict[str, Any]) -> str:
     """DATA as a text of at most _MOST_CHARACTERS."""
-    for error in _errors_in(data):
+    for error in stacks_in(data):
         _cut_lists(error)
     for frames in _CUTS:
-        for error in _errors_in(data):
+        for error in stacks_in(data):
             _cut_stack(error, frames)
         text = json.dumps(data, ensure_ascii=False)
         if len(text) <= _MOST_CHARACTERS:
@@ -83,15 +73,15 @@ def _left(what: str) -> str:
     return f"{what} omitted when the error was pickled"
 
 
-def _errors_in(data: Any) -> Iterator[dict[str, Any]]:
-    """DATA and the errors in it, at any depth."""
+def stacks_in(data: Any) -> Iterator[dict[str, Any]]:
+    """The objects in DATA, at any depth, that have a stack: errors, their receivers, threads."""
     pending = [data]
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
-            if "stack" in value:
+            if isinstance(value.get("stack"), list):
                 yield value
-            pending += value.values()
+            pending += [part for name, part in value.items() if name != "stack"]
         elif isinstance(value, list):
             pending += value
 
@@ -120,7 +110,7 @@ def _cut_lists(error: dict[str, Any]) -> None:
 
 def _cut_stack(error: dict[str, Any], frames: int) -> None:
     stack = error["stack"]
-    if not isinstance(stack, list) or len(stack) <= frames + 1:
+    if len(stack) <= frames + 1:
         return
     half = frames // 2
     count = int(error.get("frames_left_out") or 0)

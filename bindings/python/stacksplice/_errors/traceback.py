@@ -45,18 +45,13 @@ class _Foreign(traceback.FrameSummary):
 class _Combined(KeptSummary):
     """Frames of all languages, the outermost first."""
 
+    is_painted = False  # in colour, where Python's traceback module has none
+
     def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
         if isinstance(frame_summary, _Foreign):
             return frame_summary.text
-        return super().format_frame_summary(frame_summary, **kwargs)
-
-
-class _Painted(_Combined):
-    """The same in colour, where Python's traceback module has none."""
-
-    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
         text = super().format_frame_summary(frame_summary, **kwargs)
-        return text if isinstance(frame_summary, _Foreign) else in_color(text)
+        return in_color(text) if self.is_painted else text
 
 
 class _Known:
@@ -249,7 +244,8 @@ def _paint(all_shown: list[traceback.TracebackException]) -> None:
     from .._base.colors import paint_title  # most reports have no colours
 
     for shown in all_shown:
-        shown.stack = _Painted(shown.stack or ())
+        shown.stack = stack = _Combined(shown.stack or ())
+        stack.is_painted = True
         paint_title(shown)
 
 

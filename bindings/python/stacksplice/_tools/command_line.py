@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import NamedTuple
@@ -13,10 +14,6 @@ from .. import __version__, _stacksplice
 from .._base.arguments import Parser, number
 from .._base.loading import loaded_core
 from .._base.output import fail, write
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Command(NamedTuple):
@@ -33,7 +30,7 @@ def _perform(place: str, options: argparse.Namespace) -> int:
     module, _, name = place.partition(":")
     if getattr(options, "html", None) is not None:
         try:
-            import_module(".html.needs", __package__).check()
+            import_module(".html", __package__).check_packages()
         except ImportError as exc:
             return fail(str(exc))
     status: int = getattr(import_module(module, __package__), name)(options)

@@ -3,52 +3,12 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
+from typing import Any
 
 from ..._errors.info import ErrorInfo
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-
-def _within(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """ERROR, the languages that received it, and the errors inside of it and behind it."""
-    yield error
-    yield from error["propagation"]
-    for inner in [*(error["exceptions"] or ()), *error.get("transformed", ())]:
-        yield from _within(inner)
-
-
-def with_stacks(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All that has a stack: threads, and their errors with what belongs to them."""
-    for thread in document["threads"]:
-        yield thread
-        if "error" in thread:
-            yield from _within(thread["error"])
-    if "failed" in document:
-        yield from _within(document["failed"])
-
-
-def _format(error: dict[str, Any], all_frames: bool) -> str:
-    return ErrorInfo._from_json_values(error).format(all_frames=all_frames)
-
-
-def text_of_thread(thread: dict[str, Any], all_frames: bool) -> str:
-    """The current error of THREAD as its own report would say it, or nothing."""
-    if "error" not in thread:
-        return ""
-    return "\nCurrent error of this thread:\n" + _format(thread["error"], all_frames)
-
-
-def text_of_failed(document: dict[str, Any], all_frames: bool) -> str:
-    """The error with which the process failed fast, or nothing."""
-    if "failed" not in document:
-        return ""
-    return "\nThe process ended itself because of this error:\n" + _format(document["failed"], all_frames)
-
-
-HEADINGS = {
+_HEADINGS = {
     "raised": "Exception on its way in this thread",
     "handled": "Exception that this thread handles",
 }
@@ -83,15 +43,19 @@ def write_messages(document: dict[str, Any]) -> None:
             thread["exceptions"] = shown
 
 
+def errors_of(thread: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The exceptions of THREAD and its current error, each with its heading."""
+    for told in thread.get("exceptions", ()):
+        yield _HEADINGS[told["state"]], told
+    if "error" in thread:
+        yield "Current error of this thread", thread["error"]
+
+
 def _info(told: dict[str, Any]) -> dict[str, Any]:
     return {"hresult_signed": _E_FAIL, "propagation": [], **told}
 
 
-def text_of_exceptions(thread: dict[str, Any], all_frames: bool) -> str:
-    """The exceptions of THREAD as Python shows them, or nothing."""
-    text = ""
-    for told in thread.get("exceptions", ()):
-        info = _info({**told, "transformed": [_info(cause) for cause in told["transformed"]]})
-        shown = ErrorInfo._from_json_values(info).format(all_frames=all_frames)
-        text += f"\n{HEADINGS[told['state']]}:\n{shown}"
-    return text
+def text_of_error(heading: str, told: dict[str, Any], all_frames: bool) -> str:
+    """The error or exception TOLD as its own report would say it."""
+    info = _info({**told, "transformed": [_info(cause) for cause in told["transformed"]]})
+    return f"\n{heading}:\n{ErrorInfo._from_json_values(info).format(all_frames=all_frames)}"

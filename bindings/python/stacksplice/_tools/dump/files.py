@@ -10,10 +10,7 @@ import os
 import stat
 import time
 from contextlib import ExitStack
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 _LARGEST = 16 << 20  # bytes; a name can be any file
 _MOST_LINKS = 40  # as the kernel follows

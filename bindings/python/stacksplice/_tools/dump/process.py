@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
 import signal
 import subprocess
-from itertools import takewhile
+from collections.abc import Callable
+from typing import Any
 
 from ... import _stacksplice
 from ..._base import PACKAGE
 from ..._base.output import fail, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
+from ..._errors.remote import stacks_in
 from ..symbols.symbolizer import Symbolizer
-from .errors import text_of_exceptions, text_of_failed, text_of_thread, with_stacks, write_messages
+from .errors import errors_of, text_of_error, write_messages
 from .files import Files, files_of, written_at
 from .tasks import text_of_tasks
-from .text import facts, heading, lines_of, title
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-    from typing import Any
+from .text import facts, heading, lines_of, mark_start_up, title
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
-_START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
 
 
 class Refused(Exception):
@@ -79,25 +75,6 @@ def deleted_files(process: int) -> dict[str, str]:
     return found
 
 
-def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
-    if "function" in frame or "module" not in frame:
-        return bool(frame.get("glue"))
-    return anywhere or os.path.basename(frame["module"]).startswith(_START_UP)
-
-
-def mark_start_up(stack: list[dict[str, Any]]) -> None:
-    """In a C library without symbols, the code below main has no name that tells what it is."""
-    stack = [*takewhile(lambda frame: "asynchronous" not in frame, stack)]  # tasks that await are behind it
-    outermost = len(stack)
-    # _start itself is in the program, whose names may be unknown, too.
-    if outermost > 2 and _may_start(stack[-1], True) and _may_start(stack[-2], False):
-        outermost -= 1
-    while outermost > 1 and _may_start(stack[outermost - 1], False):
-        outermost -= 1
-    for frame in stack[outermost:]:
-        frame["glue"] = True
-
-
 def _opener(files: Files, others: dict[str, str]) -> Callable[[str], str]:
     """What gives the name by which we can open a binary of FILES; OTHERS has some."""
 
@@ -129,7 +106,7 @@ def _add_symbols(
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
     symbolizer = Symbolizer(folders, here, all_frames)
-    for owner in with_stacks(document):
+    for owner in stacks_in(document):
         if not all_frames:
             _mark_inside(owner["stack"][1:], "?")  # the innermost one is shown where a process crashed
         owner["stack"] = symbolizer.stack(owner["stack"])
@@ -137,19 +114,10 @@ def _add_symbols(
         mark_start_up(owner["stack"])
 
 
-def _all_stacks(document: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    for owner in [*with_stacks(document), *document.get("tasks", ())]:
-        yield owner["stack"]
-    for thread in document["threads"]:
-        for exception in thread.get("exceptions", ()):
-            yield exception["stack"]
-            yield from (cause["stack"] for cause in exception["transformed"])
-
-
 def add_sources(document: dict[str, Any], files: Files) -> None:
     """Give the script frames of DOCUMENT their lines of source."""
-    for stack in _all_stacks(document):
-        for frame in stack:
+    for owner in stacks_in(document):
+        for frame in owner["stack"]:
             files.add_source(frame)
 
 
@@ -179,9 +147,11 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
             parts.append("    [idle: waits for work of its pool]\n")
         else:
             parts += lines_of(thread["stack"], all_frames, _line_of)
-            parts.append(text_of_exceptions(thread, all_frames))
-        parts.append(text_of_thread(thread, all_frames))
-    parts += [*text_of_tasks(document, all_frames, _line_of), text_of_failed(document, all_frames)]
+        parts += [text_of_error(*told, all_frames) for told in errors_of(thread)]
+    parts += text_of_tasks(document, all_frames, _line_of)
+    if "failed" in document:
+        ended = "The process ended itself because of this error"
+        parts.append(text_of_error(ended, document["failed"], all_frames))
     return "".join(parts)
 
 
@@ -190,7 +160,6 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _all(options: argparse.Namespace) -> bool:
-    """Whether hidden frames are written, too."""
     return options.all_frames or options.json or options.html is not None
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
 from html import escape
 from importlib import resources
 from typing import Any, NamedTuple
 
 from ..._base.plain import plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Frame(NamedTuple):

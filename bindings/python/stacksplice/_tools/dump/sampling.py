@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import time
+from typing import Any
 
 from ..._base.output import fail, interrupted, show_progress, warn, write_file
 from ..._base.redaction import clean_report
 from .files import files_of
 from .process import Refused, add_files, deleted_files, inspect
 from .profiles import ENDS, FORMS, Profile
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from typing import Any
 
 _PAUSE = 0.05  # between two looks at the process
 

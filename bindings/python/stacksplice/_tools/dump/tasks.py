@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ..._base.plain import plain
 from .text import interpreter_of, lines_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
 
 _NAMED = 3  # of several tasks; the rest is counted
 
 
 def _listed(tasks: Iterable[dict[str, Any]]) -> str:
-    """The names of TASKS."""
     names = [plain(json.dumps(task.get("name", "?"), ensure_ascii=False)) for task in tasks]
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

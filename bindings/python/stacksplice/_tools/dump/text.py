@@ -6,7 +6,11 @@ Debuggers have a copy of this module.
 from __future__ import annotations
 
 import json
+import os
 import signal
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+from typing import Any
 
 try:
     from ..._base.lines import folded
@@ -14,11 +18,6 @@ try:
 except ImportError:  # in a debugger
     from stacksplice_lines import folded  # type: ignore[import-not-found, no-redef]
     from stacksplice_plain import plain  # type: ignore[import-not-found, no-redef]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
 
@@ -91,6 +90,28 @@ def heading(thread: dict[str, Any]) -> str:
         if role.get("collecting"):
             words.append("collects garbage" + interpreter_of(role["interpreter"]))
     return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"
+
+
+_START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
+
+
+def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
+    if frame.get("function") or not frame.get("module"):
+        return bool(frame.get("glue"))
+    return anywhere or os.path.basename(frame["module"]).startswith(_START_UP)
+
+
+def mark_start_up(stack: list[dict[str, Any]]) -> None:
+    """In a C library without symbols, the code below main has no name that tells what it is."""
+    stack = [*takewhile(lambda frame: "asynchronous" not in frame, stack)]  # tasks that await are behind it
+    outermost = len(stack)
+    # _start itself is in the program, whose names may be unknown, too.
+    if outermost > 2 and _may_start(stack[-1], True) and _may_start(stack[-2], False):
+        outermost -= 1
+    while outermost > 1 and _may_start(stack[outermost - 1], False):
+        outermost -= 1
+    for frame in stack[outermost:]:
+        frame["glue"] = True
 
 
 def _text_of_frame(frame: dict[str, Any], line: str) -> str:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
 from itertools import chain
 from typing import Any
 
 from ..._base.output import write_file
-from ..dump.errors import HEADINGS
+from ..dump.errors import errors_of
 from ..dump.text import facts, heading
 from ..saved.files import DAMAGE, damaged, heading_of, read, report_of
-from . import needs
-
-needs.check()
-
-from .page import Report, modules_of, page_of, render, shown_report  # noqa: E402
-from .threads import Group, Thread, frames_of, groups_of  # noqa: E402
-from .values import Look, error_of  # noqa: E402
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
+from .page import Report, modules_of, page_of, render, shown_report
+from .threads import Group, Thread, frames_of, groups_of
+from .values import Look, error_of
 
 
 def write_page(options: argparse.Namespace) -> int:
@@ -43,18 +35,11 @@ def write_page(options: argparse.Namespace) -> int:
     return write_file(page_of(reports, look), options.html) or status
 
 
-def _errors_of(thread: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for told in thread.get("exceptions", ()):
-        yield HEADINGS[told["state"]], told
-    if "error" in thread:
-        yield "Current error of this thread", thread["error"]
-
-
 def _groups_of(document: dict[str, Any], look: Look) -> list[Group]:
     """The threads of DOCUMENT; one that got a signal is alone, and first."""
     threads = []
     for thread in document["threads"]:
-        threads.append(Thread(heading(thread), thread["stack"], tuple(_errors_of(thread))))
+        threads.append(Thread(heading(thread), thread["stack"], tuple(errors_of(thread))))
     if "signal" not in document["process"] or not threads:
         return groups_of(threads, look)
     first = threads[0]._replace(text=f"{threads[0].text}, which got the signal")
@@ -87,6 +72,6 @@ def example_of(data: dict[str, Any], look: Look) -> Report | None:
         return None
 
 
-def write_groups(about: list[str], rows: list[dict[str, Any]], look: Look, path: str) -> int:
-    """Write the page of ROWS, with the lines ABOUT all of them above; the exit status."""
+def write_groups(about: list[str], rows: list[tuple[Any, Report | None]], look: Look, path: str) -> int:
+    """Write the page of ROWS, each with its report, and with the lines ABOUT all above; the exit status."""
     return write_file(render("top.html.j2", about=about, rows=rows, look=look), path)

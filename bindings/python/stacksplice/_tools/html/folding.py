@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -29,33 +30,11 @@ class Part:
         return self.first + len(self.frames) - 1
 
 
-def _runs(frames: list[Shown]) -> list[Part]:
-    """FRAMES by what they are: glue, others, and equal ones in a row."""
-    parts: list[Part] = []
-    at = 1
-    for glue, run in groupby(frames, key=lambda frame: frame.glue):
-        if glue:
-            parts.append(Part("glue", list(run), at))
-            at = parts[-1].last + 1
-            continue
-        for _, equal in groupby(run, key=lambda frame: frame.same):
-            same = list(equal)
-            parts.append(Part("frames", same[:_REPEATS], at))
-            if same[_REPEATS:]:
-                parts.append(Part("repeat", same[_REPEATS:], parts[-1].last + 1))
-            at = parts[-1].last + 1
-    return parts
-
-
-def _joined(parts: list[Part]) -> list[Part]:
-    """PARTS, where those that are not folded and follow each other are one."""
-    joined: list[Part] = []
-    for part in parts:
-        if joined and joined[-1].kind == part.kind == "frames":
-            joined[-1].frames += part.frames
-        else:
-            joined.append(part)
-    return joined
+def _kinds(frames: list[Shown]) -> Iterator[str]:
+    rounds = 0
+    for above, frame in zip([None, *frames], frames):
+        rounds = rounds + 1 if above and above.same == frame.same else 1
+        yield "glue" if frame.glue else "repeat" if rounds > _REPEATS else "frames"
 
 
 def _cut(part: Part) -> list[Part]:
@@ -73,4 +52,10 @@ def _cut(part: Part) -> list[Part]:
 def folded(frames: list[Shown], newest_last: bool) -> list[Part]:
     """The parts of a stack, whose innermost frame comes first in FRAMES, in the order of the page."""
     ordered = frames[::-1] if newest_last else frames
-    return [piece for part in _joined(_runs(ordered)) for piece in _cut(part)]
+    parts: list[Part] = []
+    at = 1
+    for kind, run in groupby(zip(_kinds(ordered), ordered), key=lambda pair: pair[0]):
+        part = Part(kind, [frame for _, frame in run], at)
+        at += len(part.frames)
+        parts += _cut(part)
+    return parts

@@ -8,22 +8,22 @@ import os
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import resources
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..._base.redaction import PATH, text_of
-from ..._errors.crash import name_of
-from ..._errors.info import FILE_SCHEMA, ErrorInfo
+from ..._errors.info import FILE_SCHEMA, ErrorInfo, name_of
 from ..._stacksplice import core_version
-from .threads import Group, Thread, frames_of, groups_of
-from .values import Error, Look, Shown, error_of, language_class, language_name
+from .threads import Thread, frames_of, groups_of
+from .values import Look, Shown, error_of, language_class, language_name
 
 # What would turn the direction of a text, or is not seen: docs/reference/reports.md has the list.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -76,39 +76,14 @@ def render(template: str, **values: Any) -> str:
     return _ENVIRONMENT.get_template(template).render(**values)
 
 
-@dataclass
-class Module:
-    """A binary that is in a stack, and how many frames of it."""
-
-    path: str
-    build_id: str
-    frames: int = 0
+def modules_of(frames: Iterable[Shown]) -> list[tuple[tuple[str, str], int]]:
+    """The binaries of FRAMES with their build-ids, and how many frames of each."""
+    return sorted(Counter((frame.module, frame.build_id) for frame in frames if frame.module).items())
 
 
-def modules_of(frames: Iterable[Shown]) -> list[Module]:
-    """The binaries of FRAMES."""
-    found: dict[tuple[str, str], Module] = {}
-    for frame in frames:
-        if frame.module:
-            key = frame.module, frame.build_id
-            found.setdefault(key, Module(*key)).frames += 1
-    return sorted(found.values(), key=lambda module: module.path)
-
-
-@dataclass
-class Report:
+class Report(SimpleNamespace):
     """A report of the page: what its file says of it, its error, when and where that was, the text of all,
     and of a crash what is beside the error."""
-
-    heading: str
-    error: Error
-    facts: list[tuple[str, str]]
-    text: str
-    modules: list[Module]
-    remote: Error | None
-    current_error: Error | None
-    threads: list[Group]
-    threads_left_out: int
 
 
 def _facts_of(data: dict[str, Any], header: dict[str, Any]) -> list[tuple[str, str]]:
@@ -159,7 +134,7 @@ def shown_report(
         remote=error_of(remote, look) if remote else None,
         current_error=current,
         threads=threads,
-        threads_left_out=int(file.get("threads_left_out") or 0),
+        threads_left_out=file.get("threads_left_out"),
     )
 
 

@@ -7,22 +7,13 @@ import stat
 from typing import Any, NamedTuple
 
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped, unused-ignore]
-from pygments.token import Token  # type: ignore[import-untyped, unused-ignore]
+from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped, unused-ignore]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped, unused-ignore]
 
 from ..._base.redaction import SOURCE, text_of
 
-# The classes of style.css; the first that fits is taken.
-_CLASSES = (
-    (Token.Comment, "c"),
-    (Token.Keyword, "k"),
-    (Token.Literal.String, "s"),
-    (Token.Literal.Number, "m"),
-    (Token.Name.Function, "f"),
-    (Token.Name.Builtin, "b"),
-    (Token.Operator.Word, "k"),
-)
-
+# The classes of style.css are Pygments' short names of kinds of tokens: these, or their first letter.
+_NAMES, _LETTERS = ("nf", "fm", "nb", "bp", "ow"), ("k", "s", "c", "m")
 
 _NEAR = 2  # lines on each side of the frame's own
 _LARGEST = 4 << 20  # bytes of a file that is opened for them
@@ -46,11 +37,11 @@ def _make_lexer(language: str, file: str) -> Any:
         return get_lexer_by_name("cpp" if language == "native" else "text", **options)
 
 
-def _css(kind: Any, known: dict[Any, str]) -> str:
-    """The class of tokens of KIND; KNOWN has those that were asked for."""
-    if kind not in known:
-        known[kind] = next((name for parent, name in _CLASSES if kind in parent), "")
-    return known[kind]
+def _css(kind: Any) -> str:
+    name = str(STANDARD_TYPES.get(kind, ""))
+    if name.startswith(_LETTERS):
+        return name[0]
+    return name if name in _NAMES else ""
 
 
 def _marks(source: str, begin: int | None, end: int | None) -> tuple[int, int | None]:
@@ -87,7 +78,6 @@ class Lines:
     def __init__(self) -> None:
         self._files: dict[str, list[str]] = {}
         self._lexers: dict[tuple[str, str], Any] = {}
-        self._css: dict[Any, str] = {}
         self._known: dict[tuple[object, ...], tuple[Piece, ...]] = {}
 
     def pieces(
@@ -125,6 +115,6 @@ class Lines:
         for kind, text in lexer.get_tokens(source):
             if last is None and at <= first < at + len(text):
                 last = at + len(text)
-            found += _split(_css(kind, self._css), text, at, first, last if last is not None else first)
+            found += _split(_css(kind), text, at, first, last if last is not None else first)
             at += len(text)
         return tuple(found)

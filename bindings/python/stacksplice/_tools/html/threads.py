@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .folding import Part, folded
-from .values import Error, Look, Shown, error_of, frame_of
+from .values import Error, Look, Shown, error_of, stack_of
 
 
 class Thread(NamedTuple):
@@ -51,7 +51,7 @@ def groups_of(threads: list[Thread], look: Look) -> list[Group]:
     """THREADS in the order of the first of each group."""
     groups: dict[object, Group] = {}
     for text, stack, errors in threads:
-        frames = [frame_of(frame, look.lines) for frame in stack]
+        frames = stack_of(stack, look)
         is_like = tuple(map(_key, frames)) if frames and not errors else text  # a text is like no other
         if is_like in groups:
             groups[is_like].threads.append(text)

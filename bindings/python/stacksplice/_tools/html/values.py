@@ -5,19 +5,17 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import Any
 
-from .folding import Part, folded
-from .lanes import Way, way_of
+from ..dump.text import mark_start_up
+from .folding import folded
+from .lanes import way_of
 from .source import Lines, Piece
 
 _REDACTED = "[redacted: "  # a text in which columns are not those of the file any more
 _NAMES = {"python": "Python", "lua": "Lua", "native": "C", "c++": "C++"}
 _CLASSES = {"python": "python", "lua": "lua", "native": "native", "c++": "cpp"}
-
-
-_Line: TypeAlias = tuple[int, str, tuple[Piece, ...]]
-"""Its number, what it is indented by, and its text."""
 
 
 def language_name(language: str) -> str:
@@ -38,34 +36,14 @@ class Look:
     lines: Lines = field(default_factory=Lines)
 
 
-@dataclass
-class Shown:
-    """A frame as the page shows it."""
-
-    kind: str
-    language: str
-    function: str = ""
-    file: str = ""
-    line: int = 0
-    module: str = ""
-    place_in_module: str = ""
-    build_id: str = ""
-    reason: str = ""
-    marks: list[str] = field(default_factory=list)
-    glue: bool = False
-    asynchronous: bool = False
-    source: tuple[Piece, ...] = ()
-    around: list[_Line] = field(default_factory=list)
-    is_first: bool = False  # the innermost one of the user's
-    variables: list[tuple[str, str]] = field(default_factory=list)
-    same: tuple[object, ...] = ()
+class Shown(SimpleNamespace):
+    """A frame as the page shows it; its members are those that _frame_of() gives it."""
 
     @property
     def short_place(self) -> str:
         """The file's name and line, or the binary."""
-        if self.file:
-            return f"{os.path.basename(self.file)}:{self.line}" if self.line else os.path.basename(self.file)
-        return os.path.basename(self.module)
+        place = os.path.basename(str(self.file or self.module))
+        return f"{place}:{self.line}" if self.file and self.line else place
 
 
 def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:
@@ -86,7 +64,8 @@ def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:
 def _around(
     frame: dict[str, Any], source: tuple[Piece, ...], lines: Lines
 ) -> list[tuple[int, str, tuple[Piece, ...]]]:
-    """The lines around SOURCE, which is that of FRAME, without what all of them are indented by."""
+    """The lines around SOURCE, which is that of FRAME: the number of each, what it is indented by besides
+    what all of them are, and its text."""
     file, line = str(frame.get("file") or ""), int(frame.get("line") or 0)
     near = lines.near(file, line, str(frame.get("source") or ""))
     margin = min((len(text) - len(text.lstrip()) for _, text in near if text.strip()), default=0)
@@ -113,7 +92,6 @@ def _marks_of(frame: dict[str, Any]) -> list[str]:
 
 
 def _place_in_module(frame: dict[str, Any]) -> str:
-    """The name of the binary and the offset there."""
     name = os.path.basename(str(frame.get("module") or ""))
     offset = frame.get("module_offset")
     return name if offset is None else f"{name}+{int(offset):#x}"
@@ -126,62 +104,39 @@ def _variables_of(frame: dict[str, Any]) -> list[tuple[str, str]]:
     return [(str(name), value if isinstance(value, str) else repr(value)) for name, value in found.items()]
 
 
-def frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
+_TEXTS = ("kind", "language", "function", "file", "module", "build_id", "reason")
+
+
+def _frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
     source = _source_of(frame, lines)
     return Shown(
-        kind=str(frame["kind"]),
-        language=str(frame["language"]),
-        function=str(frame.get("function") or ""),
-        file=str(frame.get("file") or ""),
+        **{name: str(frame.get(name) or "") for name in _TEXTS},
         line=int(frame.get("line") or 0),
-        module=str(frame.get("module") or ""),
         place_in_module=_place_in_module(frame),
-        build_id=str(frame.get("build_id") or ""),
-        reason=str(frame.get("reason") or ""),
         marks=_marks_of(frame),
         glue=bool(frame.get("glue")),
         asynchronous=bool(frame.get("asynchronous")),
         source=source,
         around=_around(frame, source, lines) if source else [],
+        is_first=False,  # the innermost one of the user's
         variables=_variables_of(frame),
         same=(frame.get("address"), frame.get("function"), frame.get("line"), frame.get("reason")),
     )
 
 
-@dataclass
-class Error:
-    """An error, those that it was made from, and its members."""
-
-    verb: str  # what it did where it began: "raised", of a crash "crashed"
-    title: str
-    message: str
-    relation: str
-    language: str
-    hresult: str  # empty for an exception that only its language knows
-    description: str
-    notes: list[str]
-    thread_id: int  # 0: not known
-    fingerprint: str
-    frames: list[Shown]
-    stack: list[Part]
-    left_out: int
-    way: Way
-    causes: list[Error]
-    causes_left_out: int
-    above: str
-    members: list[Error] | None
-    members_left_out: int
+class Error(SimpleNamespace):
+    """An error, those that it was made from, and its members: what error_of() gives it."""
 
     @property
     def headline_message(self) -> str:
         """The first line of its message; where it has none, the system's text for its HRESULT."""
-        return (self.message.strip() or self.description).split("\n", 1)[0]
+        return str(self.message.strip() or self.description).split("\n", 1)[0]
 
     @property
     def headline(self) -> str:
         """One line of it."""
         text = self.headline_message
-        return f"{self.title}: {text}" if self.title and text else self.title or text or self.hresult
+        return ": ".join(filter(None, (self.title, text))) or str(self.hresult)
 
     def all_frames(self) -> Iterator[Shown]:
         """Those of its stack, its causes and its members."""
@@ -190,8 +145,10 @@ class Error:
             yield from inner.all_frames()
 
 
-def _stack_of(data: dict[str, Any], look: Look) -> list[Shown]:
-    return [frame_of(frame, look.lines) for frame in data.get("stack") or ()]
+def stack_of(stack: list[dict[str, Any]], look: Look) -> list[Shown]:
+    """The frames of STACK, of which those below main are glue, as text reports have it."""
+    mark_start_up(stack)
+    return [_frame_of(frame, look.lines) for frame in stack]
 
 
 def _is_of_user(frame: Shown) -> bool:
@@ -210,23 +167,26 @@ def _hresult_of(data: dict[str, Any]) -> str:
 
 
 def error_of(data: dict[str, Any], look: Look, verb: str = "raised") -> Error:
-    """The error that DATA, a report or a part of one, describes."""
-    frames = _stack_of(data, look)
+    """The error that DATA, a report or a part of one, describes.
+
+    VERB is what it did where it began: "raised", of a crash "crashed".
+    """
+    frames = stack_of(data.get("stack") or [], look)
     for frame in filter(_is_of_user, frames):
         frame.is_first = True
         break
     nodes = [
-        (str(node["language"]), int(node["thread_id"]), _stack_of(node, look))
+        (str(node["language"]), int(node["thread_id"]), stack_of(node.get("stack") or [], look))
         for node in data.get("propagation") or ()
     ]
     thread = int(data.get("thread_id") or 0)
-    members = data.get("exceptions")
+    members, language = data.get("exceptions"), str(data.get("language") or "native")
     return Error(
         verb=verb,
         title=str(data.get("type") or ""),
         message=str(data["message"]),
         relation=str(data.get("relation") or ""),
-        language=str(data.get("language") or "native"),
+        language=language,
         hresult=_hresult_of(data),
         description=str(data.get("description") or ""),
         notes=[str(note) for note in data.get("notes") or ()],
@@ -234,11 +194,10 @@ def error_of(data: dict[str, Any], look: Look, verb: str = "raised") -> Error:
         fingerprint=str(data.get("fingerprint") or ""),
         frames=frames,
         stack=folded(frames, look.newest_last),
-        left_out=int(data.get("frames_left_out") or 0),
-        way=way_of(frames, nodes, thread, str(data.get("language") or "native")),
+        way=way_of(frames, nodes, thread, language),
         causes=[error_of(cause, look) for cause in data.get("transformed") or ()],
-        causes_left_out=int(data.get("transformed_left_out") or 0),
-        above=str(data.get("transformed_above") or ""),
+        causes_left_out=data.get("transformed_left_out"),
+        above=data.get("transformed_above"),
         members=None if members is None else [error_of(member, look) for member in members],
-        members_left_out=int(data.get("exceptions_left_out") or 0),
+        members_left_out=data.get("exceptions_left_out"),
     )

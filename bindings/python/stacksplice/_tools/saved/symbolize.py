@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+from typing import Any
 
 from ... import _stacksplice
 from ..._base.output import fail, warn, write
 from ..._base.redaction import clean_report
+from ..._errors.remote import stacks_in
 from ..symbols.symbolizer import Symbolizer
 from .files import read, report_of
 from .show import _text_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-    from typing import Any
-
-
-def _stacks(document: Any) -> Iterator[dict[str, Any]]:
-    """Each object in DOCUMENT that has a stack."""
-    left = [document]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            if isinstance(value.get("stack"), list):
-                yield value
-            left += [part for name, part in value.items() if name != "stack"]
-        elif isinstance(value, list):
-            left += value
 
 
 def _remove_sources(stack: list[Any]) -> None:
@@ -61,7 +45,7 @@ def symbolize(options: argparse.Namespace) -> int:
     def use(document: Any, items: list[Any], count: int, place: str) -> None:
         nonlocal between
         _refuse_others(items, count)
-        for holder in _stacks(document):
+        for holder in stacks_in(document):
             holder["stack"] = symbolizer.stack(holder["stack"])
             if options.no_source:
                 _remove_sources(holder["stack"])

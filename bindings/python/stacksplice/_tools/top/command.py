@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import stat
 import tempfile
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..._base.output import fail, warn, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..saved.files import is_log, items_of, wrapper_of
 from ..saved.source import Source, decoded
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from typing import IO, Any, TypeAlias
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
 
@@ -97,13 +93,13 @@ _TAIL = 64  # bytes that hold the end
 _FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
 
 
-class Found:
+class Found(NamedTuple):
     """A report in a document: its fingerprint, when it was made if that is known, and itself."""
 
-    __slots__ = ("is_strict", "key", "report", "time")
-
-    def __init__(self, key: str, is_strict: bool, time: str | None, report: dict[str, Any]) -> None:
-        self.key, self.is_strict, self.time, self.report = key, is_strict, time, report
+    key: str
+    is_strict: bool
+    time: str | None
+    report: dict[str, Any]
 
 
 def fast_key(line: bytes, is_loose: bool) -> tuple[str, bool] | None:
@@ -237,13 +233,14 @@ _TITLE_MAX = 120
 
 
 class _Row(NamedTuple):
-    """A group as it is shown."""
-
     key: str
     group: Group
+    reports: str
+    share: str
     first: str  # FILE:LINE
     last: str
     error: dict[str, Any]  # its first report; empty if it cannot be read any more
+    title: str
 
 
 def _place(files: list[File], place: Place) -> str:
@@ -251,12 +248,14 @@ def _place(files: list[File], place: Place) -> str:
     return f"{file.name}, report {place[3] + 1}" if file.is_document else f"{file.name}:{place[1]}"
 
 
-def _row(files: list[File], key: str, group: Group) -> _Row:
+def _row(files: list[File], key: str, group: Group, reports: int) -> _Row:
     try:
         error = clean_report(files[group.first[0]].example(group.first))
     except (OSError, ValueError, LookupError, RecursionError):
         error = {}
-    return _Row(key, group, _place(files, group.first), _place(files, group.last), error)
+    first, last = _place(files, group.first), _place(files, group.last)
+    share = f"{group.count / reports:.1%}"
+    return _Row(key, group, f"{group.count:,}", share, first, last, error, _title(error))
 
 
 def _where(error: dict[str, Any]) -> str:
@@ -273,7 +272,6 @@ def _where(error: dict[str, Any]) -> str:
 
 
 def _title(error: dict[str, Any]) -> str:
-    """One line that says what the error is."""
     if not error:
         return "(the file has changed: its first report cannot be read any more)"
     try:
@@ -285,17 +283,17 @@ def _title(error: dict[str, Any]) -> str:
         text += _where(error)
     except (AttributeError, TypeError) as exc:
         text = f"(a damaged report: {exc})"
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    return plain(text)
 
 
 def _seen(time: str | None, place: str) -> str:
     return f"{time}, {place}" if time else place
 
 
-def _text_of(row: _Row, width: int, reports: int) -> str:
+def _text_of(row: _Row, width: int) -> str:
     group, margin = row.group, " " * (width + 10)
     return (
-        f"{group.count:>{width + 1},} {group.count / reports:>6.1%}  {_title(row.error)}\n"
+        f"{row.reports:>{width + 1}} {row.share:>6}  {row.title}\n"
         f"{margin}{row.key}\n"
         f"{margin}first {_seen(group.first_time, row.first)}\n"
         f"{margin}last  {_seen(group.last_time, row.last)}\n"
@@ -316,7 +314,6 @@ def _counted(number: int, word: str) -> str:
 
 
 def _about(counter: Counter) -> list[str]:
-    """Lines on all groups."""
     missing, without = counter.groups.missing, counter.without_loose
     groups = _counted(len(counter.groups.kept), "group")
     files = _counted(counter.files, "file")
@@ -332,10 +329,10 @@ def _about(counter: Counter) -> list[str]:
 
 
 def _text(counter: Counter, rows: list[_Row]) -> str:
-    more, most = len(counter.groups.kept) - len(rows), max((row.group.count for row in rows), default=0)
+    more, width = len(counter.groups.kept) - len(rows), max((len(row.reports) for row in rows), default=0)
     text = "".join(line + "\n" for line in _about(counter))
     for row in rows:
-        text += "\n" + _text_of(row, len(f"{most:,}"), counter.reports)
+        text += "\n" + _text_of(row, width)
     return text + (f"\n... {_counted(more, 'more group')}; --limit shows more\n" if more else "")
 
 
@@ -344,16 +341,7 @@ def _write_page(counter: Counter, rows: list[_Row], path: str) -> int:
     from ..html.values import Look
 
     look = Look()
-    shown = [
-        {
-            "row": row,
-            "count": f"{row.group.count:,}",
-            "share": f"{row.group.count / counter.reports:.1%}",
-            "title": _title(row.error),
-            "report": example_of(row.error, look) if row.error else None,
-        }
-        for row in rows
-    ]
+    shown = [(row, example_of(row.error, look) if row.error else None) for row in rows]
     return write_groups(_about(counter), shown, look, path)
 
 
@@ -374,7 +362,8 @@ def top(options: argparse.Namespace) -> int:
     counter, status = _read(options, files)
     if not counter.files:
         return status
-    rows = [_row(files, key, group) for key, group in counter.groups.most_frequent()[: options.limit]]
+    most = counter.groups.most_frequent()[: options.limit]
+    rows = [_row(files, key, group, counter.reports) for key, group in most]
     if options.html is not None:
         status = _write_page(counter, rows, options.html) or status
     elif options.json:
