@@ -78,21 +78,14 @@ _LATER = {
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import winrt as winrt
-    from ._hooks.deadline import deadline as deadline
-    from ._tools.doctor.findings import doctor as doctor
-    from ._hooks.install import install as install
-    from ._hooks.install import load_ipython_extension as load_ipython_extension
-    from ._hooks.install import uninstall as uninstall
-    from ._hooks.install import unload_ipython_extension as unload_ipython_extension
-    from ._hooks.lupa import attach as attach
-    from ._hooks.lupa import detach as detach
-    from ._errors.report import format_exc as format_exc
-    from ._errors.report import format_exception as format_exception
-    from ._errors.report import print_exc as print_exc
-    from ._errors.report import print_exception as print_exception
-    from ._base.redaction import redaction as redaction
-    from ._errors.slot import saved_error as saved_error
+    from . import winrt
+    from ._base.redaction import redaction
+    from ._errors.report import format_exc, format_exception, print_exc, print_exception
+    from ._errors.slot import saved_error
+    from ._hooks.deadline import deadline
+    from ._hooks.install import install, uninstall
+    from ._hooks.lupa import attach, detach
+    from ._tools.doctor.findings import doctor
 else:
 
     def __getattr__(name):

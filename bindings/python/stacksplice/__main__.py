@@ -3,16 +3,13 @@ running processes and core files."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable, Sequence
 
 from ._base.arguments import Parser, meant
 from ._base.output import interrupted, reader_may_leave
 from ._tools.command_line import COMMANDS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
 
 _PROGRAM = "stacksplice"
 

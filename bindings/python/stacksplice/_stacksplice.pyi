@@ -9,6 +9,7 @@ from typing_extensions import disjoint_base
 
 from ._errors.frames import Frame, Stack
 from ._errors.info import ErrorInfo
+from ._errors.kept import _Entry
 
 __version__: str
 _AWAITED: str
@@ -88,15 +89,7 @@ def _restore_error(saved: object, /) -> None: ...
 _INTERPRETER: int
 
 def _show_locals(wanted: bool, /) -> None: ...
-def _places(
-    traceback: TracebackType | None, /
-) -> list[
-    tuple[
-        tuple[str, int | None, str, int | None, int | None, int | None],
-        dict[str, Any],
-        list[tuple[str, str]] | None,
-    ]
-]: ...
+def _places(traceback: TracebackType | None, /) -> list[_Entry]: ...
 def _format_document(
     json: str,
     newest_last: bool,

@@ -49,7 +49,7 @@ def _processed(event: Any, hint: Any) -> Any:
     exc = (hint.get("exc_info") or (None, None))[1]
     if exc is not None and client.get_integration(StackspliceIntegration) is not None:
         if "values" in (event.get("exception") or {}):
-            _Event(event, bool(client.options.get("include_source_context", True))).complete(exc)
+            _complete(event, exc, bool(client.options.get("include_source_context", True)))
     return event
 
 
@@ -93,68 +93,62 @@ def _frames_of(value: dict[str, Any]) -> list[dict[str, Any]]:
     return list(stack.get("frames") or ()) if isinstance(stack, dict) else []
 
 
-class _Event:
-    """An event of the SDK, which gets our stacks."""
+def _complete(told: dict[str, Any], exc: BaseException, with_source: bool) -> None:
+    """Give TOLD, an event of the SDK for EXC, our stacks."""
+    info = _stacksplice.error_info(exc)
+    if info is None:
+        return
+    ours, unused = event(info), told["exception"]["values"][::-1]  # the error itself first
+    came, values = info.process is not None, []
+    for value in reversed(ours["exception"]["values"]):
+        values.append(_joined(value, _pop_same(unused, value) or {}, came, with_source))
+    told["exception"]["values"] = values[::-1]
+    told.setdefault("fingerprint", ours["fingerprint"])
+    _add_images(told, ours)
 
-    def __init__(self, event: dict[str, Any], with_source: bool) -> None:
-        self._event = event
-        self._with_source = with_source
-        self._values: list[dict[str, Any]] = event["exception"]["values"]
-        self._unused: list[dict[str, Any]] = self._values[::-1]  # the error itself first
 
-    def complete(self, exc: BaseException) -> None:
-        info = _stacksplice.error_info(exc)
-        if info is not None:
-            ours = event(info)
-            came = info.process is not None
-            values = [self._value(value, came) for value in reversed(ours["exception"]["values"])]
-            self._event["exception"]["values"] = values[::-1]
-            self._event.setdefault("fingerprint", ours["fingerprint"])
-            _add_images(self._event, ours)
+def _joined(ours: dict[str, Any], theirs: dict[str, Any], came: bool, with_source: bool) -> dict[str, Any]:
+    """OURS with what the SDK knows of it besides, THEIRS.
 
-    def _value(self, ours: dict[str, Any], came: bool) -> dict[str, Any]:
-        """OURS with what the SDK knows of it besides.
+    CAME: from another process, so the frames that the SDK knows are none of ours.
+    """
+    here = _frames_of(theirs)
+    _complete_frames(ours, [] if came else here, with_source)
+    if came and here and "stacktrace" in ours:
+        ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
+    elif _count_python(theirs) > _count_python(ours):
+        ours.pop("stacktrace", None)  # the stack was cut
+    # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
+    mechanism = theirs.get("mechanism") or {}
+    kept = {name: mechanism[name] for name in ("type", "handled", "meta") if name in mechanism}
+    value = {**theirs, **ours, **{name: theirs[name] for name in _OF_THE_SDK if name in theirs}}
+    value["mechanism"] = {**ours["mechanism"], **kept}
+    value.update(clean_report(value))  # the SDK read the exception itself
+    return value
 
-        CAME: from another process, so the frames that the SDK knows are none of ours.
-        """
-        theirs = self._theirs(ours)
-        if theirs is None:
-            theirs = {}
-        here = _frames_of(theirs)
-        self._complete_frames(ours, [] if came else here)
-        if came and here and "stacktrace" in ours:
-            ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
-        elif _count_python(theirs) > _count_python(ours):
-            ours.pop("stacktrace", None)  # the stack was cut
-        # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
-        mechanism = theirs.get("mechanism") or {}
-        kept = {name: mechanism[name] for name in ("type", "handled", "meta") if name in mechanism}
-        value = {**theirs, **ours, **{name: theirs[name] for name in _OF_THE_SDK if name in theirs}}
-        value["mechanism"] = {**ours["mechanism"], **kept}
-        value.update(clean_report(value))  # the SDK read the exception itself
-        return value
 
-    def _theirs(self, ours: dict[str, Any]) -> dict[str, Any] | None:
-        """The SDK's value for the same exception: of that type, with that text before its notes."""
-        for number, value in enumerate(self._unused):
-            module, name = value.get("module"), value.get("type")
-            names = (name, f"{module}.{name}") if module in (None, "__main__") else (f"{module}.{name}",)
-            if ours.get("type") in names and text_of(str(value.get("value"))).startswith(ours["value"]):
-                return self._unused.pop(number)
-        return None
+def _pop_same(unused: list[dict[str, Any]], ours: dict[str, Any]) -> dict[str, Any] | None:
+    """The SDK's value for the same exception: of that type, with that text before its notes."""
+    for number, value in enumerate(unused):
+        module, name = value.get("module"), value.get("type")
+        names = (name, f"{module}.{name}") if module in (None, "__main__") else (f"{module}.{name}",)
+        if ours.get("type") in names and text_of(str(value.get("value"))).startswith(ours["value"]):
+            return unused.pop(number)
+    return None
 
-    def _complete_frames(self, ours: dict[str, Any], theirs: list[dict[str, Any]]) -> None:
-        """Give our frames what the SDK's have besides, such as local variables."""
-        for frame in _frames_of(ours):
-            if not self._with_source:
-                frame.pop("context_line", None)
-            if frame["platform"] != "python":
-                continue
-            if frame["in_app"]:
-                del frame["in_app"]  # the SDK decides, as its options say
-            place = frame.get("abs_path") or frame.get("filename"), frame.get("lineno")
-            for number, known in enumerate(theirs):
-                if (known.get("abs_path"), known.get("lineno")) == place:
-                    frame.update({name: known[name] for name in known if name != "function"})
-                    del theirs[number]
-                    break
+
+def _complete_frames(ours: dict[str, Any], theirs: list[dict[str, Any]], with_source: bool) -> None:
+    """Give our frames what the SDK's have besides, such as local variables."""
+    for frame in _frames_of(ours):
+        if not with_source:
+            frame.pop("context_line", None)
+        if frame["platform"] != "python":
+            continue
+        if frame["in_app"]:
+            del frame["in_app"]  # the SDK decides, as its options say
+        place = frame.get("abs_path") or frame.get("filename"), frame.get("lineno")
+        for number, known in enumerate(theirs):
+            if (known.get("abs_path"), known.get("lineno")) == place:
+                frame.update({name: known[name] for name in known if name != "function"})
+                del theirs[number]
+                break

@@ -6,10 +6,7 @@ import re
 from functools import partial
 from itertools import groupby, zip_longest
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+from .hints import Any, Callable, Iterable, Iterator
 
 _PLACE, _TYPE, _RESET = "\x1b[35m", "\x1b[1;35m", "\x1b[0m"
 _MARKS = {"^": "\x1b[1;31m", "~": "\x1b[31m"}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from _collections_abc import Iterable, Iterator  # loaded at every start of Python
 
 _MOST_ROUNDS, _LONGEST_ROUND = 3, 8  # as our reports show
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
+from types import CodeType
 
 from .. import _stacksplice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
+from .._base.hints import Callable
 
 # Our tool id of sys.monitoring, while captures at the raise are on.
 _tool: int | None = None

@@ -6,11 +6,7 @@ import threading
 from functools import wraps
 
 from .. import _stacksplice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .._base.hints import Any, Callable
 
 _is_ours = False  # the handler: install() put it there, not the host
 _thread: Any = threading.Thread  # whose _set_native_id is exchanged

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .._base.hints import Any
 
 _socket: Any = None  # the class of fakeredis with the method that makes the answer
 _plain: Any = None  # that method, while ours stands in its place

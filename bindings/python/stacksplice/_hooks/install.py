@@ -16,22 +16,6 @@ def _running_shell() -> Any:
     return shell.instance() if shell is not None and shell.initialized() else None
 
 
-def _leave_shell(shell: Any) -> None:
-    from .unhandled import offer_after_cell
-
-    try:
-        shell.events.unregister("post_run_cell", offer_after_cell)
-    except ValueError:  # it is not there
-        pass
-
-
-def _enter_shell(shell: Any) -> None:
-    from .unhandled import offer_after_cell
-
-    _leave_shell(shell)  # once is enough
-    shell.events.register("post_run_cell", offer_after_cell)
-
-
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext stacksplice``: install(), in this shell of IPython."""
     install()
@@ -92,7 +76,7 @@ def install(
     3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
     """
     from .. import _stacksplice
-    from . import at_raise, interpreter, loggers, lupa, others
+    from . import at_raise, interpreter, loggers, lupa, others, unhandled
 
     if redact is not None:
         from .._base.redaction import redaction
@@ -112,14 +96,14 @@ def install(
     loggers.begin()
     shell = _running_shell()
     if shell is not None:
-        _enter_shell(shell)
+        shell.events.register("post_run_cell", unhandled.offer_after_cell)  # once, however often
 
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
     at the raise and reports of crashes end, and reports show no local variables."""
     from .. import _stacksplice
-    from . import at_raise, interpreter, loggers, lupa, others
+    from . import at_raise, interpreter, loggers, lupa, others, unhandled
     from . import crash as _crash
 
     lupa.end()
@@ -130,5 +114,5 @@ def uninstall() -> None:
     _stacksplice._show_locals(False)
     interpreter.leave_all()
     shell = _running_shell()
-    if shell is not None:
-        _leave_shell(shell)
+    if shell is not None and unhandled.offer_after_cell in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", unhandled.offer_after_cell)

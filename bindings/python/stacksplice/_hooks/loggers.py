@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from .._base.hints import Any
 from .unhandled import unhandled_record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # Each is named as its module, which imports logging.
 _LOGGERS = ("asyncio", "concurrent.futures")

@@ -220,7 +220,6 @@ def _modules() -> list[ModuleType]:
 
 
 def _runtimes() -> list[Any]:
-    """All runtimes that exist."""
     kinds = (*[module.LuaRuntime for module in _modules()],)
     if not kinds:
         return []

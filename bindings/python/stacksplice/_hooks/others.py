@@ -9,11 +9,8 @@ import sys
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader
 from types import ModuleType
 
+from .._base.hints import Any
 from . import at_raise
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # Their frames are never another language's: src/stack/foreign_code.c knows the same ones.
 _KNOWN = {*sys.stdlib_module_names, "greenlet", "stacksplice"} - {"_ctypes"}

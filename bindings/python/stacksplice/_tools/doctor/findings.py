@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import sys
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TextIO
 
 from ... import _stacksplice
 from ..._base import PACKAGE
 from ..._base.output import write
 from ..._base.plain import plain
 from ..._hooks import lupa as hook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-    from typing import Literal, TextIO
-
-    from .lua_copies import Copy
 
 
 class Finding(NamedTuple):
@@ -91,7 +85,7 @@ def bindings() -> list[str]:
     return sorted(f"{match[1]}.{match[2]}" if match[1] else "LuaJIT" for match in found if match)
 
 
-def _copies() -> list[Copy]:
+def _copies() -> list[Any]:
     try:
         from .lua_copies import copies_of_lua
     except ImportError:  # this Python has no ctypes
@@ -191,7 +185,6 @@ def _hooks() -> Iterator[Finding]:
 
 
 def _examine() -> tuple[list[Finding], int]:
-    """All findings, and how many of them are missing."""
     findings = [*_package(), *_python(), *_native(), *lua_findings(), *_hooks()]
     return findings, sum(finding.state == "missing" for finding in findings)
 

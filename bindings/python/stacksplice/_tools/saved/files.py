@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from ..._base.output import fail
 from ..._base.redaction import clean
 from ..._errors.info import FILE_SCHEMA, ErrorInfo
 from .source import Source, decoded
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, TypeAlias
-
-    # Takes a document, its reports, how many its file has had before it, and that file's name if a heading
-    # is to have it.
-    _Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
+# Takes a document, its reports, how many its file has had before it, and that file's name if a heading
+# is to have it.
+_Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 _WHEN, _WHICH = ("time",), ("process", "pid", "thread_id", "cwd")

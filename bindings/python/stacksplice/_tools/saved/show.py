@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from typing import Any
 
 from ..._base.output import write
 from ..._base.redaction import clean_report
+from ..._errors.info import ErrorInfo
 from ..._errors.report import wants_color
 from .files import DAMAGE, damaged, heading_of, read, report_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from typing import Any
-
-    from ..._errors.info import ErrorInfo
 
 
 def _format(report: ErrorInfo, options: argparse.Namespace) -> str:

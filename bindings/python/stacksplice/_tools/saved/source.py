@@ -6,13 +6,10 @@ import io
 import itertools
 import json
 import os
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 from ..._base.output import show_progress
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import IO, Any
 
 _DOCUMENT_MAX = 256 << 20  # bytes of a document of many lines
 _BUFFER = 1 << 20
@@ -40,7 +37,6 @@ def decoded(text: bytes) -> Any:
 
 
 def _goes_on(line: bytes) -> bool:
-    """Whether LINE is the beginning of a JSON document."""
     try:
         decoded(line)
     except (ValueError, RecursionError) as exc:

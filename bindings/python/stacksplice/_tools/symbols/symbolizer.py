@@ -2,86 +2,55 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeGuard
 
 from ... import _stacksplice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import ctypes
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, TypeGuard
 
 _LIBRARY = "libdebuginfod.so.1"
 
 
-def _open() -> ctypes.CDLL:
+def _fetch(build_id: str) -> str:
+    """The path of the debug file that a server has.  Raises OSError, without errno if there is no library."""
     import ctypes
 
-    library = ctypes.CDLL(_LIBRARY)
+    library, path = ctypes.CDLL(_LIBRARY), ctypes.c_char_p()
     library.debuginfod_begin.restype = ctypes.c_void_p
-    library.debuginfod_end.argtypes = [ctypes.c_void_p]
-    library.debuginfod_end.restype = None
-    library.debuginfod_find_debuginfo.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-        ctypes.c_int,
-        ctypes.POINTER(ctypes.c_void_p),
-    ]
-    return library
+    client = ctypes.c_void_p(library.debuginfod_begin())
+    if not client:
+        raise MemoryError
+    try:
+        # A length of 0: the build-id is a text.
+        fd = library.debuginfod_find_debuginfo(client, build_id.encode(), 0, ctypes.byref(path))
+        if fd < 0:
+            raise OSError(-fd, os.strerror(-fd))
+        os.close(fd)
+        if path.value is None:
+            raise MemoryError
+        return os.fsdecode(path.value)
+    finally:
+        library.debuginfod_end(client)
+        ctypes.CDLL(None).free(path)
 
 
 class Servers:
     """Debug files of servers.  They are asked only where the environment names some."""
 
     def __init__(self) -> None:
-        self._library: ctypes.CDLL | None = None
-        self._refused: dict[str, str] = {}
-
-    def why_not(self, build_id: str) -> str | None:
-        """Why there is no file with this build-id; None: it was not asked for, or is there."""
-        return self._refused.get(build_id)
+        self.refused: dict[str, str] = {}  # by build-id: why there is no file that was asked for
 
     def files(self, build_id: str) -> Iterator[str]:
         """The debug file with this build-id, which the library keeps in its cache."""
         if not os.environ.get("DEBUGINFOD_URLS"):
             return
         try:
-            self._library = self._library or _open()
-        except OSError:
-            self._refused[build_id] = f"{_LIBRARY} not found (Debian package: libdebuginfod1)"
-            return
-        found = self._fetch(self._library, build_id)
-        if isinstance(found, str):
-            yield found
-        elif found == errno.ENOENT:
-            self._refused[build_id] = "no server has it"
-        else:
-            self._refused[build_id] = os.strerror(found)
-
-    @staticmethod
-    def _fetch(library: ctypes.CDLL, build_id: str) -> str | int:
-        """The path of the file, or why there is none, as errno."""
-        import ctypes
-
-        client = library.debuginfod_begin()
-        if not client:
-            return errno.ENOMEM
-        path = ctypes.c_void_p()
-        try:
-            # A length of 0: the build-id is a text.
-            fd = library.debuginfod_find_debuginfo(client, build_id.encode(), 0, ctypes.byref(path))
-            if fd < 0:
-                return -int(fd)
-            os.close(fd)
-            return os.fsdecode(ctypes.string_at(path)) if path else errno.ENOMEM
-        finally:
-            library.debuginfod_end(client)
-            free = ctypes.CDLL(None).free
-            free.argtypes = [ctypes.c_void_p]
-            free(path)
+            yield _fetch(build_id)
+        except FileNotFoundError:
+            self.refused[build_id] = "no server has it"
+        except OSError as exc:
+            self.refused[build_id] = exc.strerror or f"{_LIBRARY} not found (Debian package: libdebuginfod1)"
 
 
 _SYSTEM = "/usr/lib/debug"
@@ -89,7 +58,6 @@ _BUILD_ID = re.compile(r"[0-9a-f]{4,128}\Z")
 
 
 def is_build_id(text: object) -> bool:
-    """Whether TEXT, from a report, can be part of a path."""
     return isinstance(text, str) and _BUILD_ID.match(text) is not None
 
 
@@ -146,7 +114,7 @@ class SymbolFiles:
 
 _CACHED = 1 << 16  # places whose frames are kept
 
-_MISSING, _NO_BINARY, _NO_LIBDW, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007007E, 0x8007000D
+_MISSING, _NO_BINARY, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007000D
 
 # What a lookup decides; a frame's other members stay as they are.
 _FOUND = ("function", "function_offset", "file", "line", "column", "inlined", "glue")
@@ -217,7 +185,7 @@ class _Module:
         why = "".join(f"; not used: {refused}" for refused in self._refused)
         if not self.has_functions:  # such a file is stripped, or was cut off
             why += "".join(f"; {file} has none" for file in self._usable)
-        no_answer = self._servers.why_not(self.build_id)
+        no_answer = self._servers.refused.get(self.build_id)
         if no_answer:
             why += f"; debuginfod: {no_answer}"
         return (
@@ -265,18 +233,13 @@ class Symbolizer:
     def stack(self, frames: list[Any]) -> list[Any]:
         """The frames of a stack, with what the files say of them."""
         result: list[Any] = []
-        at = 0
-        while at < len(frames):
-            group = _group(frames, at)
-            at += max(len(group), 1)
-            if not group:
-                result.append(frames[at - 1])
+        for group in _groups(frames):
+            if not _is_native(group[-1]):
+                result += group
                 continue
-            known = any("file" in frame for frame in group) or (
-                not self._all_frames and bool(group[-1].get("glue"))
-            )
-            found = [] if known else self._resolve(group[-1])
-            named = [_merge(frame, group[-1]) for frame in found]
+            is_hidden = not self._all_frames and bool(group[-1].get("glue"))
+            is_known = is_hidden or any("file" in frame for frame in group)
+            named = [] if is_known else [_merge(frame, group[-1]) for frame in self._resolve(group[-1])]
             if not result and not group[-1].get("glue"):  # where a process crashed, no frame is glue
                 for frame in named:
                     frame.pop("glue", None)
@@ -294,26 +257,27 @@ class Symbolizer:
 
 
 def _is_path(path: object) -> TypeGuard[str]:
-    """Whether PATH, from a report, can be that of a file."""
     try:
         return isinstance(path, str) and "\0" not in path and bool(os.fsencode(path))
     except UnicodeEncodeError:
         return False
 
 
-def _group(frames: list[Any], at: int) -> list[dict[str, Any]]:
-    """The native frames from AT on that were inlined into one another; empty: another frame."""
-    group: list[dict[str, Any]] = []
-    for number in range(at, len(frames)):
-        frame = frames[number]
-        if not isinstance(frame, dict) or frame.get("kind") != "native":
-            break
-        if group and frame.get("address") != group[0].get("address"):
-            break
+def _is_native(frame: object) -> bool:
+    return isinstance(frame, dict) and frame.get("kind") == "native"
+
+
+def _groups(frames: list[Any]) -> Iterator[list[Any]]:
+    """FRAMES, native ones that were inlined into one another together."""
+    group: list[Any] = []
+    for frame in frames:
+        goes_on = group and _is_native(frame) and _is_native(group[-1]) and group[-1].get("inlined")
+        if group and not (goes_on and frame.get("address") == group[0].get("address")):
+            yield group
+            group = []
         group.append(frame)
-        if not frame.get("inlined"):
-            break
-    return group
+    if group:
+        yield group
 
 
 def _merge(found: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
