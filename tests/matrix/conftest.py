@@ -23,6 +23,12 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("matrix", luas, ids=names, indirect=True, scope="module")
 
 
+@pytest.fixture(autouse=True)
+def without_names(monkeypatch):
+    """The names that asyncio makes up depend on what ran before."""
+    monkeypatch.setattr("stacksplice._errors.awaiting._MAX_NAMES", 0)
+
+
 @pytest.fixture(scope="session")
 def build_matrix(tmp_path_factory):
     """Called with a version of Lua: the path of the module."""

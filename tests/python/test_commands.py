@@ -16,6 +16,7 @@ import stacksplice.logging
 from building import MODULE, PACKAGE, command, environment, lua_with_stacksplice
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
+from stacksplice.__main__ import main
 
 # ---- run -----------------------------------------------------------------------------------------
 
@@ -179,6 +180,19 @@ def test_ctrl_c(info, arguments):
         child.send_signal(signal.SIGINT)
         assert child.stderr.read() == "stacksplice: interrupted\n"
     assert child.returncode == 130
+
+
+def test_ctrl_c_while_a_command_is_imported(monkeypatch, capsys):
+    class Interrupts:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "stacksplice._tools.command_line":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "stacksplice._tools.command_line", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupts, *sys.meta_path])
+    assert main(["show", "-"]) == 130
+    assert capsys.readouterr().err == "stacksplice: interrupted\n"
 
 
 # ---- Output --------------------------------------------------------------------------------------

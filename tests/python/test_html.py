@@ -287,7 +287,7 @@ def test_threads_with_the_same_stack_are_one(shown):
         "Thread 14 (reader)",
         "Thread 15 (deaf, which has not answered in time)",
     ]
-    assert page.texts("p", "order")[-1] == "Threads 11 (worker), 12 (worker), 13 (worker)"
+    assert page.texts("p", "order")[-1] == "Thread 11 (worker), Thread 12 (worker), Thread 13 (worker)"
     first, second, third = page.texts("details", "member")
     assert first.count("Python f1 ") == second.count(" f2 a.py:3 ") == 1
     assert "The stack is not known." in third
@@ -298,6 +298,21 @@ def test_threads_whose_variables_differ_are_not_one(tmp_path):
     threads = [{"thread_id": number, "stack": [each]} for number, each in enumerate(frames, 1)]
     page = process_page(tmp_path, {"process": {"id": 7}, "notes": [], "threads": threads})
     assert page.texts("h3") == ["Thread 1 and 1 more with the same stack", "Thread 3"]
+
+
+def test_tasks_that_no_thread_runs_are_on_the_page_of_a_process(tmp_path):
+    """As the text of dump has them: who waits for whom, those with the same stack together."""
+    common = {"interpreter": 0, "awaited_by": ["0x1"]}
+    main = {"address": "0x1", "name": "main", "interpreter": 0, "awaited_by": [], "thread_id": 1}
+    jobs = [{"address": f"0x{n}", "name": f"job {n}", "awaits": "Future", **common} for n in (2, 3)]
+    tasks = [
+        {"members": [main], "stack": [frame(0)]},
+        {"members": jobs, "stack": [frame(1, function="job")]},
+    ]
+    page = process_page(tmp_path, {"process": {"id": 7}, "notes": [], "threads": [], "tasks": tasks})
+    assert page.texts("h2") == ["Threads", "Tasks that no thread runs"]
+    named = '2 tasks "job 2", "job 3" (waiting for a Future, awaited by "main")'
+    assert page.texts("h3") == [named] and " job " in page.texts("details", "member")[0]
 
 
 def test_the_order_of_threads_is_that_of_the_text(shown):

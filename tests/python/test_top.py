@@ -166,7 +166,7 @@ def test_show_says_that_an_example_is_missing(lines):
 def test_documents_and_lists_are_read_too(lines, tmp_path):
     one, two, *_ = map(json.loads, lines)
     (tmp_path / "list.json").write_text(json.dumps([{"order": 1, "error": one}, two, two], indent=1))
-    (tmp_path / "errors.json").write_text(json.dumps({"errors": [one]}))
+    (tmp_path / "errors.json").write_text(json.dumps([one]))
     (tmp_path / "failed.json").write_text(
         json.dumps(
             {"schema": "stacksplice-report/1", "header": {"time": "2026-01-02T03:04:05Z"}, "error": one}

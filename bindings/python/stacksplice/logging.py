@@ -17,9 +17,8 @@ import logging
 
 from . import _stacksplice
 from ._base.redaction import clean, text_of
-from ._errors.described import Described, code_of
 from ._errors.info import ErrorInfo
-from ._errors.live import log_text
+from ._errors.live import Described, code_of, log_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

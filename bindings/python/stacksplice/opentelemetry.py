@@ -16,8 +16,8 @@ from opentelemetry.sdk import _logs as logs
 from opentelemetry.sdk import trace
 
 from . import _stacksplice
-from ._errors.described import Described, code_of
 from ._errors.info import ErrorInfo
+from ._errors.live import Described, code_of
 
 __all__ = ["LogRecordProcessor", "SpanProcessor", "exception_attributes"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from .output import columns
@@ -19,13 +20,6 @@ def _row(status: str, meaning: str) -> str:
 
 def _width() -> int:
     return min(columns(1), _WIDEST) - 1
-
-
-class _Help(argparse.HelpFormatter):
-    """argparse would ask shutil for the width of a terminal, which loads modules that compress files."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_width())
 
 
 def meant(word: str, names: Iterable[str]) -> str:
@@ -57,7 +51,8 @@ class Parser(argparse.ArgumentParser):
     statuses: Iterable[tuple[str, str]] = ()
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, formatter_class=_Help)
+        # argparse would ask shutil for the width of a terminal, which loads modules that compress files.
+        super().__init__(**options, formatter_class=partial(argparse.HelpFormatter, width=_width()))
 
     def format_help(self) -> str:
         ends = "".join(_row(*each) for each in self.statuses)

@@ -127,11 +127,7 @@ def _all_shown(shown: traceback.TracebackException) -> list[traceback.TracebackE
 
 def _clean_one(one: traceback.TracebackException) -> None:
     told: Any = one
-    for name in ("_str", "msg"):
-        text = getattr(told, name, None)
-        if isinstance(text, str):
-            setattr(told, name, text_of(text))
-    for name, kind in (("text", SOURCE), ("filename", PATH)):
+    for name, kind in (("_str", MESSAGE), ("msg", MESSAGE), ("text", SOURCE), ("filename", PATH)):
         text = getattr(told, name, None)
         if isinstance(text, str):
             setattr(told, name, text_of(text, kind))

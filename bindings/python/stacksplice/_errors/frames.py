@@ -154,11 +154,9 @@ class Stack(Sequence[Frame]):
         stack._left_out = frames_left_out
         stack._frames = tuple(frames)
         addresses: list[int] = []
-        inlined = False
-        for frame in stack._frames:
-            if not inlined or frame.address != addresses[-1]:  # inlined frames share their element
+        for inner, frame in zip((None, *stack._frames), stack._frames):
+            if inner is None or not inner.inlined or inner.address != frame.address:  # they share an element
                 addresses.append(frame.address)
-            inlined = frame.inlined
         stack.addresses = tuple(addresses)
         return stack
 

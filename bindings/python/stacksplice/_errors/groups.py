@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .._base.hints import Any, Sequence
+from _collections_abc import Sequence
+
 from .._stacksplice import HResultError
 
 
@@ -24,5 +25,5 @@ class HResultErrorGroup(HResultError, ExceptionGroup[Exception]):
     def derive(self, excs: Sequence[Exception]) -> HResultErrorGroup:  # type: ignore[override]
         return type(self)(self.hresult, self.message, excs)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.hresult, self.message, self.exceptions), self.__dict__

@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import sys
 import traceback
+from types import FrameType
 
 from .._base.hints import Any
 from .._base.lines import limit
@@ -42,7 +43,7 @@ class KeptFrame(traceback.FrameSummary):
 _kept: dict[_Place, KeptFrame] = {}
 
 
-def frame_at(place: _Place, lines: list[str]) -> KeptFrame:
+def _frame_at(place: _Place, lines: list[str]) -> KeptFrame:
     """The frame of PLACE, whose file has these LINES."""
     line, end_line = place[1] or 0, place[3]
     shown_lines = lines[max(line - 1, 0) : end_line or line]
@@ -92,19 +93,38 @@ def with_variables(
     return frame
 
 
+def _globals_of(file: str) -> dict[str, Any]:
+    """Those of the module of FILE, if it runs: its loader may have the lines, such as in a zip file."""
+    frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
+    while frame is not None:
+        if frame.f_code.co_filename == file:
+            return frame.f_globals
+        frame = frame.f_back
+    return {}
+
+
+class Frames:
+    """The frames of one report: each file is looked at once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def at(self, place: _Place, names: dict[str, Any] | None = None) -> KeptFrame:
+        """The frame of PLACE; NAMES are its globals, if they are known."""
+        file = place[0]
+        lines = self._lines.get(file)
+        if lines is None:
+            linecache.checkcache(file)
+            if file not in linecache.cache:
+                linecache.lazycache(file, _globals_of(file) if names is None else names)
+            lines = self._lines[file] = linecache.getlines(file)
+        return _frame_at(place, lines)
+
+
 def stack_of(entries: list[_Entry]) -> KeptSummary | None:
     """The stack of a traceback's ENTRIES; None if its module finds more."""
-    if limit() is not None:
+    has_code = _HAS_LINES_OF_CODE and any([place[0].startswith("<") for place, _, _ in entries])
+    if has_code or limit() is not None:
         return None
-    lines: dict[str, list[str]] = {}
-    for place, names, _ in entries:
-        file = place[0]
-        if _HAS_LINES_OF_CODE and file.startswith("<"):
-            return None
-        if file not in linecache.cache:
-            linecache.lazycache(file, names)
-        lines[file] = []
-    for file in lines:
-        linecache.checkcache(file)
-        lines[file] = linecache.getlines(file)
-    return KeptSummary([with_variables(frame_at(place, lines[place[0]]), own) for place, _, own in entries])
+    frames = Frames()
+    return KeptSummary([with_variables(frames.at(place, names), own) for place, names, own in entries])

@@ -8,7 +8,9 @@ from __future__ import annotations
 from _thread import get_native_id
 
 from .. import _stacksplice
+from .._base import redaction
 from .._base.lines import limit
+from .info import ErrorInfo
 
 _MOST_ERRORS = 256
 
@@ -120,3 +122,26 @@ def text_of(exc: BaseException, chain: bool = True, **style: bool) -> str:
 def log_text(exc: BaseException) -> str | None:
     """The combined report of EXC as logs have it, without a line end; None if nothing crossed."""
     return text_of(exc).rstrip("\n") if _stacksplice._crossed(exc) else None
+
+
+def code_of(info: ErrorInfo) -> str:
+    """The HRESULT, in hexadecimal."""
+    return f"0x{info.hresult & 0xFFFFFFFF:08x}"
+
+
+class Described:
+    """Type, message and stack trace of an exception; INFO, if a border was crossed, is its error."""
+
+    type: str | None
+    info: ErrorInfo | None
+
+    def __init__(self, exc: BaseException | ErrorInfo) -> None:
+        if isinstance(exc, ErrorInfo):
+            self.type, self.message, self.info = exc.type, redaction.text_of(exc.message), exc
+            self.stack_trace = exc.format().rstrip("\n")
+            return
+        module, name = type(exc).__module__, type(exc).__qualname__
+        self.type = name if module in (None, "builtins") else f"{module}.{name}"
+        self.message = redaction.text_of(_message(exc))
+        self.info = _stacksplice.error_info(exc)
+        self.stack_trace = text_of(exc).rstrip("\n")

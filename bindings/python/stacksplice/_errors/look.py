@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
-from types import FrameType
 
 from .._base.hints import Any
 from .._base.redaction import has_secret
-from .kept import KeptFrame, KeptSummary, _Place, frame_at
+from .kept import Frames, KeptFrame, KeptSummary, _Place
 
 HAS_COLORS = sys.version_info >= (3, 13)  # the traceback module
 
@@ -33,32 +31,6 @@ def in_color(text: str) -> str:
     from .._base.colors import frame  # most reports have no colours
 
     return frame(text)
-
-
-def _find_source(file: str) -> None:
-    """Have the lines of FILE found where the loader of its module has them, such as in a zip file."""
-    linecache.checkcache(file)
-    frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
-    while frame is not None and file not in linecache.cache:
-        if frame.f_code.co_filename == file:
-            linecache.lazycache(file, frame.f_globals)
-            return
-        frame = frame.f_back
-
-
-class Frames:
-    """Frames as the core knows them, in one report: each file is looked at once."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
-
-    def at(self, place: _Place) -> KeptFrame:
-        file = place[0]
-        lines = self._lines.get(file)
-        if lines is None:
-            _find_source(file)
-            lines = self._lines[file] = linecache.getlines(file)
-        return frame_at(place, lines)
 
 
 def place_of(

@@ -79,19 +79,15 @@ def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain:
     write(file, _text_of(exc, chain, **style_of(file)))
 
 
-def _handled() -> BaseException | None:
-    return sys.exc_info()[1]
-
-
 def format_exc(*, chain: bool = True) -> str:
     """The combined report of the exception being handled, as ``traceback.format_exc`` has it."""
-    exc = _handled()
+    exc = sys.exception()
     return "NoneType: None\n" if exc is None else _text_of(exc, chain)
 
 
 def print_exc(file: TextIO | None = None, *, chain: bool = True) -> None:
     """Write the combined report of the exception being handled to file (sys.stderr when None)."""
-    exc = _handled()
+    exc = sys.exception()
     if exc is not None:
         print_exception(exc, file, chain=chain)
         return

@@ -6,28 +6,23 @@ the core, which asks for each of Python's frames (report_text.c).
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from functools import partial
 
 from .. import _stacksplice
+from .._base.hints import Any, Callable, Iterable, Iterator
 from .._base.lines import limit
 from .._base.redaction import clean_traceback
-from . import changed
-from .info import with_elsewhere
-from .kept import KeptSummary, stack_of, with_variables
-from .look import HAS_COLORS, Frames, in_color, need_memory, options, place_of
+from .info import ErrorInfo, with_elsewhere
+from .kept import Frames, KeptSummary, stack_of, with_variables
+from .look import HAS_COLORS, in_color, need_memory, options, place_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-    from .info import ErrorInfo
-
-    _Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
+_Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
 
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
+_NO_LINES = "  ... no lines of "  # of what the core says, and of what is said here
 # Lines that say how much was left out, where nothing need be of another language.
 _ASIDES = ("  ... ", "  \x1b[2m... ", "  [Previous ")
 
@@ -92,6 +87,33 @@ class _Known:
         return len(numbers) - 1 - numbers[::-1].index(last) if last >= 0 else -1
 
 
+def _source_reason(file: str, handle: _stacksplice.ErrorHandle) -> str | None:
+    """Why no line of FILE is shown with the error of HANDLE."""
+    known = linecache.cache.get(file, ())
+    if len(known) != 4 or known[1] is None:  # of no file: what was typed, or what a loader has
+        return None
+    return handle.source_reason(file) or handle.source_reason(known[3])
+
+
+def _without_line(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+    bare = traceback.FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False, line="")
+    bare.locals = frame.locals
+    return bare
+
+
+def _remove_lines(stack: traceback.StackSummary, handle: _stacksplice.ErrorHandle) -> list[str]:
+    """Take the lines from STACK that did not run, as the time of HANDLE's error tells: no frame is younger.
+    What a report then says, each a line."""
+    reasons: dict[str, str | None] = {}
+    for number, frame in enumerate(stack):
+        file = frame.filename
+        if file not in reasons:
+            reasons[file] = _source_reason(file, handle)
+        if reasons[file] is not None:
+            stack[number] = _without_line(frame)
+    return [f"  ... {reason}\n" for reason in dict.fromkeys(reasons.values()) if reason is not None]
+
+
 def _split_hresult(text: str) -> tuple[str, str | None]:
     """The stack and, where it stands below, the HRESULT: every other line is indented, or another word."""
     before, end, last = text.removesuffix("\n").rpartition("\n")
@@ -101,8 +123,8 @@ def _split_hresult(text: str) -> tuple[str, str | None]:
 def _split_reasons(text: str) -> tuple[str, list[str]]:
     """The stack, and what the core says of missing lines: it does for each stack, a report only once."""
     lines = text.split("\n")
-    reasons = [f"{line}\n" for line in lines if line.startswith(changed.BEGIN)]
-    return "\n".join([line for line in lines if not line.startswith(changed.BEGIN)]), reasons
+    reasons = [f"{line}\n" for line in lines if line.startswith(_NO_LINES)]
+    return "\n".join([line for line in lines if not line.startswith(_NO_LINES)]), reasons
 
 
 def _has_own_hresult(exc: BaseException, info: ErrorInfo) -> bool:
@@ -210,7 +232,7 @@ def _combine(
         shown.stack = _Combined(entries)
     _retitle(shown, exc, info)
     _add_notes(shown, info, hresult)
-    return reasons + changed.remove_lines(shown.stack, info._handle)
+    return reasons + _remove_lines(shown.stack, info._handle)
 
 
 def _say_once(shown: traceback.TracebackException, reasons: list[str], said: list[str]) -> None:

@@ -8,8 +8,9 @@ from _thread import allocate_lock
 from types import CodeType
 
 from .. import _stacksplice
-from .._base.hints import Callable
+from .._base.hints import Any, Callable
 
+_monitoring: Any = getattr(sys, "monitoring", None)  # from CPython 3.12 on
 # Our tool id of sys.monitoring, while captures at the raise are on.
 _tool: int | None = None
 _TOOL_NAME = "stacksplice"
@@ -38,7 +39,7 @@ def begin() -> None:
 def begin_below_others() -> None:
     """Have it taken where the exception leaves Python for code of another language, if that can be had:
     without, what the exception shows at the border must do."""
-    if sys.version_info < (3, 12):
+    if _monitoring is None:
         return
     with _lock:
         if _tool is None:
@@ -54,44 +55,40 @@ def end() -> None:
     global _tool
     with _lock:
         tool, _tool = _tool, None
-        if sys.version_info >= (3, 12) and tool is not None:
-            if sys.monitoring.get_tool(tool) == _TOOL_NAME:
-                _listen(tool, "NO_EVENTS", None)
-                sys.monitoring.free_tool_id(tool)
+        if tool is not None and _monitoring.get_tool(tool) == _TOOL_NAME:
+            _listen(tool, "NO_EVENTS", None)
+            _monitoring.free_tool_id(tool)
 
 
 def _take_tool(event: str, callback: Callable[[CodeType, int, BaseException], None]) -> None:
     global _tool
-    if sys.version_info < (3, 12):
+    if _monitoring is None:
         version = sys.version.partition(" ")[0]
         raise NotImplementedError(
             f"capture_at_raise requires sys.monitoring (CPython 3.12 or newer), but this is Python {version}"
         )
-    monitoring = sys.monitoring
-    if _tool is not None and monitoring.get_tool(_tool) == _TOOL_NAME:
+    if _tool is not None and _monitoring.get_tool(_tool) == _TOOL_NAME:
         _listen(_tool, event, callback)
         return
     for tool in _TOOLS:
         try:
-            monitoring.use_tool_id(tool, _TOOL_NAME)
+            _monitoring.use_tool_id(tool, _TOOL_NAME)
         except ValueError:  # in use
             continue
         try:
             _listen(tool, event, callback)
         except BaseException:  # without memory
-            monitoring.free_tool_id(tool)
+            _monitoring.free_tool_id(tool)
             raise
         _tool = tool
         return
-    holders = ", ".join([f"{tool} by {monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS)])
+    holders = ", ".join([f"{tool} by {_monitoring.get_tool(tool)!r}" for tool in sorted(_TOOLS)])
     raise RuntimeError(f"capture_at_raise needs a free sys.monitoring tool id; already in use: {holders}")
 
 
 def _listen(tool: int, event: str, callback: Callable[[CodeType, int, BaseException], None] | None) -> None:
     """Have CALLBACK, and no other of ours, called for EVENT."""
-    if sys.version_info >= (3, 12):
-        monitoring = sys.monitoring
-        for name in ("RAISE", "PY_UNWIND"):
-            number = getattr(monitoring.events, name)
-            monitoring.register_callback(tool, number, callback if name == event else None)
-        monitoring.set_events(tool, getattr(monitoring.events, event))
+    for name in ("RAISE", "PY_UNWIND"):
+        number = getattr(_monitoring.events, name)
+        _monitoring.register_callback(tool, number, callback if name == event else None)
+    _monitoring.set_events(tool, getattr(_monitoring.events, event))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .._base.hints import Any, Callable
 
 
 def _running_shell() -> Any:
@@ -76,7 +73,7 @@ def install(
     3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
     """
     from .. import _stacksplice
-    from . import at_raise, interpreter, loggers, lupa, others, unhandled
+    from . import at_raise, interpreter, lupa, others, unhandled
 
     if redact is not None:
         from .._base.redaction import redaction
@@ -93,7 +90,7 @@ def install(
     interpreter.occupy_all()
     lupa.begin()
     others.begin()
-    loggers.begin()
+    unhandled.begin_in_logs()
     shell = _running_shell()
     if shell is not None:
         shell.events.register("post_run_cell", unhandled.offer_after_cell)  # once, however often
@@ -103,12 +100,12 @@ def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
     at the raise and reports of crashes end, and reports show no local variables."""
     from .. import _stacksplice
-    from . import at_raise, interpreter, loggers, lupa, others, unhandled
+    from . import at_raise, interpreter, lupa, others, unhandled
     from . import crash as _crash
 
     lupa.end()
     others.end()
-    loggers.end()
+    unhandled.end_in_logs()
     at_raise.end()
     _crash.end()
     _stacksplice._show_locals(False)

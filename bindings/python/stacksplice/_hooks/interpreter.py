@@ -11,13 +11,8 @@ import sys
 from _thread import get_ident
 
 from .. import _stacksplice
+from .._base.hints import Any, Callable
 from .unhandled import show, tell_failure
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from typing import Any
 
 
 class Place:
@@ -77,11 +72,11 @@ class ThreadPlace(Place):
     def asks(self, exc: BaseException) -> bool:
         return True
 
-    def exception(self, args: threading.ExceptHookArgs) -> object:
+    def exception(self, args: Any) -> object:
         # The interpreter does not show it: a thread ends itself this way.
         return None if isinstance(args.exc_value, SystemExit) else args.exc_value
 
-    def show(self, exc: BaseException, args: threading.ExceptHookArgs) -> bool:
+    def show(self, exc: BaseException, args: Any) -> bool:
         name = args.thread.name if args.thread is not None else get_ident()
         # A thread remembers the sys.stderr of its creation.
         return show(exc, lambda: f"Exception in thread {name}:\n", getattr(args.thread, "_stderr", None))

@@ -7,13 +7,9 @@ import struct
 import sys
 
 from .. import _stacksplice
+from .._base.hints import Any, Sequence
 from .._base.output import fail, warn
 from .install import install
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 
 def _interpreter() -> str:
@@ -133,7 +129,7 @@ def _run_lua(path: str, arguments: Sequence[str], wanted: Sequence[str]) -> int:
     os.execv(command[0], [*command, path, *arguments])
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Any) -> int:
     """What the user named, as Python would run it."""
     wanted = [name for name in ("crash", "locals") if getattr(options, name)]
     program = options.program

@@ -5,29 +5,49 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 from .. import __version__, _stacksplice
-from .._base.arguments import Parser, number
+from .._base.arguments import Parser, meant, number
 from .._base.loading import loaded_core
-from .._base.output import fail, write
+from .._base.output import fail, reader_may_leave, write
+
+_PROGRAM = "stacksplice"
 
 
-class _Command(NamedTuple):
-    """Its line in the list of commands, and what makes its parser."""
+class _Command:
+    """Before _add_NAME, which adds the arguments of the command NAME, and whose text is what help says of it.
 
-    summary: str
-    parser: Callable[[], Parser]
+    The function at PLACE performs it; SUMMARY is in the list of commands, STATUSES are how it ends besides
+    for a wrong command line and by Ctrl-C.
+    """
+
+    def __init__(self, place: str, summary: str, statuses: dict[str, str]) -> None:
+        self.summary = summary
+        self._place = place
+        wrong = "the command line is wrong"
+        self._ends = {**statuses, "2": f"{statuses['2']}, or {wrong}" if "2" in statuses else wrong}
+        if "other" not in statuses:
+            self._ends.setdefault("130", "Ctrl-C")
+
+    def __call__(self, add: Callable[[Parser], None]) -> None:
+        self._name, self._add = add.__name__.removeprefix("_add_"), add
+        COMMANDS[self._name] = self
+
+    def parser(self) -> Parser:
+        made = Parser(prog=f"{_PROGRAM} {self._name}", description=self._add.__doc__)
+        made.statuses = self._ends.items()
+        made.set_defaults(command=self._name, place=self._place)
+        self._add(made)
+        return made
 
 
 COMMANDS: dict[str, _Command] = {}
 
 
-def _perform(place: str, options: argparse.Namespace) -> int:
-    module, _, name = place.partition(":")
+def _perform(options: argparse.Namespace) -> int:
+    module, _, name = options.place.partition(":")
     if getattr(options, "html", None) is not None:
         try:
             import_module(".html", __package__).check_packages()
@@ -35,34 +55,6 @@ def _perform(place: str, options: argparse.Namespace) -> int:
             return fail(str(exc))
     status: int = getattr(import_module(module, __package__), name)(options)
     return status
-
-
-def _command(
-    place: str, summary: str, statuses: dict[str, str]
-) -> Callable[[Callable[[Parser], None]], None]:
-    """Before _add_NAME, which adds the arguments of the command NAME, and whose text is what help says of it.
-
-    The function at PLACE performs it; SUMMARY is in the list of commands, STATUSES are how it ends besides
-    for a wrong command line and by Ctrl-C.
-    """
-    wrong = "the command line is wrong"
-    ends = {**statuses, "2": f"{statuses['2']}, or {wrong}" if "2" in statuses else wrong}
-    if "other" not in ends:
-        ends.setdefault("130", "Ctrl-C")
-
-    def register(add: Callable[[Parser], None]) -> None:
-        name = add.__name__.removeprefix("_add_")
-
-        def parser() -> Parser:
-            made = Parser(prog=f"stacksplice {name}", description=add.__doc__)
-            made.statuses = ends.items()
-            made.set_defaults(command=name, perform=partial(_perform, place))
-            add(made)
-            return made
-
-        COMMANDS[name] = _Command(summary, parser)
-
-    return register
 
 
 # ---- Arguments of several commands ---------------------------------------------------------------
@@ -113,7 +105,7 @@ def _form(parser: Parser, what: str, json: str) -> argparse._MutuallyExclusiveGr
 # ---- The commands --------------------------------------------------------------------------------
 
 
-@_command(
+@_Command(
     ".._hooks.program:run",
     "run a script, module or text with install()",
     {
@@ -144,7 +136,7 @@ def _add_run(parser: Parser) -> None:
     )
 
 
-@_command(
+@_Command(
     ".saved.show:show",
     "print saved JSON reports as text, or make a page of them",
     {
@@ -176,7 +168,7 @@ def _add_show(parser: Parser) -> None:
     _reports(parser)
 
 
-@_command(
+@_Command(
     ".dump.process:core",
     "print the stacks of all threads in a core file",
     {
@@ -198,7 +190,7 @@ def _add_core(parser: Parser) -> None:
     parser.add_argument("core", help="the core file")
 
 
-@_command(
+@_Command(
     ".dump.process:dump",
     "print the stacks of all threads of running processes",
     {
@@ -237,7 +229,7 @@ def _add_dump(parser: Parser) -> None:
     )
 
 
-@_command(
+@_Command(
     ".saved.symbolize:symbolize",
     "add names, files and lines of C functions to saved reports",
     {
@@ -261,7 +253,7 @@ def _add_symbolize(parser: Parser) -> None:
     parser.set_defaults(newest_first=False, all_frames=False, color="auto", json=False)
 
 
-@_command(
+@_Command(
     ".top.command:top",
     "group many saved reports, the most frequent first",
     {
@@ -295,7 +287,7 @@ def _add_top(parser: Parser) -> None:
     _reports(parser)
 
 
-@_command(
+@_Command(
     ".doctor.findings:command",
     "say what is installed, what is missing and what to do about it",
     {"0": "nothing is missing", "1": "something is missing"},
@@ -307,7 +299,7 @@ def _add_doctor(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON, for bug reports")
 
 
-@_command(
+@_Command(
     ".command_line:version",
     "print the versions of package, core and Python, and the build",
     {"0": "always"},
@@ -328,3 +320,43 @@ def version(options: argparse.Namespace) -> int:
         + f"Python {sys.version.split()[0]}, {sys.executable}\n"
     )
     return 0
+
+
+# ---- The command line ----------------------------------------------------------------------------
+
+
+def _parse_no_command(arguments: Sequence[str]) -> argparse.Namespace:
+    """Run a program so that uncaught errors are shown with the frames of all languages; read saved reports,
+    running processes and core files."""
+    more = f"More on one: {_PROGRAM} COMMAND --help"
+    parser = Parser(prog=_PROGRAM, description=_parse_no_command.__doc__, epilog=more)
+    parser.add_argument("--version", action="store_true", help="the same as the command version")
+    commands = parser.add_subparsers(metavar="command", title="commands")
+    for name, command in COMMANDS.items():
+        commands.add_parser(name, help=command.summary)
+    if arguments and not arguments[0].startswith("-"):
+        others = meant(arguments[0], COMMANDS) or f"; {_PROGRAM} --help lists all"
+        parser.error(f"there is no command {arguments[0]}{others}")
+    if parser.parse(arguments).version:
+        return COMMANDS["version"].parser().parse([])
+    parser.print_help(sys.stderr)
+    sys.exit(2)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    with reader_may_leave():  # that of --help
+        if arguments and arguments[0] in COMMANDS:
+            return COMMANDS[arguments[0]].parser().parse(arguments[1:])
+        return _parse_no_command(arguments)
+    sys.exit(0)
+
+
+def perform(arguments: Sequence[str]) -> int:
+    """Do what ARGUMENTS say; the exit status."""
+    options = _parse(arguments)
+    if options.command == "run":  # whose output is the program's own
+        return _perform(options)
+    status = 0
+    with reader_may_leave():
+        status = _perform(options)
+    return status

@@ -122,9 +122,8 @@ def _lupa_findings(versions: list[str]) -> Iterator[Finding]:
     named = {name: "LuaJIT" if "jit" in name else ".".join(name.removeprefix("lua")) for name in modules}
     read = [name for name in modules if named[name] in versions]
     unread = [name for name in modules if name not in read]
-    yield Finding(
-        "ok", "lupa", f"{number}; Lua frames are read in {', '.join(read) or 'none of its modules'}"
-    )
+    text = f"{number}; Lua frames are read in {', '.join(read) or 'none of its modules'}"
+    yield Finding("ok", "lupa", text)
     if read and unread:
         text = f"Lua frames are not read in {', '.join(unread)}: a gap says so"
         yield Finding("unread", "lupa", text, "install a newer stacksplice")

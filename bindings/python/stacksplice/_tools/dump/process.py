@@ -20,8 +20,8 @@ from ..._errors.remote import stacks_in
 from ..symbols.symbolizer import Symbolizer
 from .errors import errors_of, text_of_error, write_messages
 from .files import Files, files_of, written_at
-from .tasks import text_of_tasks
-from .text import facts, heading, lines_of, mark_start_up, title
+from .tasks import tasks_of
+from .text import facts, headed_threads, lines_of, mark_start_up, title
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
 
@@ -75,15 +75,6 @@ def deleted_files(process: int) -> dict[str, str]:
     return found
 
 
-def _opener(files: Files, others: dict[str, str]) -> Callable[[str], str]:
-    """What gives the name by which we can open a binary of FILES; OTHERS has some."""
-
-    def here(module: str) -> str:
-        return others.get(module) or files.path(module) or files.path(module.removesuffix(_DELETED))
-
-    return here
-
-
 def _mark_inside(stack: list[dict[str, Any]], function: str | None) -> None:
     """Mark the frames without a name that are glue whatever their name is, or, if FUNCTION is None, for
     want of one."""
@@ -128,9 +119,8 @@ def _line_of(frame: dict[str, Any]) -> str:
 def _is_idle(stack: list[dict[str, Any]]) -> bool:
     """Whether it is that of a thread of an executor, which waits for work."""
     innermost = next((frame for frame in stack if frame["kind"] == "script"), {})
-    return innermost.get("function") == "_worker" and innermost["file"].endswith(
-        "concurrent/futures/thread.py"
-    )
+    file, function = str(innermost.get("file")), innermost.get("function")
+    return function == "_worker" and file.endswith("concurrent/futures/thread.py")
 
 
 def text_of(document: dict[str, Any], all_frames: bool) -> str:
@@ -138,17 +128,16 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
     parts = [f"{title(document['process'])}\n"]
     parts += [f"{fact}\n" for fact in facts(document["process"])]
     parts += [f"note: {plain(note)}\n" for note in document["notes"]]
-    for number, thread in enumerate(document["threads"]):
-        name = heading(thread)
-        if not number and "signal" in document["process"]:
-            name += ", which got the signal"
+    for name, thread in headed_threads(document):
         parts.append(f"\nthread {name}\n")
         if not all_frames and _is_idle(thread["stack"]):
             parts.append("    [idle: waits for work of its pool]\n")
+            thread = {**thread, "exceptions": ()}  # it handles that its queue was empty
         else:
             parts += lines_of(thread["stack"], all_frames, _line_of)
         parts += [text_of_error(*told, all_frames) for told in errors_of(thread)]
-    parts += text_of_tasks(document, all_frames, _line_of)
+    for name, stack in tasks_of(document):
+        parts += [f"\n{name}\n", *lines_of(stack, all_frames, _line_of)]
     if "failed" in document:
         ended = "The process ended itself because of this error"
         parts.append(text_of_error(ended, document["failed"], all_frames))
@@ -181,9 +170,13 @@ def add_files(
     sources: bool,
     all_frames: bool,
 ) -> None:
-    """Add to DOCUMENT what is in FILES."""
+    """Add to DOCUMENT what is in FILES, and its symbols; OTHERS has the names by which we can open some."""
+
+    def here(module: str) -> str:
+        return others.get(module) or files.path(module) or files.path(module.removesuffix(_DELETED))
+
     files.belong_to(document["process"].pop("user", None))
-    _add_symbols(document, folders, _opener(files, others), all_frames)
+    _add_symbols(document, folders, here, all_frames)
     if sources:
         add_sources(document, files)
     if files.refused:

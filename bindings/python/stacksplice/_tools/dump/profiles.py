@@ -45,17 +45,11 @@ class Profile(NamedTuple):
 
     def states(self) -> list[list[Frame]]:
         """Each state as its thread and the frames from the outermost on."""
-        return [
-            [
-                Frame(_name_of(thread), "", 0, "thread"),
-                *(
-                    _frame(each)
-                    for each in reversed(thread["stack"])
-                    if self.all_frames or not each.get("glue")
-                ),
-            ]
-            for thread in self.threads
-        ]
+        states = []
+        for thread in self.threads:
+            shown = [each for each in reversed(thread["stack"]) if self.all_frames or not each.get("glue")]
+            states.append([Frame(_name_of(thread), "", 0, "thread"), *map(_frame, shown)])
+        return states
 
     def by_thread(self) -> dict[int, list[tuple[float, int]]]:
         """The samples of each thread."""
@@ -116,14 +110,14 @@ def speedscope(profile: Profile) -> str:
         {"name": each.name, "file": each.place, **({"line": each.line} if each.line else {})}
         for each in frames
     ]
-    schema = "https://www.speedscope.app/file-format-schema.json"
     document = {
-        "$schema": schema,
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": profile.heading,
         "shared": {"frames": shared},
         "profiles": profiles,
+        "exporter": "stacksplice",
     }
-    return json.dumps({**document, "exporter": "stacksplice"}) + "\n"
+    return json.dumps(document) + "\n"
 
 
 _CATEGORIES = {"other": "grey", "python": "green", "lua": "blue", "native": "yellow"}
@@ -192,9 +186,8 @@ def firefox(profile: Profile) -> str:
             for name, color in _CATEGORIES.items()
         ],
     }
-    return (
-        json.dumps({"meta": meta, "libs": [], "threads": threads, "processes": [], "pausedRanges": []}) + "\n"
-    )
+    document = {"meta": meta, "libs": [], "threads": threads, "processes": [], "pausedRanges": []}
+    return json.dumps(document) + "\n"
 
 
 def flame(profile: Profile) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..._base.plain import plain
-from .text import interpreter_of, lines_of
+from .text import interpreter_of
 
 _NAMED = 3  # of several tasks; the rest is counted
 
@@ -36,10 +36,9 @@ def _facts(
         yield f"awaited by {_listed(tasks[address] for address in outer)}"
 
 
-def text_of_tasks(
-    document: dict[str, Any], all_frames: bool, line_of: Callable[[dict[str, Any]], str]
-) -> Iterator[str]:
-    """The tasks of DOCUMENT that no thread runs, those with the same stack together."""
+def tasks_of(document: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """What is said of the tasks of DOCUMENT that no thread runs, those with the same stack together, and that
+    stack."""
     groups = document.get("tasks", ())
     tasks = {member["address"]: member for group in groups for member in group["members"]}
     awaited: dict[str, list[str]] = {}
@@ -52,5 +51,4 @@ def text_of_tasks(
             count = f"{len(members)} tasks" if len(members) > 1 else "task"
             facts = ", ".join(_facts(members, tasks, awaited))
             where = interpreter_of(members[0]["interpreter"])
-            yield f"\n{count} {_listed(members)}{where}{f' ({facts})' if facts else ''}\n"
-            yield from lines_of(group["stack"], all_frames, line_of)
+            yield f"{count} {_listed(members)}{where}{f' ({facts})' if facts else ''}", group["stack"]

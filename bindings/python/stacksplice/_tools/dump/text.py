@@ -92,6 +92,14 @@ def heading(thread: dict[str, Any]) -> str:
     return f"{thread['thread_id']}{' (' + ', '.join(words) + ')' if words else ''}"
 
 
+def headed_threads(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The threads of DOCUMENT, each with its heading; the first may have got a signal."""
+    more = ", which got the signal" if "signal" in document["process"] else ""
+    for thread in document["threads"]:
+        yield heading(thread) + more, thread
+        more = ""
+
+
 _START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from ..._base.output import write_file
 from ..dump.errors import errors_of
-from ..dump.text import facts, heading
+from ..dump.tasks import tasks_of
+from ..dump.text import facts, headed_threads
 from ..saved.files import DAMAGE, damaged, heading_of, read, report_of
 from .page import Report, modules_of, page_of, render, shown_report
-from .threads import Group, Thread, frames_of, groups_of
+from .threads import Thread, frames_of, groups_of
 from .values import Look, error_of
 
 
@@ -35,21 +36,15 @@ def write_page(options: argparse.Namespace) -> int:
     return write_file(page_of(reports, look), options.html) or status
 
 
-def _groups_of(document: dict[str, Any], look: Look) -> list[Group]:
-    """The threads of DOCUMENT; one that got a signal is alone, and first."""
-    threads = []
-    for thread in document["threads"]:
-        threads.append(Thread(heading(thread), thread["stack"], tuple(errors_of(thread))))
-    if "signal" not in document["process"] or not threads:
-        return groups_of(threads, look)
-    first = threads[0]._replace(text=f"{threads[0].text}, which got the signal")
-    return groups_of([first], look) + groups_of(threads[1:], look)
-
-
 def write_process(document: dict[str, Any], title: str, all_frames: bool, path: str) -> int:
     """Write the page of DOCUMENT, which is of the schema stacksplice-dump/1; the exit status."""
     look = Look(all_frames=all_frames)
-    threads = _groups_of(document, look)
+    threads = []
+    for name, thread in headed_threads(document):
+        threads.append(Thread(f"Thread {name}", thread["stack"], tuple(errors_of(thread))))
+    alone = 1 if "signal" in document["process"] else 0  # the one that got it
+    groups = groups_of(threads[:alone], look) + groups_of(threads[alone:], look)
+    tasks = groups_of([Thread(*told) for told in tasks_of(document)], look)
     failed = error_of(document["failed"], look) if "failed" in document else None
     page = render(
         "process.html.j2",
@@ -57,8 +52,9 @@ def write_process(document: dict[str, Any], title: str, all_frames: bool, path: 
         facts=list(facts(document["process"])),
         notes=document["notes"],
         failed=failed,
-        threads=threads,
-        modules=modules_of(chain(frames_of(threads), failed.all_frames() if failed else ())),
+        threads=groups,
+        tasks=tasks,
+        modules=modules_of(chain(frames_of(groups), failed.all_frames() if failed else ())),
         look=look,
     )
     return write_file(page, path)
@@ -70,8 +66,3 @@ def example_of(data: dict[str, Any], look: Look) -> Report | None:
         return shown_report(report_of(data).to_dict(), look)
     except DAMAGE:
         return None
-
-
-def write_groups(about: list[str], rows: list[tuple[Any, Report | None]], look: Look, path: str) -> int:
-    """Write the page of ROWS, each with its report, and with the lines ABOUT all above; the exit status."""
-    return write_file(render("top.html.j2", about=about, rows=rows, look=look), path)

@@ -28,12 +28,6 @@ def _name(frame: Shown) -> str:
     return frame.function or frame.short_place or "???"
 
 
-def _where(stack: list[Shown], language: str) -> Shown | None:
-    """Where LANGUAGE received the error that has STACK: its innermost frame, else that of any."""
-    shown = [frame for frame in stack if frame.kind != "gap" and not frame.glue]
-    return next((frame for frame in shown if frame.language == language), shown[0] if shown else None)
-
-
 def _calls(frames: list[Shown]) -> list[Step]:
     """FRAMES, the innermost first, as one step for each run of a language, the outermost first."""
     shown = [frame for frame in reversed(frames) if frame.kind != "gap" and not frame.glue]
@@ -51,7 +45,8 @@ def _calls(frames: list[Shown]) -> list[Step]:
 
 
 def _received(language: str, thread: int, stack: list[Shown], home: int) -> Step:
-    frame = _where(stack, language)
+    shown = [frame for frame in stack if frame.kind != "gap" and not frame.glue]
+    frame = next((frame for frame in shown if frame.language == language), shown[0] if shown else None)
     text = f"received it in {_name(frame)}" if frame else "received it"
     if thread != home:
         text += f" on thread {thread}"

@@ -122,8 +122,10 @@ def shown_report(
     error = error_of(data, look, _verb_of(header))
     remote = data.get("remote")
     current = error_of(file["current_error"], look) if file.get("current_error") else None
-    others = [Thread(f"{t['thread_id']} ({name_of(t)})", t["stack"]) for t in file.get("threads") or ()]
-    threads = groups_of(others, look)
+    named = []
+    for thread in file.get("threads") or ():
+        named.append(Thread(f"Thread {thread['thread_id']} ({name_of(thread)})", thread["stack"]))
+    threads = groups_of(named, look)
     frames = chain(error.all_frames(), current.all_frames() if current else (), frames_of(threads))
     return Report(
         heading=heading,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped, unused-ignore]
@@ -61,6 +62,17 @@ def _split(css: str, text: str, at: int, first: int, last: int) -> list[Piece]:
     return [Piece(css, text[low:high], first <= at + low < last) for low, high in zip(cuts, cuts[1:])]
 
 
+def _coloured(source: str, lexer: Any, first: int, last: int | None) -> tuple[Piece, ...]:
+    found: list[Piece] = []
+    at = 0
+    for kind, text in lexer.get_tokens(source):
+        if last is None and at <= first < at + len(text):
+            last = at + len(text)
+        found += _split(_css(kind), text, at, first, last if last is not None else first)
+        at += len(text)
+    return tuple(found)
+
+
 def _lines_of(path: str) -> list[str]:
     try:
         facts = os.stat(path)  # a pipe or a device would be waited for
@@ -77,7 +89,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._files: dict[str, list[str]] = {}
-        self._lexers: dict[tuple[str, str], Any] = {}
+        self._make_lexer = lru_cache(64)(_make_lexer)
         self._known: dict[tuple[object, ...], tuple[Piece, ...]] = {}
 
     def pieces(
@@ -89,10 +101,8 @@ class Lines:
         """
         key = source, language, suffix, begin, end
         if key not in self._known:
-            lexer = self._lexers.get((language, suffix))
-            if lexer is None:
-                lexer = self._lexers[language, suffix] = _make_lexer(language, f"x{suffix}")
-            self._known[key] = self._coloured(source, lexer, *_marks(source, begin, end))
+            lexer = self._make_lexer(language, f"x{suffix}")
+            self._known[key] = _coloured(source, lexer, *_marks(source, begin, end))
         return self._known[key]
 
     def near(self, file: str, line: int, source: str) -> list[tuple[int, str]]:
@@ -108,13 +118,3 @@ class Lines:
             return []
         first, last = max(line - _NEAR, 1), min(line + _NEAR, len(lines))
         return [(number, text_of(lines[number - 1], SOURCE)) for number in range(first, last + 1)]
-
-    def _coloured(self, source: str, lexer: Any, first: int, last: int | None) -> tuple[Piece, ...]:
-        found: list[Piece] = []
-        at = 0
-        for kind, text in lexer.get_tokens(source):
-            if last is None and at <= first < at + len(text):
-                last = at + len(text)
-            found += _split(_css(kind), text, at, first, last if last is not None else first)
-            at += len(text)
-        return tuple(found)

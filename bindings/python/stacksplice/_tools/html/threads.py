@@ -11,7 +11,7 @@ from .values import Error, Look, Shown, error_of, stack_of
 
 
 class Thread(NamedTuple):
-    """A thread as its file has it; TEXT is its number and name."""
+    """A thread as its file has it; TEXT is what names it."""
 
     text: str
     stack: list[dict[str, Any]]
@@ -20,7 +20,7 @@ class Thread(NamedTuple):
 
 @dataclass
 class Group:
-    """Threads with the same stack: "4711 (worker)" is the text of each.  One that has errors is alone."""
+    """Threads or tasks with the same stack.  One that has errors is alone."""
 
     threads: list[str]
     frames: list[Shown]
@@ -29,9 +29,8 @@ class Group:
 
     @property
     def heading(self) -> str:
-        first = f"Thread {self.threads[0]}"
         more = len(self.threads) - 1
-        return f"{first} and {more} more with the same stack" if more else first
+        return f"{self.threads[0]} and {more} more with the same stack" if more else self.threads[0]
 
     @property
     def place(self) -> str:

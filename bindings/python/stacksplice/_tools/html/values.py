@@ -81,14 +81,9 @@ def _around(
 
 
 def _marks_of(frame: dict[str, Any]) -> list[str]:
-    marks = []
-    if frame.get("inlined"):
-        marks.append("inlined")
-    if frame.get("trust") == "inferred":
-        marks.append("inferred")
-    if frame.get("interpreter"):
-        marks.append(str(frame["interpreter"]))
-    return marks
+    inlined = "inlined" if frame.get("inlined") else ""
+    inferred = "inferred" if frame.get("trust") == "inferred" else ""
+    return [*filter(None, (inlined, inferred, str(frame.get("interpreter") or "")))]
 
 
 def _place_in_module(frame: dict[str, Any]) -> str:

@@ -22,8 +22,6 @@ _NOT_OF_AN_EVENT = {*_WHEN, *_WHICH, "core_version", "arch", "platform", "platfo
 
 def items_of(document: Any) -> list[Any]:
     """One report, or a list of them."""
-    if isinstance(document, dict) and isinstance(document.get("errors"), list):
-        document = document["errors"]
     items = document if isinstance(document, list) else [document]
     if not items:
         raise ValueError("the list of errors is empty")

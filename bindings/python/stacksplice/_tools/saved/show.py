@@ -9,24 +9,17 @@ from typing import Any
 
 from ..._base.output import write
 from ..._base.redaction import clean_report
-from ..._errors.info import ErrorInfo
 from ..._errors.report import wants_color
 from .files import DAMAGE, damaged, heading_of, read, report_of
 
 
-def _format(report: ErrorInfo, options: argparse.Namespace) -> str:
-    return report.format(
-        newest_last=not options.newest_first,
-        all_frames=options.all_frames,
-        color=options.color == "always" or options.color == "auto" and wants_color(sys.stdout),
-        shorten=sys.stdout.isatty(),
-    )
-
-
 def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
-    report = report_of(item)
+    report, last = report_of(item), not options.newest_first
+    color = options.color == "always" or options.color == "auto" and wants_color(sys.stdout)
     try:
-        text = _format(report, options)
+        text = report.format(
+            newest_last=last, all_frames=options.all_frames, color=color, shorten=sys.stdout.isatty()
+        )
     except DAMAGE as exc:
         raise damaged(number, exc) from exc
     heading = heading_of(item, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from ... import _stacksplice
@@ -112,7 +113,7 @@ class SymbolFiles:
         yield from self.servers.files(build_id)
 
 
-_CACHED = 1 << 16  # places whose frames are kept
+_CACHED = 1 << 14  # places in a binary whose frames are kept
 
 _MISSING, _NO_BINARY, _OTHER_BUILD = 0x80070002, 0x8007000B, 0x8007000D
 
@@ -131,6 +132,7 @@ class _Module:
         self._told: set[str] = set()
         self._refused: list[str] = []
         self.has_functions = self.has_lines = self.is_shown = False
+        self.frames = lru_cache(_CACHED)(self._frames)
 
     def _look_up(self, file: str, offset: int) -> list[dict[str, Any]]:
         """The frames that FILE has there; empty if it cannot be used."""
@@ -165,7 +167,7 @@ class _Module:
                 self._usable.append(file)
                 yield frames
 
-    def frames(self, offset: int) -> list[dict[str, Any]]:
+    def _frames(self, offset: int) -> list[dict[str, Any]]:
         """What the first file with lines says of OFFSET, else the first with a function."""
         best: list[dict[str, Any]] = []
         for frames in self._files(offset):
@@ -206,7 +208,6 @@ class Symbolizer:
         self._all_frames = all_frames
         self._files = SymbolFiles(folders, here)
         self._modules: dict[tuple[str, str], _Module] = {}
-        self._cache: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
         self._without_id: dict[str, None] = {}
 
     def _resolve(self, frame: dict[str, Any]) -> list[dict[str, Any]]:
@@ -219,16 +220,11 @@ class Symbolizer:
             self._without_id[path] = None
         if not isinstance(build_id, str) or not is_build_id(build_id):
             return []
-        key = (path, build_id, offset)
-        module = self._modules.get(key[:2])
+        module = self._modules.get((path, build_id))
         if module is None:
-            module = self._modules[key[:2]] = _Module(path, build_id, self._files)
+            module = self._modules[path, build_id] = _Module(path, build_id, self._files)
         module.is_shown |= is_shown
-        if key not in self._cache:
-            if len(self._cache) == _CACHED:
-                self._cache.clear()
-            self._cache[key] = module.frames(offset)
-        return self._cache[key]
+        return module.frames(offset)
 
     def stack(self, frames: list[Any]) -> list[Any]:
         """The frames of a stack, with what the files say of them."""

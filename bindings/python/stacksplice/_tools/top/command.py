@@ -11,7 +11,7 @@ import tempfile
 from datetime import datetime, timezone
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from ..._base.output import fail, warn, write
+from ..._base.output import fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..saved.files import is_log, items_of, wrapper_of
@@ -94,7 +94,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
 
 
 class Found(NamedTuple):
-    """A report in a document: its fingerprint, when it was made if that is known, and itself."""
+    """A report: its fingerprint, when it was made if that is known, and itself if that was read."""
 
     key: str
     is_strict: bool
@@ -102,13 +102,13 @@ class Found(NamedTuple):
     report: dict[str, Any]
 
 
-def fast_key(line: bytes, is_loose: bool) -> tuple[str, bool] | None:
-    """The fingerprint of a line that is a report as the core writes it, read from its beginning, and
-    whether it is the strict one; None if the line is something else, or was cut off."""
+def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
+    """The report of a line that is one as the core writes it, read from its beginning; none if the line is
+    something else, or was cut off."""
     head = (is_loose and _LOOSE(line)) or _STRICT(line)
     if not head or _ends(line, max(0, len(line) - _TAIL)) is None:
-        return None
-    return head[head.lastindex or 0].decode("ascii"), head.lastindex == 1
+        return []
+    return [Found(head[head.lastindex or 0].decode("ascii"), head.lastindex == 1, None, {})]
 
 
 def _time_of(text: Any) -> str | None:
@@ -200,33 +200,24 @@ class Counter:
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
         for at, offset, text in source.texts(True):
-            place = (source.number, at, offset, 0)
-            found = None if source.is_document else fast_key(text, self._is_loose)
-            if found is not None:
-                self._count(source, found[0], found[1], place, text)
-            else:
-                self._add_slowly(source, text, place)
+            try:
+                found = quick_reports_of(text, self._is_loose) or reports_of(text, self._is_loose)
+            except (ValueError, RecursionError):
+                self.broken += 1
+                self.first_broken = self.first_broken or f"{source.name}:{at}"
+                continue
+            for index, one in enumerate(found):
+                self._count(source, one, (source.number, at, offset, index), text)
         self.files += 1
 
-    def _count(self, source: File, key: str, is_strict: bool, place: Place, text: bytes) -> Group:
-        group = self.groups.add(key, place)
+    def _count(self, source: File, found: Found, place: Place, text: bytes) -> None:
+        group = self.groups.add(found.key, place)
         self.reports += 1
-        self.without_loose += is_strict and self._is_loose
+        self.without_loose += found.is_strict and self._is_loose
         if group.count == 1:
             group.first = source.keep(place, text)
-        return group
-
-    def _add_slowly(self, source: File, text: bytes, place: Place) -> None:
-        try:
-            reports = reports_of(text, self._is_loose)
-        except (ValueError, RecursionError):
-            self.broken += 1
-            self.first_broken = self.first_broken or f"{source.name}:{place[1]}"
-            return
-        for index, found in enumerate(reports):
-            group = self._count(source, found.key, found.is_strict, (*place[:3], index), text)
-            if found.time is not None:
-                group.seen(found.time)
+        if found.time is not None:
+            group.seen(found.time)
 
 
 _TITLE_MAX = 120
@@ -261,13 +252,10 @@ def _row(files: list[File], key: str, group: Group, reports: int) -> _Row:
 def _where(error: dict[str, Any]) -> str:
     """The innermost frame that a report shows: ", at NAME (FILE:LINE)", or nothing."""
     for frame in error.get("stack") or ():
-        if frame.get("kind") == "gap" or frame.get("glue"):
-            continue
-        if frame.get("file"):
-            place = os.path.basename(frame["file"]) + (f":{frame['line']}" if frame.get("line") else "")
-        else:
-            place = os.path.basename(frame.get("module") or "") or "?"
-        return f", at {frame.get('function') or '???'} ({place})"
+        if frame.get("kind") != "gap" and not frame.get("glue"):
+            file, line = frame.get("file"), frame.get("line")
+            place = os.path.basename(file or frame.get("module") or "?")
+            return f", at {frame.get('function') or '???'} ({place}{f':{line}' if file and line else ''})"
     return ""
 
 
@@ -337,12 +325,13 @@ def _text(counter: Counter, rows: list[_Row]) -> str:
 
 
 def _write_page(counter: Counter, rows: list[_Row], path: str) -> int:
-    from ..html.command import example_of, write_groups
+    from ..html.command import example_of
+    from ..html.page import render
     from ..html.values import Look
 
     look = Look()
     shown = [(row, example_of(row.error, look) if row.error else None) for row in rows]
-    return write_groups(_about(counter), shown, look, path)
+    return write_file(render("top.html.j2", about=_about(counter), rows=shown, look=look), path)
 
 
 def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]:
