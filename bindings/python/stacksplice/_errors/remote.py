@@ -20,6 +20,7 @@ _MOST_MESSAGE = 8192
 # How many frames each stack keeps, newest and oldest together: tried in turn until the report fits.
 _CUTS = (256, 64, 16, 4)
 _MOST_LISTED = 16  # nodes, causes, members, notes if it must be cut
+_OMITTED = "omitted when the error was pickled"
 _NAMES = {"propagation": "further receptions", "notes": "further notes"}
 
 _DAMAGED = (RecursionError, TypeError, ValueError)
@@ -60,17 +61,13 @@ def _cut(data: dict[str, Any]) -> str:
         text = json.dumps(data, ensure_ascii=False)
         if len(text) <= _MOST_CHARACTERS:
             return text
-    kept = {**data, "stack": [], "propagation": [], "notes": [_left("stack, chain and notes")]}
+    kept = {**data, "stack": [], "propagation": [], "notes": [f"stack, chain and notes {_OMITTED}"]}
     kept.pop("remote", None)
     for name in ("exceptions", "transformed"):
         if kept.get(name):
             kept[f"{name}_left_out"] = kept.get(f"{name}_left_out", 0) + len(kept[name])
             kept[name] = []
     return json.dumps(kept, ensure_ascii=False)
-
-
-def _left(what: str) -> str:
-    return f"{what} omitted when the error was pickled"
 
 
 def stacks_in(data: Any) -> Iterator[dict[str, Any]]:
@@ -101,7 +98,7 @@ def _cut_lists(error: dict[str, Any]) -> None:
             if more > 0 and f"{name}_left_out" in error:
                 error[f"{name}_left_out"] += more
             elif more > 0:
-                told.append(_left(f"{more} {_NAMES.get(name, name)}"))
+                told.append(f"{more} {_NAMES.get(name, name)} {_OMITTED}")
             del value[_MOST_LISTED:]
             value[:] = [_cut_text(item) if isinstance(item, str) else item for item in value]
     if told:

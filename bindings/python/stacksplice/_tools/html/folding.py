@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .values import Shown
+from types import SimpleNamespace
 
 _REPEATS = 3  # of equal frames in a row that are shown, as in a text report
 _PART = 100  # frames that a long stack shows at each end, and that a folded part of it has
+
+
+class Shown(SimpleNamespace):
+    """A frame as the page shows it; its members are those that values.py gives it."""
+
+    @property
+    def short_place(self) -> str:
+        """The file's name and line, or the binary."""
+        place = os.path.basename(str(self.file or self.module))
+        return f"{place}:{self.line}" if self.file and self.line else place
 
 
 @dataclass

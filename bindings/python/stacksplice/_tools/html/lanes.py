@@ -8,9 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .values import Shown
+from .folding import Shown
 
 _ENDS = 8  # runs of calls that are drawn at each end of a long way
 

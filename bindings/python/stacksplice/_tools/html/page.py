@@ -22,8 +22,9 @@ from markupsafe import Markup
 from ..._base.redaction import PATH, text_of
 from ..._errors.info import FILE_SCHEMA, ErrorInfo, name_of
 from ..._stacksplice import core_version
+from .folding import Shown
 from .threads import Thread, frames_of, groups_of
-from .values import Look, Shown, error_of, language_class, language_name
+from .values import Look, error_of, language_class, language_name
 
 # What would turn the direction of a text, or is not seen: docs/reference/reports.md has the list.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .folding import Part, folded
-from .values import Error, Look, Shown, error_of, stack_of
+from .folding import Part, Shown, folded
+from .values import Error, Look, error_of, stack_of
 
 
 class Thread(NamedTuple):

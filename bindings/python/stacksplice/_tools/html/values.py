@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..dump.text import mark_start_up
-from .folding import folded
+from .folding import Shown, folded
 from .lanes import way_of
 from .source import Lines, Piece
 
@@ -34,16 +34,6 @@ class Look:
     newest_last: bool = True
     all_frames: bool = False
     lines: Lines = field(default_factory=Lines)
-
-
-class Shown(SimpleNamespace):
-    """A frame as the page shows it; its members are those that _frame_of() gives it."""
-
-    @property
-    def short_place(self) -> str:
-        """The file's name and line, or the binary."""
-        place = os.path.basename(str(self.file or self.module))
-        return f"{place}:{self.line}" if self.file and self.line else place
 
 
 def _source_of(frame: dict[str, Any], lines: Lines) -> tuple[Piece, ...]:

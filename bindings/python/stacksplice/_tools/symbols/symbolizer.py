@@ -36,24 +36,6 @@ def _fetch(build_id: str) -> str:
         ctypes.CDLL(None).free(path)
 
 
-class Servers:
-    """Debug files of servers.  They are asked only where the environment names some."""
-
-    def __init__(self) -> None:
-        self.refused: dict[str, str] = {}  # by build-id: why there is no file that was asked for
-
-    def files(self, build_id: str) -> Iterator[str]:
-        """The debug file with this build-id, which the library keeps in its cache."""
-        if not os.environ.get("DEBUGINFOD_URLS"):
-            return
-        try:
-            yield _fetch(build_id)
-        except FileNotFoundError:
-            self.refused[build_id] = "no server has it"
-        except OSError as exc:
-            self.refused[build_id] = exc.strerror or f"{_LIBRARY} not found (Debian package: libdebuginfod1)"
-
-
 _SYSTEM = "/usr/lib/debug"
 _BUILD_ID = re.compile(r"[0-9a-f]{4,128}\Z")
 
@@ -78,7 +60,7 @@ class SymbolFiles:
     """
 
     def __init__(self, folders: Sequence[str], here: Callable[[str], str] | None = None) -> None:
-        self.servers = Servers()
+        self.refused: dict[str, str] = {}  # by build-id: why no server gave the file that was asked for
         self.here = here or (lambda module: module if os.path.isabs(module) else "")
         self._folders = folders
         self._by_name: dict[str, list[str]] | None = None
@@ -110,7 +92,17 @@ class SymbolFiles:
         for cache in _caches():
             yield os.path.join(cache, build_id, "debuginfo")
             yield os.path.join(cache, build_id, "executable")
-        yield from self.servers.files(build_id)
+        if os.environ.get("DEBUGINFOD_URLS"):  # they are asked only where it names some
+            yield from self._from_servers(build_id)
+
+    def _from_servers(self, build_id: str) -> Iterator[str]:
+        """The debug file with this build-id, which the library keeps in its cache."""
+        try:
+            yield _fetch(build_id)
+        except FileNotFoundError:
+            self.refused[build_id] = "no server has it"
+        except OSError as exc:
+            self.refused[build_id] = exc.strerror or f"{_LIBRARY} not found (Debian package: libdebuginfod1)"
 
 
 _CACHED = 1 << 14  # places in a binary whose frames are kept
@@ -127,7 +119,7 @@ class _Module:
     def __init__(self, path: str, build_id: str, files: SymbolFiles) -> None:
         self.path, self.build_id = path, build_id
         self._left = files.candidates(path, build_id)
-        self._servers = files.servers
+        self._refused_by_servers = files.refused
         self._usable: list[str] = []
         self._told: set[str] = set()
         self._refused: list[str] = []
@@ -187,7 +179,7 @@ class _Module:
         why = "".join(f"; not used: {refused}" for refused in self._refused)
         if not self.has_functions:  # such a file is stripped, or was cut off
             why += "".join(f"; {file} has none" for file in self._usable)
-        no_answer = self._servers.refused.get(self.build_id)
+        no_answer = self._refused_by_servers.get(self.build_id)
         if no_answer:
             why += f"; debuginfod: {no_answer}"
         return (

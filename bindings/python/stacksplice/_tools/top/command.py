@@ -274,17 +274,13 @@ def _title(error: dict[str, Any]) -> str:
     return plain(text)
 
 
-def _seen(time: str | None, place: str) -> str:
-    return f"{time}, {place}" if time else place
-
-
 def _text_of(row: _Row, width: int) -> str:
     group, margin = row.group, " " * (width + 10)
     return (
         f"{row.reports:>{width + 1}} {row.share:>6}  {row.title}\n"
         f"{margin}{row.key}\n"
-        f"{margin}first {_seen(group.first_time, row.first)}\n"
-        f"{margin}last  {_seen(group.last_time, row.last)}\n"
+        f"{margin}first {', '.join(filter(None, (group.first_time, row.first)))}\n"
+        f"{margin}last  {', '.join(filter(None, (group.last_time, row.last)))}\n"
     )
 
 
