@@ -143,6 +143,7 @@ def any_case(chance):
 
 
 UNWOUND = ("gap", gap_reasons.RETURNED, 0)
+ENDED = ("gap", gap_reasons.ENDED, 0)
 CLOSED_BY_WRAP = 504  # since this Lua coroutine.wrap closes a coroutine that failed: its frames are gone
 KEPT = ("gap", gap_reasons.KEPT, 0)
 AWAITED = ("gap", gap_reasons.AWAITED, 0)
@@ -211,7 +212,7 @@ def expected_stack(case, log, borders, traceback, lua):
         cut = last(log, "c")  # the frames of the coroutine, which is dead
         if modes[-1] == "g" and lua >= CLOSED_BY_WRAP:
             return [UNWOUND] + stack_at(log, cut)
-        return stack_at(log[cut:], len(log) - cut) + [UNWOUND] + stack_at(log, cut)
+        return stack_at(log[cut:], len(log) - cut) + [ENDED] + stack_at(log, cut)
     return stack_at(log, len(log))
 
 

@@ -82,7 +82,7 @@ describe("README.md", function()
   check("README.md", 1)
 end)
 
-if not jit then -- whose compiled code cannot be interrupted
+if not _G.jit then -- whose compiled code cannot be interrupted
   describe("docs/how-to/sandboxes-and-limits.md", function()
     check("docs/how-to/sandboxes-and-limits.md", 1)
   end)
