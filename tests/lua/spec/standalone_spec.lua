@@ -121,7 +121,8 @@ order(...)
   end)
 
   it("shows the line of a string that could not be compiled", function()
-    write("compiles.lua", "local function compile(code) return assert((loadstring or load)(code)) end\n" ..
+    -- No tail call: LuaJIT lets one of C take the frame, and the text with it.
+    write("compiles.lua", "local function compile(code) local f = assert((loadstring or load)(code)) return f end\n" ..
       "compile('local a = 1\\nreturn a +* 2')")
     local text = run("-lstacksplice compiles.lua")
     assert.truthy(text:find("line 2\n        return a +* 2\n                  ^\n", 1, true), text)
