@@ -66,7 +66,8 @@ typedef struct ss_lua_syntax {
 
 /*
  * Read MESSAGE, "bad.lua:3: ')' expected near 'return'", maybe with the words of `require` or of
- * lupa in front of it, or the place of an `assert`.  False if it is not of that form.  A script can raise such a text, too.
+ * lupa in front of it, or the place of an `assert`.  False if it is not of that form.  A script can
+ * raise such a text, too.
  */
 bool ss_lua_syntax_of(const char *message, size_t length, ss_lua_syntax *out);
 

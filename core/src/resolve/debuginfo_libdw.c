@@ -710,11 +710,13 @@ ss_file_status ss_debug_lookup(const ss_binary *module, uint64_t offset,
     question q = {module, offset, is_enough, answer, SS_FILE_READ};
 
     ss_dw = atomic_load_explicit(&loaded, memory_order_acquire);
-    if (!broken && !setjmp(out_of_memory)) {
-        look_up(&q);
-        return q.status;
+    if (!broken) {
+        if (!setjmp(out_of_memory)) { /* alone, as the C standard wants it */
+            look_up(&q);
+            return q.status;
+        }
+        broken = true;
     }
-    broken = true;
     memset(answer, 0, sizeof *answer);
     return SS_FILE_NO_MEMORY;
 }

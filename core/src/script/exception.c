@@ -820,6 +820,7 @@ stacksplice_hresult stacksplice_leave(stacksplice_ties *ties, stacksplice_hresul
     HRESULT result;
 
     if (ties->error) {
+        /* It asks for the interfaces that it needs, so any one of the object will do. */
         (void)SetRestrictedErrorInfo((IRestrictedErrorInfo *)(void *)ties->error);
         return stacksplice_error_hresult((IUnknown *)(void *)ties->error, hr);
     }

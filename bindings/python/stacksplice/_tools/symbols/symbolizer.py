@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,16 +22,16 @@ def _fetch(build_id: str) -> str:
     library.debuginfod_begin.restype = ctypes.c_void_p
     client = ctypes.c_void_p(library.debuginfod_begin())
     if not client:
-        raise MemoryError
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     try:
         # A length of 0: the build-id is a text.
         fd = library.debuginfod_find_debuginfo(client, build_id.encode(), 0, ctypes.byref(path))
-        if fd < 0:
-            raise OSError(-fd, os.strerror(-fd))
-        os.close(fd)
-        if path.value is None:
-            raise MemoryError
-        return os.fsdecode(path.value)
+        if fd >= 0:
+            os.close(fd)
+        if path.value is not None:
+            return os.fsdecode(path.value)
+        number = -fd if fd < 0 else errno.ENOMEM
+        raise OSError(number, os.strerror(number))
     finally:
         library.debuginfod_end(client)
         ctypes.CDLL(None).free(path)
@@ -46,8 +47,7 @@ def is_build_id(text: object) -> bool:
 
 def _caches() -> Iterator[str]:
     """Where debuginfod's programs keep what they fetched."""
-    path = os.environ.get("DEBUGINFOD_CACHE_PATH")
-    if path:
+    if path := os.environ.get("DEBUGINFOD_CACHE_PATH"):
         yield path
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     yield os.path.join(home, "debuginfod_client")
