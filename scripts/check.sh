@@ -29,13 +29,13 @@ check_style() {
     check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check luacheck luacheck bindings tests bench
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release packaging
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release packaging
+    check luacheck luacheck bindings tests bench docs
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release scripts/site packaging
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release scripts/site packaging
 }
 
 sources() { # PATTERN
-    find core crash bindings inspect tests bench -type f -name "$1" -print0
+    find core crash bindings inspect tests bench docs -type f -name "$1" -print0
 }
 
 command_check() {
@@ -54,8 +54,8 @@ command_check() {
         check clang-tidy run-clang-tidy -quiet -p build/dev -j "$jobs" "$root/core/src" "$root/crash" "$root/inspect/src" "$root/bindings/shared"
         check mypy "$venv/bin/mypy" --strict bindings/python/stacksplice
         prepare_docs_venv || failed_parts="$failed_parts docs-venv"
-        check reference-python reference_python build/dev
         check reference-c reference_c
+        check manual whole_site build/dev
         ;;
     *) stop "check has one option, --quick; not: $*" ;;
     esac

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import luacats
+
+import examples
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Where the sources can be read.  As long as there is no such address, a link into them is a text.
@@ -18,7 +29,7 @@ PROJECT_URL = os.environ.get("STACKSPLICE_PROJECT_URL", "").rstrip("/")
 
 project = "stacksplice"
 author = copyright = "The stacksplice authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "breathe", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "breathe", "sphinx_copybutton", "sphinxcontrib.luadomain"]
 html_theme = "furo"
 html_title = "stacksplice"
 html_show_sourcelink = False
@@ -30,16 +41,13 @@ suppress_warnings = ["duplicate_declaration.cpp"]  # typedef struct x x;
 copybutton_prompt_text = r"\$ |\(gdb\) |>>> "
 copybutton_prompt_is_regexp = True
 
-# emmylua_doc_cli writes whole pages, where it can be had.
-WRITTEN = ROOT / "build" / "references" / "pages"
-html_extra_path = [str(WRITTEN)] if WRITTEN.exists() else []
-
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 
 breathe_projects = {"stacksplice": str(ROOT / "build" / "references" / "c" / "xml")}
 breathe_default_project = "stacksplice"
 
+logger = logging.getLogger(__name__)
 LINK = re.compile(r"\[([^]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -56,9 +64,45 @@ def lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:
         return text if path in text else f"{text} (`{path}`)"
 
     source[0] = LINK.sub(outside, source[0])
-    if docname == "reference/lua" and html_extra_path:
-        source[0] += '\n## Every function\n\n<a href="../lua/index.html">Parameters and results</a>\n'
+
+
+class LuaModule(SphinxDirective):
+    """The names of a module of Lua, from the file of its annotations."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(luacats.reference(ROOT / self.arguments[0]))
+
+
+def name_of(entry: addnodes.desc) -> str:
+    """The name of a function; of a method with a class before it."""
+    if entry["domain"] == "lua":
+        return str(entry[0]["fullname"])
+    *_, name = entry[0].findall(addnodes.desc_name)
+    above = entry.parent
+    while above is not None and not (
+        isinstance(above, addnodes.desc) and above["objtype"] in ("class", "struct")
+    ):
+        above = above.parent
+    return name.astext() if above is None else f"class::{name.astext()}"
+
+
+def show_examples(app: Sphinx, document: nodes.document) -> None:
+    """Each function has a piece of a program that calls it; operators need none."""
+    for entry in document.findall(addnodes.desc):
+        if entry["domain"] not in ("c", "cpp", "lua") or entry["objtype"] not in ("function", "method"):
+            continue
+        name = name_of(entry)
+        piece = examples.example(entry["domain"], name)
+        if piece:
+            entry[-1] += nodes.paragraph("", "", nodes.Text("From "), nodes.literal("", str(piece.program)))
+            entry[-1] += nodes.literal_block(piece.text, piece.text, language=piece.language)
+        elif not re.search(r"operator|~", name):
+            logger.warning("%s is called by no program of examples.py", name, location=entry)
 
 
 def setup(app: Sphinx) -> None:
+    app.add_directive("lua-module", LuaModule)
     app.connect("source-read", lead_outside)
+    app.connect("doctree-read", show_examples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -233,6 +234,27 @@ def test_the_reference_has_every_public_name():
         assert name in described or name == "__version__", name
         shown = name in examples or name in ("Frame", "Propagation", "Stack", "HResultErrorGroup")
         assert shown, f"{name} has no example"
+
+
+HEADERS = [
+    *sorted((ROOT / "core" / "include").rglob("*.h")),
+    *(ROOT / "bindings" / name / "include" / "stacksplice" / f"{name}.h" for name in ("lua", "python")),
+]
+FOR_BINDINGS = ("script.h", "source.h", "thrown.h")
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)
+def test_the_reference_has_an_example_of_each_function(header):
+    """Of C; for C++ and Lua, ./dev docs sees it, and tests/install runs all of them."""
+    example = runpy.run_path(str(ROOT / "scripts" / "site" / "examples.py"))["example"]
+    text = header.read_text(encoding="utf-8")
+    names = re.findall(
+        r"^STACKSPLICE_(?:\w*API|PYTHON_INLINE) [\w *\n]+?\b((?!STACKSPLICE_)\w+)\(", text, re.M
+    )
+    for name in {*names} - {"stacksplice_python_save", "stacksplice_python_restore"}:
+        piece = example("c", name)
+        assert piece, f"{name} has no example"
+        assert header.name in FOR_BINDINGS or "_visit" in name or "examples" in piece.program.parts, name
 
 
 @pytest.mark.parametrize("name", ["SECURITY.md", "docs/inside/contracts.md"])
