@@ -53,7 +53,7 @@ tests_of() {
         python_files test_examples
         ;;
     docs* | README.md)
-        say "ctest install (prefix|guide|readme|page)"
+        say "ctest install (prefix|guide|readme|page|reference|rust)"
         python_files test_documents test_examples test_help test_readers
         ;;
     *.md | scripts* | dev | .github* | .gitlab-ci.yml | .pre-commit-config.yaml)

@@ -67,7 +67,7 @@ OTHERS = {
     "how-to/web-servers.md": "tests/suites",
     "start/python.md": "below",
 }
-# The pages with code in C, C++ or CMake.
+# The pages with code in C, C++, CMake or Rust.
 COMPILED = {
     "how-to/build.md": "tests/install/c_host",
     "how-to/crashes-to-sentry.md": "below",
@@ -79,7 +79,7 @@ COMPILED = {
     "start/winrt.md": "tests/install",
 }
 SCRIPTS = {"start/lua.md", "how-to/sandboxes-and-limits.md", "how-to/games-and-c-hosts.md"}
-SHOWN = {"text", "sh", "console", "json", "xml", "rust", "dockerfile", "{toctree}", "{eval-rst}"}
+SHOWN = {"text", "sh", "console", "json", "xml", "dockerfile", "{toctree}", "{eval-rst}"}
 
 
 def page(name: str) -> str:
@@ -96,7 +96,7 @@ def test_each_piece_of_code_is_tested():
         for language in set(re.findall(r"^```([^\s`]+)", page(name), re.MULTILINE)):
             if language == "python":
                 assert name in PROGRAMS or name in OTHERS, name
-            elif language in ("c", "cpp", "cmake"):
+            elif language in ("c", "cpp", "cmake", "rust"):
                 assert name in COMPILED, name
             elif language == "lua":
                 assert name in SCRIPTS, name
