@@ -30,8 +30,8 @@ check_style() {
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check luacheck luacheck bindings tests bench docs
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench scripts/release scripts/site packaging
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench scripts/release scripts/site packaging
+    check ruff "$venv/bin/ruff" check bindings inspect tests bench docs/reference scripts/release scripts/site packaging
+    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench docs/reference scripts/release scripts/site packaging
 }
 
 sources() { # PATTERN

@@ -76,30 +76,36 @@ class LuaModule(SphinxDirective):
 
 
 def name_of(entry: addnodes.desc) -> str:
-    """The name of a function; of a method with a class before it."""
-    if entry["domain"] == "lua":
-        return str(entry[0]["fullname"])
-    *_, name = entry[0].findall(addnodes.desc_name)
+    """The name of what is described; of a method of C++ with a class before it."""
+    signature = entry[0]
+    if entry["domain"] in ("lua", "py"):
+        return ".".join(filter(None, [signature["module"], signature["fullname"]]))
+    *_, name = signature.findall(addnodes.desc_name)
     above = entry.parent
-    while above is not None and not (
-        isinstance(above, addnodes.desc) and above["objtype"] in ("class", "struct")
-    ):
+    while above is not None and above.get("objtype") not in ("class", "struct"):
         above = above.parent
     return name.astext() if above is None else f"class::{name.astext()}"
+
+
+def is_used(entry: addnodes.desc) -> bool:
+    """Whether programs call it: logging's and other frameworks call the methods of what is made for them."""
+    if entry["domain"] != "py":
+        return entry["objtype"] in ("function", "method")
+    return entry[0]["module"] == "stacksplice" or "." not in entry[0]["fullname"]
 
 
 def show_examples(app: Sphinx, document: nodes.document) -> None:
     """Each function has a piece of a program that calls it; operators need none."""
     for entry in document.findall(addnodes.desc):
-        if entry["domain"] not in ("c", "cpp", "lua") or entry["objtype"] not in ("function", "method"):
+        if entry["domain"] not in ("c", "cpp", "lua", "py") or not is_used(entry):
             continue
         name = name_of(entry)
-        piece = examples.example(entry["domain"], name)
+        piece = examples.example({"py": "python"}.get(entry["domain"], entry["domain"]), name)
         if piece:
             entry[-1] += nodes.paragraph("", "", nodes.Text("From "), nodes.literal("", str(piece.program)))
             entry[-1] += nodes.literal_block(piece.text, piece.text, language=piece.language)
         elif not re.search(r"operator|~", name):
-            logger.warning("%s is called by no program of examples.py", name, location=entry)
+            logger.warning("%s is used by no program of examples.py", name, location=entry)
 
 
 def setup(app: Sphinx) -> None:

@@ -2,7 +2,7 @@
 
 The programs are those of docs/reference/examples, which tests/install builds and runs.  What only authors of
 bindings need is shown as our own bindings use it, the smallest one first.  A piece is a function of C or C++
-with the comment before it, or a paragraph of Lua.
+with the comment before it, or a paragraph of Lua or Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("docs/reference/examples/*.*", "bindings/tiny/*.c", "bindings/[lpc]*/**/*.[ch]*")
-LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".lua": "lua"}
+LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".lua": "lua", ".py": "python"}
+COMPILED = ("c", "cpp")
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
 NO_FUNCTION = r"(?!(?:inline )?namespace|extern .C. \{)"
 FUNCTION = re.compile(
@@ -26,8 +27,8 @@ class Piece:
         self.program = program.relative_to(ROOT)
         self.language = LANGUAGES[program.suffix]
         self.text = text.strip("\n")
-        comment = r"--.*" if self.language == "lua" else rf"{COMMENT}|//.*"
-        self.code = re.sub(comment, "", self.text)
+        comments = {"lua": r"--.*", "python": r"#.*"}
+        self.code = re.sub(comments.get(self.language, rf"{COMMENT}|//.*"), "", self.text)
 
 
 @cache
@@ -40,22 +41,32 @@ def pieces() -> list[Piece]:
             if program.suffix not in LANGUAGES:
                 continue
             text = program.read_text(encoding="utf-8")
-            texts = re.split(r"\n{2,}", text) if program.suffix == ".lua" else FUNCTION.findall(text)
+            is_compiled = LANGUAGES[program.suffix] in COMPILED
+            texts = FUNCTION.findall(text) if is_compiled else re.split(r"\n{2,}", text)
             of_kind += [Piece(program, piece) for piece in texts]
         found += sorted(of_kind, key=lambda piece: piece.text.count("\n"))
     return found
 
 
+def pattern_of(language: str, name: str) -> str:
+    *scopes, own = re.split(r"::|[.:]", name)
+    if language in COMPILED:
+        before = r"(?<![\w.>])"
+        if scopes:  # a method is called of an object, or by the macro that has the name of its interface
+            before = r"(?:::|\.|->|\b[A-Za-z]\w+_)" if own[0].isupper() else r"(?:::|\.|->)"
+    elif language == "lua":
+        before = rf"(?:\b{scopes[-1]}\.|:)"
+    else:  # an ErrorInfo is called info
+        word = re.findall("[A-Z]?[a-z_]+", scopes[-1])[-1].lower()
+        before = rf"\b(?:{scopes[-1]}|{word})\."
+    return rf"{before}{re.escape(own)}\b"
+
+
 def example(language: str, name: str) -> Piece | None:
     """The piece that uses NAME, which is qualified as the reference has it; None: there is none."""
-    *scopes, own = re.split(r"::|[.:]", name)
-    before = r"(?<![\w.>])"
-    if scopes:  # a method is called of an object, or by the macro that has the name of its interface
-        before = r"(?:::|\.|->|\b[A-Za-z]\w+_)" if own[0].isupper() else r"(?:::|\.|->)"
-    if language == "lua":
-        before = rf"(?:\b{scopes[-1]}\.|:)" if scopes else r"\b"
-    pattern = re.compile(rf"{before}{re.escape(own)}\b")
+    pattern = re.compile(pattern_of(language, name))
+    languages = COMPILED if language in COMPILED else (language,)
     for piece in pieces():
-        if (piece.language == "lua") == (language == "lua") and pattern.search(piece.code):
+        if piece.language in languages and pattern.search(piece.code):
             return piece
     return None
