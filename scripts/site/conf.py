@@ -16,6 +16,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+from sphinxcontrib.luadomain import LuaObject
+from stacksplice._tools.command_line import COMMANDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -47,6 +49,7 @@ autodoc_typehints_format = "short"
 breathe_projects = {"stacksplice": str(ROOT / "build" / "references" / "c" / "xml")}
 breathe_default_project = "stacksplice"
 
+PAGE = re.compile(r"\bdocs/((?:how-to|reference|inside)/[a-z-]+)\.md")
 logger = logging.getLogger(__name__)
 LINK = re.compile(r"\[([^]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -66,6 +69,11 @@ def lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = LINK.sub(outside, source[0])
 
 
+# The names that a page lists at its side: luadomain gives none.
+LuaObject._object_hierarchy_parts = lambda self, signature: (signature["fullname"],)
+LuaObject._toc_entry_name = lambda self, signature: signature["fullname"].removeprefix("stacksplice.")
+
+
 class LuaModule(SphinxDirective):
     """The names of a module of Lua, from the file of its annotations."""
 
@@ -73,6 +81,29 @@ class LuaModule(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return self.parse_text_to_nodes(luacats.reference(ROOT / self.arguments[0]))
+
+
+class Commands(SphinxDirective):
+    """The help of each command, as it prints it."""
+
+    def run(self) -> list[nodes.Node]:
+        os.environ |= {"COLUMNS": "100", "NO_COLOR": "1"}
+        shown: list[nodes.Node] = []
+        for name, command in COMMANDS.items():
+            help_text = command.parser().format_help()
+            shown.append(nodes.section("", nodes.title("", "", nodes.literal("", name)), ids=[name]))
+            shown[-1] += nodes.literal_block(help_text, help_text, language="text")
+        return shown
+
+
+def link_pages(app: Sphinx, document: nodes.document) -> None:
+    """What a header or a docstring calls docs/how-to/x.md is a link to that page."""
+    for text in [*document.findall(nodes.Text)]:
+        before, *found = PAGE.split(text, maxsplit=1)
+        if found and not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
+            target = {"reftarget": f"/{found[0]}", "refdoc": app.env.docname, "refexplicit": False}
+            link = addnodes.pending_xref("", nodes.Text(found[0]), refdomain="std", reftype="doc", **target)
+            text.parent.replace(text, [nodes.Text(before), link, nodes.Text(found[1])])
 
 
 def name_of(entry: addnodes.desc) -> str:
@@ -109,6 +140,8 @@ def show_examples(app: Sphinx, document: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_directive("commands", Commands)
     app.add_directive("lua-module", LuaModule)
     app.connect("source-read", lead_outside)
+    app.connect("doctree-read", link_pages)
     app.connect("doctree-read", show_examples)

@@ -48,7 +48,8 @@ def fields(tags: list[tuple[str, str]]) -> list[str]:
             written.append(f":param {name}: {literal(kind)}{nil}{', ' * bool(said)}{prose([said])}")
         elif tag == "return":
             kind, said = split_type(text)
-            results.append(f"{literal(kind)}{' ' * bool(said)}{prose([said])}")
+            name, _, about = said.partition(" ")
+            results.append(f"{literal(kind)}{f' *{name}*' * bool(name)}{', ' * bool(about)}{prose([about])}")
     return written + [f":return: {', then '.join(results)}"] * bool(results)
 
 

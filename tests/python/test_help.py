@@ -1,15 +1,14 @@
-"""The help of the commands of ``stacksplice``: all have the same parts, and the docs agree."""
+"""The help of the commands of ``stacksplice``: all have the same parts."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from building import PACKAGE, ROOT, command
+from building import PACKAGE, command
 
 pytestmark = pytest.mark.any_python
 
-ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
 SOURCE = (PACKAGE / "_tools" / "command_line.py").read_text(encoding="utf-8")
 NAMES = sorted(re.findall(r"^def _add_(\w+)\(parser\b", SOURCE, re.MULTILINE))
 
@@ -37,18 +36,6 @@ def test_each_command_says_what_it_does_and_how_it_ends(name, columns):
     ends = statuses(name)
     assert ends["2"].endswith("the command line is wrong") and ({"0", "other"} & ends.keys())
     assert ("130" in ends) == (name != "run")
-
-
-def test_the_docs_have_each_exit_status():
-    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
-    shown: dict[str, dict[str, str]] = {}
-    for name, status, meaning in ROW.findall(text):
-        shown.setdefault(name, {})[status] = meaning.replace("`", "")
-    told = {name: statuses(name) for name in NAMES}
-    for ends in told.values():
-        if ends.get("130") == "Ctrl-C":  # one sentence for all
-            del ends["130"]
-    assert shown == told and "Each but `run` ends with 130 after Ctrl-C" in text
 
 
 @pytest.mark.parametrize(
