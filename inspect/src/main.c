@@ -9,6 +9,7 @@
 #include "live/live.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -158,45 +159,36 @@ static int inspect_memory(ssi_target *target, const char *executable, ssi_inspec
     return status;
 }
 
-/* The value behind the option NAME, or NULL. */
-static const char *option(char **arguments, const char *name)
-{
-    for (; arguments[0]; arguments++)
-        if (!strcmp(arguments[0], name))
-            return arguments[1];
-    return NULL;
-}
-
-static bool has_option(char **arguments, const char *name)
-{
-    while (*arguments && strcmp(*arguments, name) != 0)
-        arguments++;
-    return *arguments != NULL;
-}
+/* The command line: the words behind options, and which options without one are there. */
+enum { CORE = 1, EXECUTABLE, MACHINE, PROCESS, ROOT, THREAD, TOKEN, WORDS };
+typedef struct command {
+    const char *words[WORDS];
+    unsigned long long numbers[WORDS];
+    int errors, help, is_served, scripts, version, with_locals, with_tasks;
+} command;
 
 /* A core file, or what a debugger serves. */
-static int inspect_resting(char **arguments, int process, bool is_served, ssi_inspection *i)
+static int inspect_resting(const command *c, ssi_inspection *i)
 {
-    const char *number = option(arguments, "--machine"), *core = option(arguments, "--core");
-    const char *executable = option(arguments, "--exe"), *root = option(arguments, "--root");
-    const ssi_machine *machine =
-        number ? ssi_machine_find((unsigned)strtoul(number, NULL, 10)) : NULL;
-    ssi_target target = {.process = process, .machine = machine ? machine : ssi_machine_own()};
-    size_t length = root ? strlen(root) : 0;
-    const char *why = length < sizeof target.root ? NULL : "the path of --root is too long";
+    const ssi_machine *machine = ssi_machine_find((unsigned)c->numbers[MACHINE]);
+    ssi_target target = {.process = (int)c->numbers[PROCESS],
+                         .machine = machine ? machine : ssi_machine_own()};
+    const char *root = c->words[ROOT] ? c->words[ROOT] : "";
+    const char *why = strlen(root) < sizeof target.root ? NULL : "the path of --root is too long";
     int status;
 
     if (!why)
-        memcpy(target.root, root ? root : "", length);
-    if (!why && is_served)
+        memcpy(target.root, root, strlen(root));
+    if (!why && c->is_served)
         why = ssi_served_read(&i->served, &target);
-    if (!why && is_served)
+    if (!why && c->is_served)
         why = ssi_served_load();
     if (why)
         status = refuse(why);
+    else if (c->words[CORE])
+        status = inspect_core(&target, c->words[CORE], c->words[EXECUTABLE], i);
     else
-        status = core ? inspect_core(&target, core, executable, i)
-                      : inspect_memory(&target, executable, i);
+        status = inspect_memory(&target, c->words[EXECUTABLE], i);
     ssi_target_free(&target);
     return status;
 }
@@ -248,37 +240,99 @@ static int printed(int count)
     return count < 0 || fflush(stdout) ? refuse("standard output takes no more") : DONE;
 }
 
-int main(int unused, char **arguments)
+/* False after a line of getopt_long's about what is wrong. */
+static bool take_options(command *c, int count, char **arguments)
 {
-    const char *pid = option(arguments, "--pid"), *token = option(arguments, "--token");
-    const char *thread = option(arguments, "--thread");
-    bool is_served = has_option(arguments, "--served");
+    const struct option options[] = {
+        {"help", no_argument, &c->help, true},
+        {"version", no_argument, &c->version, true},
+        {"pid", required_argument, NULL, PROCESS},
+        {"core", required_argument, NULL, CORE},
+        {"exe", required_argument, NULL, EXECUTABLE},
+        {"root", required_argument, NULL, ROOT},
+        {"locals", no_argument, &c->with_locals, true},
+        {"tasks", no_argument, &c->with_tasks, true},
+        {"token", required_argument, NULL, TOKEN},
+        {"served", no_argument, &c->is_served, true},
+        {"machine", required_argument, NULL, MACHINE},
+        {"thread", required_argument, NULL, THREAD},
+        {"scripts", no_argument, &c->scripts, true},
+        {"errors", no_argument, &c->errors, true},
+        {NULL, 0, NULL, 0},
+    };
+    int found;
+
+    optind = 0; /* from the start, also when a fuzzer calls again */
+    while ((found = getopt_long(count, arguments, "h", options, NULL)) != -1) {
+        if (found == 'h')
+            c->help = true;
+        else if (found > 0 && found < WORDS)
+            c->words[found] = optarg;
+        else if (found)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the word behind that option, if there is one, is a number of at most LIMIT. */
+static bool take_number(command *c, int which, unsigned long long limit)
+{
+    const char *word = c->words[which] ? c->words[which] : "0";
     char *end = NULL;
-    long process = pid ? strtol(pid, &end, 10) : 0;
-    ssi_inspection i = {.scripts.with_locals = has_option(arguments, "--locals"),
-                        .scripts.with_tasks = has_option(arguments, "--tasks"),
-                        .scripts.shows_secrets = is_served,
-                        .has_token = token != NULL,
-                        .token = token ? strtoull(token, NULL, 0) : 0,
-                        .served.thread = thread ? (int)strtol(thread, NULL, 10) : 0,
-                        .served.errors = has_option(arguments, "--errors"),
-                        .served.scripts = has_option(arguments, "--scripts")};
+
+    errno = 0;
+    c->numbers[which] = strtoull(word, &end, 0);
+    return *word >= '0' && *word <= '9' && !*end && !errno && c->numbers[which] <= limit;
+}
+
+/* What is wrong with options that each are right, or NULL. */
+static const char *mismatch(const command *c)
+{
+    if (c->is_served)
+        return NULL;
+    if (c->words[MACHINE] || c->words[THREAD] || c->scripts || c->errors)
+        return "--machine, --thread, --scripts and --errors go with --served";
+    if (!c->words[PROCESS] == !c->words[CORE])
+        return "say --pid PROCESS or --core FILE; stacksplice-inspect --help says more";
+    if (!c->words[CORE] && (c->words[EXECUTABLE] || c->words[ROOT]))
+        return "--exe and --root go with --core";
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    ssi_inspection i = {0};
+    command c = {.help = false};
+    const char *why;
     int status;
 
-    (void)unused;
-    if (has_option(arguments, "--help") || has_option(arguments, "-h"))
+    if (!take_options(&c, count, arguments))
+        return REFUSED;
+    if (c.help)
         return printed(printf("%s", help));
-    if (has_option(arguments, "--version"))
+    if (c.version)
         return printed(printf("stacksplice-inspect %s\n", SSI_VERSION));
+    if (optind < count)
+        return refuse("only options are understood; stacksplice-inspect --help lists them");
+    if (!take_number(&c, PROCESS, INT_MAX) ||
+        (c.words[PROCESS] && !c.is_served && !c.numbers[PROCESS]))
+        return refuse("--pid needs the number of a process");
+    if (!take_number(&c, MACHINE, UINT16_MAX) || !take_number(&c, THREAD, INT_MAX) ||
+        !take_number(&c, TOKEN, UINT64_MAX))
+        return refuse("--machine, --thread and --token need numbers");
+    if ((why = mismatch(&c)))
+        return refuse(why);
+    i.scripts.with_locals = c.with_locals;
+    i.scripts.with_tasks = c.with_tasks;
+    i.scripts.shows_secrets = c.is_served;
+    i.has_token = c.words[TOKEN] != NULL;
+    i.token = c.numbers[TOKEN];
+    i.served.thread = (int)c.numbers[THREAD];
+    i.served.errors = c.errors;
+    i.served.scripts = c.scripts;
     allow_files();
-    if (process <= 0 || process > INT_MAX || *end)
-        process = 0;
-    if (process && !is_served)
-        status = inspect_process((int)process, &i);
-    else if (is_served || option(arguments, "--core"))
-        status = inspect_resting(arguments, (int)process, is_served, &i);
-    else
-        status = refuse("say --pid PROCESS or --core FILE; stacksplice-inspect --help says more");
+    status = c.words[PROCESS] && !c.is_served ? inspect_process((int)c.numbers[PROCESS], &i)
+                                              : inspect_resting(&c, &i);
     ssi_inspection_free(&i);
     return status;
 }

@@ -150,6 +150,25 @@ class Inspect(unittest.TestCase):
             child.stdin.close()
         self.assertGreater(found, 60)
 
+    def test_a_wrong_command_line_is_named(self):
+        wrong = {
+            "--cores x": "unrecognized option '--cores'",
+            "--core": "option '--core' requires an argument",
+            "--pid 0": "--pid needs the number of a process",
+            "--pid 1x": "--pid needs the number of a process",
+            "--core x --thread 1": "--thread, --scripts and --errors go with --served",
+            "--served --token x": "--token need numbers",
+            "--pid 1 --core x": "say --pid PROCESS or --core FILE",
+            "--locals": "say --pid PROCESS or --core FILE",
+            "--pid 1 --root /": "--exe and --root go with --core",
+            "1": "only options are understood",
+        }
+        for words, message in wrong.items():
+            with self.subTest(words):
+                run = subprocess.run([INSPECT, *words.split()], capture_output=True, text=True)
+                self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (2, "", 1))
+                self.assertIn(message, run.stderr)
+
     def test_what_cannot_be_read_is_said(self):
         def change(core):
             with open(core, "r+b") as file:
