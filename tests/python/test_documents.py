@@ -251,6 +251,13 @@ def test_the_reference_has_an_example_of_each_function(header):
         assert header.name in FOR_BINDINGS or "_visit" in name or "examples" in piece.program.parts, name
 
 
+def test_the_reference_has_an_example_of_each_function_of_lua():
+    for file in (ROOT / "bindings" / "lua" / "library").glob("*.lua"):
+        module = file.name.partition(".")[0].replace("_", ".")
+        names = re.findall(r"^function \w+([.:]\w+)\(", file.read_text(encoding="utf-8"), re.M)
+        assert names and [name for name in names if not EXAMPLES["example"]("lua", module + name)] == []
+
+
 @pytest.mark.parametrize("name", ["SECURITY.md", "docs/inside/contracts.md"])
 def test_the_tests_of_promises_are_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")
