@@ -1,7 +1,7 @@
 """What an example of the folder examples prints is what stands beside it.
 
 usage: example.py EXAMPLE PREFIX BUILD COMMAND...   run COMMAND in the folder EXAMPLE
-       example.py --code PAGE EXAMPLES              all code in C, C++ and CMake of PAGE is theirs
+       example.py --code PAGE EXAMPLES              code in C, C++ and CMake and output of PAGE are theirs
        example.py --readme README EXAMPLES          README shows code and output of them
 
 PREFIX is where stacksplice is installed, BUILD where the example was built.  With
@@ -64,6 +64,13 @@ def check_code(page, examples):
             sys.exit(f"this {language} code of {page} is in no program of {examples}:\n{code}")
 
 
+def check_output(page, examples):
+    known = [without_counts(file.read_text(encoding="utf-8")) for file in examples.glob("*/expected.txt")]
+    for info, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if info == "text" and not any(without_counts(text) in output for output in known):
+            sys.exit(f"this text of {page} is printed by no program of {examples}:\n{text}")
+
+
 def check_readme(readme, examples, write):
     check_code(readme, examples)
     text = readme.read_text(encoding="utf-8")
@@ -79,6 +86,7 @@ def main(arguments):
     write = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
     if arguments[0] == "--code":
         check_code(Path(arguments[1]), Path(arguments[2]))
+        check_output(Path(arguments[1]), Path(arguments[2]))
     elif arguments[0] == "--readme":
         check_readme(Path(arguments[1]), Path(arguments[2]), write)
     else:
