@@ -16,7 +16,7 @@ PROGRAMS = ("docs/reference/examples/*.*", "bindings/tiny/*.c", "bindings/[lpc]*
 LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".lua": "lua", ".py": "python"}
 COMPILED = ("c", "cpp")
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
-NO_FUNCTION = r"(?!(?:inline )?namespace|extern .C. \{)"
+NO_FUNCTION = r"(?!typedef|(?:inline )?namespace|extern .C. \{)"
 FUNCTION = re.compile(
     rf"^(?:{COMMENT}\n|(?://[^\n]*\n)+)?{NO_FUNCTION}[a-zA-Z\[][^;#]*?\{{\n.*?^\}};?\n", re.M | re.S
 )

@@ -146,6 +146,12 @@ static bool has_trace(const std::exception_ptr &caught)
     return !trace.empty() && trace.begin() != trace.end() && trace.info();
 }
 
+// From now on what nobody catches is reported, too.
+static void report_uncaught()
+{
+    stacksplice::install_terminate_handler();
+}
+
 // ---- Interfaces -------------------------------------------------------------------------------
 
 using stacksplice::com_ptr;
@@ -183,7 +189,7 @@ int main()
 {
     double result = 0;
 
-    stacksplice::install_terminate_handler(); // what nobody catches is reported, too
+    report_uncaught();
     assert(host_rate("EUR", &result) == S_OK && result == 1 && host_has_rate("XXX") == S_FALSE);
     assert(host_price("XXX", &result) == E_BOUNDS);
     const auto error = take_error();

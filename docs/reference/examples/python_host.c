@@ -5,6 +5,13 @@
 #include <stacksplice/python.h>
 #include <stdio.h>
 
+/* The host learns at its start whether the package is there. */
+static int start(void)
+{
+    Py_Initialize();
+    return SUCCEEDED(stacksplice_python_import());
+}
+
 /* Python's exception leaves as an HRESULT; the thread's error keeps it. */
 static HRESULT call(PyObject *callable, const char *currency)
 {
@@ -58,8 +65,7 @@ int main(void)
     static PyMethodDef method = {"rate", rate, METH_O, NULL};
     PyObject *globals, *callable, *exception;
 
-    Py_Initialize();
-    if (FAILED(stacksplice_python_import())) /* at the start: what is missing is known here */
+    if (!start())
         return 1;
     callable = PyCFunction_New(&method, NULL);
     assert(call(callable, "EUR") == S_OK && call(callable, "XXX") == E_BOUNDS);
