@@ -25,12 +25,14 @@ prepare_docs_venv() {
 
 command_docs() {
     prepare docs
-    build demo || exit 2
+    docs_build=demo
+    [ ! -d build/dev/python ] || docs_build=dev # the tests' build has the package, too
+    build "$docs_build" || exit 2
     prepare_docs_venv || exit 2
     rm -rf "$site" "$references"
     step "the reference of C and C++, from the headers"
     quietly docs-c reference_c || exit 1
     step "the manual"
-    quietly docs whole_site build/demo || exit 1
+    quietly docs whole_site "build/$docs_build" || exit 1
     say "Open $site/index.html"
 }
