@@ -82,7 +82,7 @@ static bool copy(span line, char *out)
 
 bool ss_lua_line_of(const char *text, size_t length, int line, char out[SS_LUA_LINE_ROOM])
 {
-    span found;
+    span found = {NULL, NULL};
 
     return find_line((span){text, text + length}, line, &found) && copy(trimmed(found), out);
 }
@@ -153,7 +153,7 @@ static bool is_text(const ss_lua_chunk_place *place)
 bool ss_lua_line(const ss_lua_texts *texts, const ss_lua_chunk_place *place,
                  char out[SS_LUA_LINE_ROOM])
 {
-    span text = {place->name, place->name + strlen(place->name)}, line;
+    span text = {place->name, place->name + strlen(place->name)}, line = {NULL, NULL};
 
     if (place->line <= 0 || *place->name == '@')
         return false;

@@ -15,56 +15,15 @@ out=$(CDPATH='' cd -- "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- bookworm trixie conan
 cd "$(dirname "$0")/../.."
-root=$PWD
-work=$root/build/distributions
+work=$PWD/build/distributions
 version=$(sed -n 's/^#define STACKSPLICE_VERSION_[MP][A-Z]* \([0-9]*\)$/\1/p' core/include/stacksplice/stacksplice.h |
     paste -sd.)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8
 failed=""
-mkdir -p "$work"
-
-step() {
-    printf '==> %s\n' "$*"
-}
-
-# quietly NAME COMMAND...: the output goes to a log, whose end is shown on failure.
-quietly() {
-    log=$work/$1.log
-    shift
-    "$@" >"$log" 2>&1 </dev/null && return 0
-    tail -n 40 "$log"
-    printf 'failed: %s (the log is %s)\n' "$*" "$log"
-    return 1
-}
+. scripts/release/roots.sh
 
 # ---- Debian --------------------------------------------------------------------------------------
-
-# The machine's own source of packages.
-mirror() {
-    python3 -c 'import sys; sys.path.insert(0, "tests"); import interpreters
-print(interpreters.own_archive()["uris"][0])'
-}
-
-# in_root ROOT COMMAND...: with the kernel's folders, which vanish with the command.
-in_root() {
-    unshare --mount --fork sh -ec 'root=$1 && shift
-        mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev"
-        exec chroot "$root" env DEBIAN_FRONTEND=noninteractive "$@"' sh "$@"
-}
-
-# fresh_root SUITE NAME: a minimal system of SUITE in $work/NAME.
-fresh_root() {
-    if [ ! -f "$work/$1.tar" ]; then
-        step "$1: a minimal system"
-        quietly "$1-mmdebstrap" mmdebstrap --variant=minbase "$1" "$work/$1.part.tar" "$(mirror)" || return 1
-        mv "$work/$1.part.tar" "$work/$1.tar"
-    fi
-    rm -rf "${work:?}/$2"
-    mkdir "$work/$2"
-    tar -C "$work/$2" -xf "$work/$1.tar"
-    in_root "$work/$2" apt-get -qq update
-}
 
 # source_of SUITE FOLDER: the source package's tree in FOLDER, beside the upstream tarball.
 source_of() {
