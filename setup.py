@@ -46,6 +46,14 @@ def readme() -> str:
     return re.sub(r"!?\[([^]]+)\]\(([^)#\s]+)[^)\s]*\)", without_link, text)
 
 
+def pages() -> list[tuple[str, list[str]]]:
+    """The manual page and the completions that a release's source package has of the command:
+    stacksplice-inspect is no command here."""
+    files = [file for file in sorted((ROOT / "pages").rglob("*")) if file.is_file()]
+    places = [(file.relative_to(ROOT), file.relative_to(ROOT / "pages").parent) for file in files]
+    return [(f"share/{place}", [str(file)]) for file, place in places if "-inspect" not in file.name]
+
+
 def check_tools() -> None:
     """What is missing is one line here, and forty from those who look for it later."""
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -94,15 +102,9 @@ class CMakeBuild(build_ext):
             shutil.rmtree(build_dir, ignore_errors=True)  # its cache would spoil the next attempt
             raise
         jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
-        targets = ["--target", "stacksplice_python_package", "stacksplice_pages"]
-        run("cmake", "--build", str(build_dir), *targets, "--parallel", jobs)
-        self.distribution.data_files = self.pages(build_dir / "pages")
+        target = "stacksplice_python_package"
+        run("cmake", "--build", str(build_dir), "--target", target, "--parallel", jobs)
         super().run()
-
-    def pages(self, folder: Path) -> list[tuple[str, list[str]]]:
-        """The manual page and the completions of the command: stacksplice-inspect is no command here."""
-        files = (file for file in sorted(folder.rglob("*")) if file.is_file() and "-inspect" not in file.name)
-        return [(f"share/{file.relative_to(folder).parent}", [str(file)]) for file in files]
 
     def build_extension(self, ext: Extension) -> None:
         # The tree may have been built for other Pythons before.
@@ -128,6 +130,7 @@ setup(
     long_description=readme(),
     long_description_content_type="text/markdown",
     project_urls={"Source": URL, "Changes": f"{URL}/CHANGELOG.md"} if URL else {},
+    data_files=pages(),
     ext_modules=[Extension("stacksplice._stacksplice", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

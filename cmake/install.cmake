@@ -132,7 +132,11 @@ if(TARGET stacksplice_python_extension)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/python/stacksplice/ DESTINATION ${package}
     USE_SOURCE_PERMISSIONS COMPONENT python
     FILES_MATCHING PATTERN "*.so*" PATTERN "stacksplice-inspect" PATTERN "_debuggers/*.py" PATTERN "*.schema.json" PATTERN "libstacksplice.so.0" EXCLUDE PATTERN "__pycache__" EXCLUDE)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/pages/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT python OPTIONAL)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/pages)
+    install(DIRECTORY pages/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT python)
+  else()
+    message(STATUS "Manual pages and completions: none, these are in the source package of a release")
+  endif()
   set(core $<TARGET_SONAME_FILE_NAME:stacksplice>)
   file(RELATIVE_PATH to_libraries /${package} /${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" to_libraries "${to_libraries}")

@@ -6,10 +6,11 @@
 # SUITE is a suite of Debian; without any: bookworm trixie conan.  Of each suite packages are built in one
 # fresh root and installed in another one, where debian/tests runs; that needs root, mmdebstrap, lintian
 # and dpkg-dev.  conan creates packaging/conan, whose test_package it runs.  FOLDER gets the packages; what
-# could not be done here is said, and what failed ends with status 1.  The sources are those of HEAD.
+# could not be done here is said, and what failed ends with status 1.  Debian's packages are made of the
+# release's source package, which is beside FOLDER; all other sources are those of HEAD.
 # shellcheck disable=SC2016 # what inner shells expand
 set -eu
-[ $# -gt 0 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 2; }
+[ $# -gt 0 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2; }
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
 shift
@@ -30,8 +31,8 @@ source_of() {
     rm -rf "$2"
     mkdir -p "$2"
     release=$(in_root "$work/$1-build" sh -c '. /etc/os-release && echo "$VERSION_ID"')
-    git archive --prefix="stacksplice-$version/" HEAD | xz -6 -T1 >"$2/stacksplice_$version.orig.tar.xz"
-    tar -C "$2" -xf "$2/stacksplice_$version.orig.tar.xz"
+    cp "$out/../stacksplice-$version.tar.gz" "$2/stacksplice_$version.orig.tar.gz" || return 1
+    tar -C "$2" -xf "$2/stacksplice_$version.orig.tar.gz"
     cp -r packaging/debian "$2/stacksplice-$version/debian"
     who=$(sed -n 's/^Maintainer: //p' packaging/debian/control)
     cat >"$2/stacksplice-$version/debian/changelog" <<END
@@ -63,7 +64,7 @@ debian() {
     rm -rf "${out:?}/$suite"
     mkdir "$out/$suite"
     cp "$work/$suite-build/build/"*.deb "$work/$suite-build/build/"*.dsc \
-        "$work/$suite-build/build/"*.tar.xz "$out/$suite"
+        "$work/$suite-build/build/"*.tar.?z "$out/$suite"
     step "$suite: lintian"
     quietly "$suite-lintian" lintian --fail-on error,warning "$work/$suite-build/build/"*.changes || return 1
     try_debian "$suite" &&

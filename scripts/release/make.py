@@ -49,7 +49,7 @@ def write_bill(release: Release, commit: str) -> None:
     """What was made and by what, as CycloneDX: nothing of others is inside."""
     import importlib.metadata
 
-    names = ("ziglang", "setuptools", "auditwheel")
+    names = ("ziglang", "setuptools", "auditwheel", "argparse-manpage", "shtab")
     tools = [{"type": "application", "name": n, "version": importlib.metadata.version(n)} for n in names]
     licence = [{"license": {"id": "MIT"}}]
     this = {
@@ -113,11 +113,12 @@ def show_table(release: Release, commit: str) -> None:
 
 def make(release: Release, arguments: argparse.Namespace) -> None:
     url = os.environ.get("STACKSPLICE_PROJECT_URL", "")
-    wheels.make_source(release)
+    found = wheels.pythons_by_tag(arguments.interpreter, arguments.python, release)
+    tag, python = next(iter(found.items()))
+    wheels.make_source(release, python, tag)
     made = [release.archive]
     if "wheel" in arguments.parts:
         release.leave_out("wheels for 64-bit Arm: they are not made yet")
-        found = wheels.pythons_by_tag(arguments.interpreter, arguments.python, release)
         for tag, python in found.items():
             wheel = wheels.make_wheel(release, python, tag)
             made.append(wheel)

@@ -25,15 +25,21 @@ def tool(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
-def make_source(release: Release) -> None:
-    """From a copy, since a build writes into its tree."""
-    tree = release.work / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
+def make_source(release: Release, python: str, tag: str) -> None:
+    """With manual pages and completions, which are made from what is built here, where wheels are built
+    again: that compiles once, as all files have the commit's time."""
+    tree = source_tree(release)
     shutil.copytree(release.tree, tree)
+    builder, environment = prepare_build(release, python, tag)
+    release.run(f"compile-{tag}", builder, "setup.py", "-q", "build_ext", cwd=tree, env=environment)
+    made = release.work / "build" / "cmake" / "python"
+    maker = tree / "scripts" / "release" / "pages.py"
+    release.run("pages", builder, maker, tree / "pages", made, env=outside())
     code = f"import pip_backend; pip_backend.build_sdist({str(release.out)!r})"
     environment = {**outside(), "PYTHONPATH": str(tree / "scripts")}
     release.run("source", sys.executable, "-c", code, cwd=tree, env=environment)
     settle(release.archive, release.epoch)
+    shutil.rmtree(tree)
     size = release.archive.stat().st_size
     if size >= LIMIT:
         raise Failed(f"{release.archive.name} has {size} bytes, {LIMIT} are too many")
@@ -58,13 +64,16 @@ def settle(archive: Path, epoch: int) -> None:
     archive.write_bytes(gzip.compress(text.getvalue(), 9, mtime=epoch))
 
 
+def source_tree(release: Release) -> Path:
+    return release.folder("source") / f"stacksplice-{release.version}"
+
+
 def unpack_source(release: Release) -> Path:
     """The source package, unpacked: all that follows is built from it."""
-    folder = release.folder("source")
-    tree = folder / f"stacksplice-{release.version}"
+    tree = source_tree(release)
     if not tree.exists():
         with tarfile.open(release.archive) as archive:
-            archive.extractall(folder)  # our own, of files alone
+            archive.extractall(tree.parent)  # our own, of files alone
     return tree
 
 
@@ -81,24 +90,28 @@ def install(release: Release, python: Path, *what: str | Path) -> None:
     release.run(name, *pip, *what, env=outside())
 
 
-def setuptools_here() -> str:
+def prepare_build(release: Release, python: str, tag: str) -> tuple[Path, dict[str, str]]:
+    """A Python with what builds, in the versions that are here, and the environment to do it in.  What does
+    not depend on the interpreter is compiled once."""
     import importlib.metadata
 
-    return f"setuptools=={importlib.metadata.version('setuptools')}"
+    builder = fresh(release, f"build-{tag}", python)
+    tools = ("setuptools", "argparse-manpage", "shtab")
+    install(release, builder, *(f"{name}=={importlib.metadata.version(name)}" for name in tools))
+    settings = release.work / "build.cfg"
+    settings.write_text(f"[build_ext]\nbuild_temp = {release.work / 'build'}\n", encoding="utf-8")
+    toolchain = source_tree(release) / "cmake" / "toolchains" / "zig.cmake"
+    return builder, {
+        **zig("x86_64"),
+        "CMAKE_TOOLCHAIN_FILE": str(toolchain),
+        "DIST_EXTRA_CONFIG": str(settings),
+    }
 
 
 def make_wheel(release: Release, python: str, tag: str) -> Path:
-    """For the interpreter PYTHON, whose wheels have TAG.  What does not depend on it is compiled once."""
+    """For the interpreter PYTHON, whose wheels have TAG."""
     tree = unpack_source(release)
-    builder = fresh(release, f"build-{tag}", python)
-    install(release, builder, setuptools_here())
-    settings = release.work / "build.cfg"
-    settings.write_text(f"[build_ext]\nbuild_temp = {release.work / 'build'}\n", encoding="utf-8")
-    environment = {
-        **zig("x86_64"),
-        "CMAKE_TOOLCHAIN_FILE": str(tree / "cmake" / "toolchains" / "zig.cmake"),
-        "DIST_EXTRA_CONFIG": str(settings),
-    }
+    builder, environment = prepare_build(release, python, tag)
     made = release.work / "wheels" / tag
     shutil.rmtree(made, ignore_errors=True)
     pip = [builder, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]

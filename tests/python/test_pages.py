@@ -21,6 +21,8 @@ pytestmark = pytest.mark.any_python
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for module in ("argparse_manpage", "shtab"):
+        pytest.importorskip(module, reason=f"what makes the pages needs {module}")
     folder = tmp_path_factory.mktemp("pages")
     dated = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
     subprocess.run([sys.executable, str(MAKER), str(folder), str(PACKAGE.parent)], check=True, env=dated)
@@ -44,12 +46,14 @@ def printed(*command: str) -> str:
 def test_a_page_has_each_command_with_its_options_and_statuses(pages: Path) -> None:
     text = (pages / "man/man1/stacksplice.1").read_text().replace("\\-", "-")
     head, *sections = text.split("\n.SS ")
-    assert head.startswith(f'.TH STACKSPLICE 1 "1970-01-02" "stacksplice {stacksplice.__version__}"\n')
-    assert [section.partition("\n")[0] for section in sections] == [*COMMANDS]
+    assert head.startswith(f'.TH STACKSPLICE "1" "1970-01-02" "stacksplice {stacksplice.__version__}"')
+    titles = [section.partition("\n")[0] for section in sections]
+    assert titles == [rf"\fBstacksplice {name}\fR" for name in COMMANDS]
     for name, section in zip(COMMANDS, sections):
-        terms = " ".join(re.findall(r"\\fB(.*)\\fR", section))
-        assert {*re.findall(r"(?<!\S)--?[a-z-]+", terms)} == options(name)
-        assert "\nExit status:\n" in section
+        arguments, _, ends = section.partition("\nexit status:\n")
+        # --help stands in the usage only.
+        assert {*re.findall(r"\\fB(--?[a-z-]+)\\fR", arguments)} == options(name) - {"-h", "--help"}
+        assert re.findall(r"\\fB(\w+)\\fR", ends) == [*dict(COMMANDS[name].parser().statuses)]
 
 
 def test_both_pages_are_shown_without_a_warning(pages: Path) -> None:
@@ -66,6 +70,9 @@ COMPLETED = [
     ("stacksplice dump --format", "s", {"speedscope"}),
     ("stacksplice show --color", "", {"auto", "always", "never"}),
     ("stacksplice dump", str(os.getpid()), {str(os.getpid())}),
+    ("stacksplice show", f"{ROOT}/READ", {f"{ROOT}/README.md"}),
+    # Not setup.py, which begins so too.
+    ("stacksplice core --root", f"{ROOT}/s", {f"{ROOT}/scripts"}),
     ("stacksplice-inspect", "--co", {"--core"}),
     ("stacksplice-inspect --pid", str(os.getpid()), {str(os.getpid())}),
 ]
@@ -89,15 +96,16 @@ def test_fish_completes(pages: Path, before: str, word: str, expected: set[str])
     file = pages / f"fish/vendor_completions.d/{before.split()[0]}.fish"
     script = f"source {file}; complete -C '{before} {word}'"
     lines = printed(needed("fish"), "--no-config", "-c", script).splitlines()
-    assert {line.partition("\t")[0] for line in lines} == expected
+    assert {line.partition("\t")[0].rstrip("/") for line in lines} == expected
 
 
 # What zsh's own function is given; completing itself needs a terminal.
 TOLD = """
 _describe() {{ print -l -- ${{(P)2}} }}
-_arguments() {{ print -l -- "$@" }}
-words=({words}) CURRENT={current} fpath=({folder})
+_arguments() {{ print -l -- "$@"; state=stacksplice line=({name}) }}
+fpath=({folder})
 autoload -U _stacksplice && _stacksplice
+{more}
 """
 
 
@@ -105,12 +113,12 @@ def test_zsh_is_told_of_each_command_and_option(pages: Path) -> None:
     zsh = needed("zsh")
     folder = pages / "zsh/site-functions"
 
-    def told(*words: str) -> str:
-        script = TOLD.format(words=" ".join(words), current=len(words), folder=folder)
-        return printed(zsh, "-f", "-c", script)
+    def told(name: str, more: str = "") -> str:
+        return printed(zsh, "-f", "-c", TOLD.format(name=name, folder=folder, more=more))
 
-    assert re.findall(r"^[a-z]+(?=:)", told("stacksplice", "''"), re.MULTILINE) == [*COMMANDS]
+    commands = told("''", "_shtab_stacksplice_commands")
+    assert {*re.findall(r"^([a-z]+):", commands, re.MULTILINE)} == {*COMMANDS}
     for name in COMMANDS:
-        lines = told("stacksplice", name, "''").splitlines()
-        found = (re.match(r"(?:\(.*?\))?\*?(--?[a-z-]+)\[", line) for line in lines)
-        assert {match[1] for match in found if match} == options(name)
+        lines = told(name).partition("*::: :->stacksplice\n")[2].splitlines()
+        found = [word for line in lines for word in re.findall(r"^(?:\(.*?\))?\*?(--?[a-z-]+)\[", line)]
+        assert {*found} == options(name)
