@@ -46,7 +46,8 @@ def sha256(file: Path) -> str:
 
 
 def write_bill(release: Release, commit: str) -> None:
-    """What was made and by what, as CycloneDX: nothing of others is inside."""
+    """What was made and by what, as CycloneDX: of others only the text that shtab puts around the words of
+    completions is inside."""
     import importlib.metadata
 
     names = ("ziglang", "setuptools", "auditwheel", "argparse-manpage", "shtab")
