@@ -23,18 +23,18 @@ command_release() {
     release_parts="" release_options="" twice="" all_pythons=yes
     while [ $# -gt 0 ]; do
         case $1 in
-        wheel | rocks | older | distributions) release_parts="$release_parts $1" ;;
+        wheel | rocks | older | distributions | doors) release_parts="$release_parts $1" ;;
         --python)
             [ $# -gt 1 ] || stop "--python needs a version, such as 3.11"
             release_options="$release_options --python $2" all_pythons=""
             shift
             ;;
         --twice) twice=yes ;;
-        *) stop "release makes wheel, rocks, older and distributions, with --python VERSION or --twice; not: $1" ;;
+        *) stop "release has the parts wheel, rocks, older, distributions and doors, --python VERSION and --twice; not: $1" ;;
         esac
         shift
     done
-    [ -n "$release_parts" ] || release_parts="wheel rocks older distributions"
+    [ -n "$release_parts" ] || release_parts="wheel rocks older distributions doors"
     [ -z "$(git status --porcelain 2>/dev/null || echo none)" ] ||
         stop "a release is made of a commit, and there are changes that are in none: git status shows them"
     prepare release
@@ -56,7 +56,12 @@ command_release() {
     fi
     case "$release_parts " in *" distributions "*)
         step "packages of distributions"
-        sh scripts/release/distributions.sh build/release/files/distributions || exit 1
+        sh scripts/release/distributions.sh ${twice:+--twice} build/release/files/distributions || exit 1
+        ;;
+    esac
+    case "$release_parts " in *" doors "*)
+        step "README's ways, on fresh systems"
+        sh scripts/release/doors.sh || exit 1
         ;;
     esac
     (cd build/release/files && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum) >build/release/SHA256SUMS

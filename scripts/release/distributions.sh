@@ -1,7 +1,7 @@
 #!/bin/sh
 # The packages of distributions, each built and tried by its own means.
 #
-#     scripts/release/distributions.sh FOLDER [SUITE|conan]...
+#     scripts/release/distributions.sh [--twice] FOLDER [SUITE|conan]...
 #
 # SUITE is a suite of Debian; without any: bookworm trixie conan.  Of each suite packages are built in one
 # fresh root and installed in another one, where debian/tests runs; that needs root, mmdebstrap, lintian
@@ -10,6 +10,8 @@
 # release's source package, which is beside FOLDER; all other sources are those of HEAD.
 # shellcheck disable=SC2016 # what inner shells expand
 set -eu
+twice=""
+[ "${1-}" != --twice ] || { twice=yes && shift; }
 [ $# -gt 0 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2; }
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
@@ -44,9 +46,13 @@ stacksplice ($version-1~deb${release}u1) $1; urgency=medium
 END
 }
 
+build_debian() { # FOLDER, of the suite's build root
+    quietly "$suite-$1" in_root "$work/$suite-build" sh -c "cd /$1/stacksplice-$version &&
+        SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH dpkg-buildpackage --no-sign -sa"
+}
+
 debian() {
     suite=$1
-    tree=/build/stacksplice-$version
     for tool in mmdebstrap lintian dpkg-scanpackages; do
         if [ "$(id -u)" != 0 ] || ! command -v "$tool" >/dev/null; then
             step "$suite: left out, as it needs root, mmdebstrap, lintian and dpkg-dev"
@@ -58,9 +64,16 @@ debian() {
     source_of "$suite" "$work/$suite-build/build" || return 1
     quietly "$suite-build-dep" in_root "$work/$suite-build" apt-get -y --no-install-recommends install \
         build-essential fakeroot && quietly "$suite-build-dep" in_root "$work/$suite-build" \
-        apt-get -y --no-install-recommends build-dep "$tree" || return 1
-    quietly "$suite-build" in_root "$work/$suite-build" sh -c \
-        "cd $tree && SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH dpkg-buildpackage --no-sign -sa" || return 1
+        apt-get -y --no-install-recommends build-dep "/build/stacksplice-$version" || return 1
+    build_debian build || return 1
+    if [ -n "$twice" ]; then
+        step "$suite: building them again, in another folder"
+        source_of "$suite" "$work/$suite-build/again" && build_debian again || return 1
+        for package in "$work/$suite-build/build/"*.deb; do
+            cmp "$package" "$work/$suite-build/again/${package##*/}" || return 1
+        done
+        step "$suite: both builds made the same bytes"
+    fi
     rm -rf "${out:?}/$suite"
     mkdir "$out/$suite"
     cp "$work/$suite-build/build/"*.deb "$work/$suite-build/build/"*.dsc \

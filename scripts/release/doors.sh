@@ -1,16 +1,17 @@
 #!/bin/sh
 # README's ways in, as they are copied, on fresh systems.
 #
-#     scripts/release/doors.sh [SUITE]...
+#     scripts/release/doors.sh [SUITE|dockerfile]...
 #
-# SUITE is of Debian or Ubuntu; without any: bookworm trixie noble.  In a fresh root of each the packages
-# that README lists for Python, Lua and C are installed, and the commands that it shows are run, once by
-# root and once by a user who is nobody.  The report that README promises must be in what they print.
+# SUITE is of Debian or Ubuntu; without any: bookworm trixie noble dockerfile.  In a fresh root of each the
+# packages that README lists for Python, Lua and C are installed, and the commands that it shows are run,
+# once by root and once by a user.  The report that README promises must be in what they print.  dockerfile
+# runs what the Dockerfile of docs/how-to/deploy.md runs.
 # Needs root and mmdebstrap; status 1 if a way led nowhere.
 # shellcheck disable=SC2016 # what inner shells expand
 set -eu
 cd "$(dirname "$0")/../.."
-[ $# -gt 0 ] || set -- bookworm trixie noble
+[ $# -gt 0 ] || set -- bookworm trixie noble dockerfile
 work=$PWD/build/doors
 . scripts/release/roots.sh
 failed=""
@@ -20,13 +21,19 @@ section() {
     awk -v title="## $1" '/^## /{inside = $0 == title} inside' README.md
 }
 
-# The first code of LANGUAGE in it.
-code() { # TITLE LANGUAGE
-    section "$1" | awk -v fence="\`\`\`$2" '$0 == fence {inside = 1; next} inside && /^```/ {exit} inside'
+# code LANGUAGE: the first that is in the input.
+code() {
+    awk -v fence="\`\`\`$1" '$0 == fence {inside = 1; next} inside && /^```/ {exit} inside'
 }
 
 packages() { # TITLE
     section "$1" | tr '\n' ' ' | sed -n 's/.*Ubuntu 24\.04 is `\([^`]*\)`.*/\1/p'
+}
+
+# Behind some firewalls pip needs those of this machine.
+take_certificates() { # ROOT
+    mkdir -p "$1/etc/ssl/certs"
+    cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/" 2>/dev/null || :
 }
 
 # try_door ROOT HOME USER TITLE PROMISE...: each PROMISE is a part of a line that must be printed.
@@ -36,10 +43,10 @@ try_door() {
     rm -rf "${place:?}$home/stacksplice"
     mkdir -p "$place$home/stacksplice"
     git archive HEAD | tar -C "$place$home/stacksplice" -x
-    code "$title" sh >"$place$home/door.sh"
+    section "$title" | code sh >"$place$home/door.sh"
     # Lua's is shown as a session: with the name that its text gives Debian's interpreter.
     [ "$title" != Lua ] || {
-        code Lua lua >"$place$home/stacksplice/tickets.lua"
+        section Lua | code lua >"$place$home/stacksplice/tickets.lua"
         echo "lua5.4 -lstacksplice tickets.lua" >>"$place$home/door.sh"
     }
     in_root "$place" chown -R "$user" "$home"
@@ -56,6 +63,32 @@ try_door() {
     step "$suite, $user: README's way for $title leads to its report"
 }
 
+# image FOLDER: python:3.13-slim is Debian 13 with a Python and a pip that take packages.
+image() {
+    fresh_root trixie "$1" && quietly image-python in_root "$work/$1" \
+        apt-get -y --no-install-recommends install python3-dev python3-venv || return 1
+    take_certificates "$work/$1"
+    in_root "$work/$1" python3 -m venv /usr/local
+}
+
+# run_stage NUMBER FOLDER: what the Dockerfile of the manual runs in that stage.
+run_stage() {
+    code dockerfile <docs/how-to/deploy.md | awk -v stage="$1" '/^FROM/ {n++} n == stage' |
+        sed -n 's/^RUN //p' >"$work/$2/stage.sh"
+    quietly "dockerfile-$1" in_root "$work/$2" sh -ec 'PATH=/usr/local/bin:$PATH; . /stage.sh'
+}
+
+# FROM and COPY by hand: Docker itself is not needed.
+try_dockerfile() {
+    image image || return 1
+    mkdir "$work/image/src"
+    git archive HEAD | tar -C "$work/image/src" -x
+    run_stage 1 image && mv "$work/image/wheels" "$work/wheels" && image image || return 1
+    mv "$work/wheels" "$work/image/wheels"
+    run_stage 2 image && in_root "$work/image" /usr/local/bin/stacksplice doctor || return 1
+    step "the Dockerfile of docs/how-to/deploy.md: what it runs makes an image in which doctor finds nothing wrong"
+}
+
 try_doors() { # SUITE
     suite=$1
     for title in Python Lua "C and C++"; do
@@ -63,9 +96,7 @@ try_doors() { # SUITE
         # shellcheck disable=SC2046 # words
         quietly "$suite-packages" in_root "$work/$suite" apt-get -y --no-install-recommends install \
             $(packages "$title") || return 1
-        # Behind some firewalls the machine's own certificates are needed.
-        mkdir -p "$work/$suite/etc/ssl/certs"
-        cp /etc/ssl/certs/ca-certificates.crt "$work/$suite/etc/ssl/certs/" 2>/dev/null || :
+        take_certificates "$work/$suite"
         in_root "$work/$suite" useradd -m guest
         for home in /root /home/guest; do
             case $title in
@@ -79,7 +110,10 @@ try_doors() { # SUITE
 }
 
 for each in "$@"; do
-    try_doors "$each" || failed="$failed $each"
+    case $each in
+    dockerfile) try_dockerfile || failed="$failed $each" ;;
+    *) try_doors "$each" || failed="$failed $each" ;;
+    esac
 done
 rm -rf "$work/keys"
 [ -z "$failed" ] || { step "failed:$failed" && exit 1; }

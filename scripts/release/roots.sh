@@ -40,7 +40,7 @@ make_root() {
     noble)
         fresh_root trixie keys && in_root "$work/keys" apt-get -qq -y install ubuntu-keyring >/dev/null 2>&1 || return 1
         # Where Ubuntu is by itself: no source of packages of this machine has it.
-        quietly "$1-mmdebstrap" mmdebstrap --variant=minbase --components=main,universe \
+        quietly "$1-mmdebstrap" mmdebstrap --variant=minbase --include=apt --components=main,universe \
             --keyring="$work/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$1" "$work/$1.part.tar"
         ;;
     *) quietly "$1-mmdebstrap" mmdebstrap --variant=minbase "$1" "$work/$1.part.tar" "$(mirror)" ;;
