@@ -151,6 +151,7 @@ need_for_release() {
     need luarocks command -v luarocks
     need mmdebstrap command -v mmdebstrap
     need lintian command -v lintian
+    need qemu-user command -v qemu-aarch64
     need dpkg-dev command -v dpkg-scanpackages
     need liblua5.1-0-dev has_header lua5.1/lua.h
     for lua in 5.2 5.3 5.4; do

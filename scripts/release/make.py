@@ -20,6 +20,7 @@ import time
 import uuid
 from pathlib import Path
 
+import arm
 import older
 import wheels
 from common import GLIBC, Failed, Release, files_below, say
@@ -119,7 +120,6 @@ def make(release: Release, arguments: argparse.Namespace) -> None:
     wheels.make_source(release, python, tag)
     made = [release.archive]
     if "wheel" in arguments.parts:
-        release.leave_out("wheels for 64-bit Arm: they are not made yet")
         for tag, python in found.items():
             wheel = wheels.make_wheel(release, python, tag)
             made.append(wheel)
@@ -127,6 +127,8 @@ def make(release: Release, arguments: argparse.Namespace) -> None:
                 wheels.try_wheel(release, wheel, python, tag)
                 if len(made) == 2:  # one tells as much as all
                     wheels.check_types(release, wheel, python, tag)
+        if not arguments.python:
+            made += arm.make_all(release, found, arguments.untried)
     if not arguments.untried:
         wheels.check_index(release, made)
     if "rocks" in arguments.parts:

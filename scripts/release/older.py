@@ -46,7 +46,7 @@ def try_all(release: Release) -> None:
     place = root / "try"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    for wheel in release.out.glob("*.whl"):
+    for wheel in release.out.glob("*_x86_64.whl"):
         with zipfile.ZipFile(wheel) as archive:
             (place / "libstacksplice.so.0").write_bytes(archive.read("stacksplice/libstacksplice.so.0"))
         said = release.run("older-wheel", "chroot", root, "python3", "-c", QUESTION, env=outside()).strip()

@@ -32,7 +32,7 @@ def make_source(release: Release, python: str, tag: str) -> None:
     shutil.copytree(release.tree, tree)
     builder, environment = prepare_build(release, python, tag)
     release.run(f"compile-{tag}", builder, "setup.py", "-q", "build_ext", cwd=tree, env=environment)
-    made = release.work / "build" / "cmake" / "python"
+    made = release.work / "build" / "x86_64" / "cmake" / "python"
     maker = tree / "scripts" / "release" / "pages.py"
     release.run("pages", builder, maker, tree / "pages", made, env=outside())
     code = f"import pip_backend; pip_backend.build_sdist({str(release.out)!r})"
@@ -90,42 +90,58 @@ def install(release: Release, python: Path, *what: str | Path) -> None:
     release.run(name, *pip, *what, env=outside())
 
 
-def prepare_build(release: Release, python: str, tag: str) -> tuple[Path, dict[str, str]]:
+def prepare_build(
+    release: Release, python: str, tag: str, machine: str = "x86_64"
+) -> tuple[Path, dict[str, str]]:
     """A Python with what builds, in the versions that are here, and the environment to do it in.  What does
-    not depend on the interpreter is compiled once."""
+    not depend on the interpreter is compiled once for each MACHINE."""
     import importlib.metadata
 
     builder = fresh(release, f"build-{tag}", python)
     tools = ("setuptools", "argparse-manpage", "shtab")
     install(release, builder, *(f"{name}=={importlib.metadata.version(name)}" for name in tools))
-    settings = release.work / "build.cfg"
-    settings.write_text(f"[build_ext]\nbuild_temp = {release.work / 'build'}\n", encoding="utf-8")
+    settings = release.work / f"build-{machine}.cfg"
+    place = release.work / "build" / machine
+    settings.write_text(f"[build_ext]\nbuild_temp = {place}\n", encoding="utf-8")
     toolchain = source_tree(release) / "cmake" / "toolchains" / "zig.cmake"
     return builder, {
-        **zig("x86_64"),
+        **zig(machine),
         "CMAKE_TOOLCHAIN_FILE": str(toolchain),
         "DIST_EXTRA_CONFIG": str(settings),
     }
 
 
-def make_wheel(release: Release, python: str, tag: str) -> Path:
-    """For the interpreter PYTHON, whose wheels have TAG."""
+def make_wheel(
+    release: Release,
+    python: str,
+    tag: str,
+    machine: str = "x86_64",
+    crossing: dict[str, str] | None = None,
+) -> Path:
+    """For the interpreter PYTHON, whose wheels have TAG.  For another MACHINE, CROSSING is the environment in
+    which PYTHON answers as the one there."""
     tree = unpack_source(release)
-    builder, environment = prepare_build(release, python, tag)
-    made = release.work / "wheels" / tag
+    builder, environment = prepare_build(release, python, tag, machine)
+    name = f"{tag}-{machine}"
+    made = release.work / "wheels" / name
     shutil.rmtree(made, ignore_errors=True)
     pip = [builder, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]
-    release.run(f"build-{tag}", *pip, "--no-build-isolation", "-w", made, tree, env=environment)
+    here = {**environment, **(crossing or {})}
+    release.run(f"build-{name}", *pip, "--no-build-isolation", "-w", made, tree, env=here)
     (wheel,) = made.glob("*.whl")
     repaired = made / "repaired"
-    repair = [tool("auditwheel"), "repair", "--plat", f"manylinux_{GLIBC.replace('.', '_')}_x86_64"]
-    release.run(f"repair-{tag}", *repair, "-w", repaired, wheel, env=environment)
+    # It knows the platforms of its own machine by name; those of others it finds itself.
+    platform = "auto" if crossing else f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+    repair = [tool("auditwheel"), "repair", "--plat", platform]
+    release.run(f"repair-{name}", *repair, "-w", repaired, wheel, env=environment)
     (file,) = repaired.glob("*.whl")
     final = release.out / file.name
     shutil.copyfile(file, final)
-    shown = " ".join(release.run(f"show-{tag}", tool("auditwheel"), "show", final, env=environment).split())
-    consistent = shown.partition('consistent with the following platform tag: "')[2].partition('"')[0]
-    release.note(final, f"built from the source package, {consistent or 'its tag is its own'}")
+    shown = release.run(f"show-{name}", tool("auditwheel"), "show", final, env=environment)
+    consistent = " ".join(shown.split()).partition('consistent with the following platform tag: "')[2]
+    release.note(
+        final, f"built from the source package, {consistent.partition(chr(34))[0] or 'its tag is its own'}"
+    )
     return final
 
 
