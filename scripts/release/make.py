@@ -47,8 +47,7 @@ def sha256(file: Path) -> str:
 
 
 def write_bill(release: Release, commit: str) -> None:
-    """What was made and by what, as CycloneDX: of others only the text that shtab puts around the words of
-    completions is inside."""
+    """What was made and by what, as CycloneDX."""
     import importlib.metadata
 
     names = ("ziglang", "setuptools", "auditwheel", "argparse-manpage", "shtab")
@@ -71,6 +70,14 @@ def write_bill(release: Release, commit: str) -> None:
         }
         for file in files_below(release.out)
     ]
+    # Of others only this is inside: its functions stand around the words of completions.
+    within = {
+        "type": "library",
+        "bom-ref": "shtab",
+        "name": "shtab",
+        "version": importlib.metadata.version("shtab"),
+        "licenses": [{"license": {"id": "MPL-2.0"}}],
+    }
     bill = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -82,8 +89,8 @@ def write_bill(release: Release, commit: str) -> None:
             "component": this,
             "properties": [{"name": "commit", "value": commit}, {"name": "glibc", "value": GLIBC}],
         },
-        "components": files,
-        "dependencies": [{"ref": "stacksplice", "dependsOn": []}],
+        "components": [*files, within],
+        "dependencies": [{"ref": "stacksplice", "dependsOn": ["shtab"]}, {"ref": "shtab", "dependsOn": []}],
     }
     target = release.out / "sbom.cdx.json"
     target.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
