@@ -31,24 +31,29 @@ def unpack_python(folder: Path, suites: list[ForeignSuite], version: str) -> Pat
                 run(["dpkg-deb", "-x", str(package), str(root)], suite.log)
             if not (root / "lib").exists():  # newer systems have a link there, which no package brings
                 (root / "lib").symlink_to("usr/lib")
+            # The header of that name only chooses by machine, in the installed folders.
+            include = root / "usr" / "include"
+            chosen = include / f"{MACHINE}-linux-gnu" / f"python{version}" / "pyconfig.h"
+            shutil.copyfile(chosen, include / f"python{version}" / "pyconfig.h")
             (root / "done").touch()
             return root
     raise Unavailable("Debian has no such Python for that machine")
 
 
 def crossing(release: Release, root: Path, version: str) -> dict[str, str]:
-    """What makes this machine's Python answer as that one: the platform, the names of files, the headers."""
+    """What makes this machine's Python answer as that one: platform, names of files, where headers are."""
     place = release.folder(f"sysconfig/{version}")
     data = root / "usr" / "lib" / f"python{version}" / f"_sysconfigdata__{MACHINE}-linux-gnu.py"
-    shutil.copy(data, place)
-    include = root / "usr" / "include"
+    base = str(root / "usr")
+    (place / data.name).write_text(
+        f"{data.read_text(encoding='utf-8')}\n"
+        f"build_time_vars.update(installed_base={base!r}, installed_platbase={base!r})\n",
+        encoding="utf-8",
+    )
     return {
         "_PYTHON_HOST_PLATFORM": f"linux-{MACHINE}",
         "_PYTHON_SYSCONFIGDATA_NAME": data.stem,
         "PYTHONPATH": str(place),
-        # Before those of this machine's Python, which CMake gives as a system's; behind zig's own is the
-        # folder with one of them by machines.
-        "CFLAGS": f"-I{include / f'python{version}'} -idirafter {include}",
     }
 
 
