@@ -70,9 +70,9 @@ end
 local message, place
 local annotations = {}
 
--- What is known of the failure of INFO; the stack to show.
-local function examine(info)
-  local err = info.message ~= nil and stacksplice.error_info(info.message) or nil
+-- What is known of the failure of INFO, with that VALUE; the stack to show.
+local function examine(info, value)
+  local err = value ~= nil and stacksplice.error_info(value) or nil
   place = github.is_host() and github.place_of(err and err.stack or {}, info) or nil
   return stack_of(err, info)
 end
@@ -84,7 +84,12 @@ local function show_stacks(file)
 
   function file.getTrace(name, info)
     place = nil
-    local ok, text = pcall(examine, info)
+    -- busted 2.2 hands on only the text of what was raised; the value is a parameter of the caller.
+    local parameter, value = debug.getlocal(2, 3)
+    if parameter ~= "msg" then
+      value = info.message
+    end
+    local ok, text = pcall(examine, info, value)
     stack = ok and text or nil
     if type(info.message) == "userdata" then
       info.message = tostring(info.message) -- what cannot be written as JSON ends that output
