@@ -30,7 +30,7 @@ command_release() {
             shift
             ;;
         --twice) twice=yes ;;
-        *) stop "release has the parts wheel, rocks, older, distributions and doors, --python VERSION and --twice; not: $1" ;;
+        *) stop "release makes wheel, rocks, older, distributions and doors, with --python VERSION or --twice; not: $1" ;;
         esac
         shift
     done

@@ -9,7 +9,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from common import GLIBC, Failed, Release, outside, zig
+from common import GLIBC, Failed, Release, files_below, outside, zig
 
 # Those that need nothing but the installed package and a compiler, in every part of it.
 TESTS = ("wheel", "frames_captures", "errors", "causes", "groups", "async", "raise", "lupa_errors")
@@ -149,6 +149,7 @@ def try_wheel(release: Release, wheel: Path, python: str, tag: str) -> None:
     """As its user: in a fresh environment with lupa README's first example, then the package's tests."""
     there = fresh(release, f"try-{tag}", python)
     install(release, there, wheel, "pytest>=7")
+    check_pages(release, wheel, there.parent.parent / "share")
     release.note(wheel, f"installed, {try_example(release, wheel, there, tag)}")
     # Where test_wheel.py looks for it.
     folder = there.parent.parent / "wheel"
@@ -167,6 +168,15 @@ def try_wheel(release: Release, wheel: Path, python: str, tag: str) -> None:
         f"tests-{tag}", there, "-m", "pytest", *options, *files, cwd=release.tree, env=outside()
     )
     release.note(wheel, f"tests: {tests.splitlines()[-1].strip('= ')}")
+
+
+def check_pages(release: Release, wheel: Path, share: Path) -> None:
+    """Those of the command, which the source package brings: stacksplice-inspect is no command there."""
+    pages = unpack_source(release) / "pages"
+    files = [file.relative_to(pages) for file in files_below(pages) if "-inspect" not in file.name]
+    missing = [str(file) for file in files if not (share / file).exists()]
+    if missing or len(files) < 4:
+        raise Failed(f"{wheel.name} has only {len(files)} pages, or installs none of {missing}")
 
 
 def try_example(release: Release, wheel: Path, there: Path, tag: str) -> str:

@@ -65,7 +65,6 @@ def test_the_wheel_has_all_that_it_needs(wheel: Path) -> None:
         names = [Path(name).name for name in archive.namelist()]
     assert "libstacksplice.so.0" in names and "py.typed" in names
     assert {f"libstacksplice-lua{version}.so.0" for version in (51, 52, 53, 54, 55, "jit")} <= {*names}
-    assert {"stacksplice.1", "stacksplice", "_stacksplice", "stacksplice.fish"} <= {*names}
 
 
 def test_it_works_where_nothing_else_is(fresh: Path, tmp_path) -> None:
