@@ -22,12 +22,13 @@ with open("pyproject.toml", "rb") as file:
 }
 
 # install_tools LIST: into venv.  Not each has a wheel for each Python: what is missing is said every
-# time, and its tests skip.
+# time, and its tests skip.  argparse-manpage has none for any, and compiles nothing.
 install_tools() {
     list=$1
     cmp -s "$list" "$venv/tools.stamp" && return 0
     step "installing test tools into .venv/$tag"
-    set -- "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all:
+    set -- "$venv/bin/python" -m pip install --disable-pip-version-check --only-binary :all: \
+        --no-binary argparse-manpage
     if "$@" -r "$list" >"$logs/tools-$tag.log" 2>&1 </dev/null; then
         cp "$list" "$venv/tools.stamp"
         return 0
