@@ -26,7 +26,7 @@ check_style() {
     prepare_check_tools || failed_parts="$failed_parts tools"
     check layers "$python" tests/check_layers.py
     check gaps "$python" tests/check_gaps.py
-    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh
+    check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh scripts/release/doors.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
     check luacheck luacheck bindings tests bench docs

@@ -14,13 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from interpreters import SUITES, Unavailable, codename, own_archive, run
 from target_root import ForeignSuite
 
+# Kept between releases.
+PYTHONS = Path(__file__).resolve().parents[2] / "build" / "targets" / "arm64-pythons"
 MACHINE = "aarch64"
 CAPTURE = "import stacksplice; print(len(stacksplice.capture()))"
 
 
-def unpack_python(folder: Path, suites: list[ForeignSuite], version: str) -> Path:
-    """Debian's Python of that version for that machine, with its headers: kept between releases."""
-    root = folder / version
+def unpack_python(suites: list[ForeignSuite], version: str) -> Path:
+    """Debian's Python of that version for that machine, with its headers."""
+    root = PYTHONS / version
     if (root / "done").exists():
         return root
     shutil.rmtree(root, ignore_errors=True)
@@ -84,13 +86,16 @@ def emulate(release: Release, wheel: Path, root: Path, version: str) -> None:
 
 def make_all(release: Release, pythons: dict[str, str], untried: bool) -> list[Path]:
     """For each Python that Debian has for that machine; of the others it is said."""
-    made = []
-    folder = release.work.parent / "arm64"
-    suites = [ForeignSuite(name, own_archive(), folder) for name in (codename(), *SUITES)]
+    made: list[Path] = []
+    try:
+        suites = [ForeignSuite(name, own_archive(), PYTHONS) for name in (codename(), *SUITES)]
+    except (Unavailable, OSError) as reason:
+        release.leave_out(f"the wheels for 64-bit Arm: {reason}")
+        return made
     for tag, python in pythons.items():
         version = f"{tag[2]}.{tag[3:]}"
         try:
-            root = unpack_python(folder, suites, version)
+            root = unpack_python(suites, version)
         except (Unavailable, OSError) as reason:
             release.leave_out(f"the wheel of {version} for 64-bit Arm: {reason}")
             continue

@@ -53,12 +53,10 @@ build_debian() { # FOLDER, of the suite's build root
 
 debian() {
     suite=$1
-    for tool in mmdebstrap lintian dpkg-scanpackages; do
-        if [ "$(id -u)" != 0 ] || ! command -v "$tool" >/dev/null; then
-            step "$suite: left out, as it needs root, mmdebstrap, lintian and dpkg-dev"
-            return 0
-        fi
-    done
+    if ! can_make_roots || ! command -v lintian >/dev/null || ! command -v dpkg-scanpackages >/dev/null; then
+        step "$suite: left out, as it needs root, mmdebstrap, lintian and dpkg-dev"
+        return 0
+    fi
     fresh_root "$suite" "$suite-build" || return 1
     step "$suite: building the packages"
     source_of "$suite" "$work/$suite-build/build" || return 1

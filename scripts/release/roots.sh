@@ -1,8 +1,14 @@
 # Fresh systems in folders, for scripts that build, install or try in one.  They set work, the folder
-# for all of it.  Needs root, mmdebstrap and the machine's own source of packages.
+# for all of it.  Needs root, mmdebstrap and the machine's own source of packages.  Minimal systems stay as
+# tar files in build/roots.
 # shellcheck shell=sh disable=SC2154,SC2016 # variables of the scripts; what inner shells expand
 export LC_ALL=C.UTF-8
-mkdir -p "$work"
+roots=$PWD/build/roots
+mkdir -p "$work" "$roots"
+
+can_make_roots() {
+    [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null
+}
 
 step() {
     printf '==> %s\n' "$*"
@@ -33,7 +39,7 @@ in_root() {
             DEBIAN_FRONTEND=noninteractive "$@"' sh "$@"
 }
 
-# make_root SUITE: a minimal system, as a tar file that stays.  Debian has Ubuntu's keys in a package.
+# make_root SUITE: a minimal system.  Debian has Ubuntu's keys in a package.
 make_root() {
     step "$1: a minimal system"
     case $1 in
@@ -41,17 +47,17 @@ make_root() {
         fresh_root trixie keys && in_root "$work/keys" apt-get -qq -y install ubuntu-keyring >/dev/null 2>&1 || return 1
         # Where Ubuntu is by itself: no source of packages of this machine has it.
         quietly "$1-mmdebstrap" mmdebstrap --variant=minbase --include=apt --components=main,universe \
-            --keyring="$work/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$1" "$work/$1.part.tar"
+            --keyring="$work/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$1" "$roots/$1.part.tar"
         ;;
-    *) quietly "$1-mmdebstrap" mmdebstrap --variant=minbase "$1" "$work/$1.part.tar" "$(mirror)" ;;
-    esac && mv "$work/$1.part.tar" "$work/$1.tar"
+    *) quietly "$1-mmdebstrap" mmdebstrap --variant=minbase "$1" "$roots/$1.part.tar" "$(mirror)" ;;
+    esac && mv "$roots/$1.part.tar" "$roots/$1.tar"
 }
 
 # fresh_root SUITE NAME: a minimal system of SUITE in $work/NAME.
 fresh_root() {
-    [ -f "$work/$1.tar" ] || make_root "$1" || return 1
+    [ -f "$roots/$1.tar" ] || make_root "$1" || return 1
     rm -rf "${work:?}/$2"
     mkdir "$work/$2"
-    tar -C "$work/$2" -xf "$work/$1.tar"
+    tar -C "$work/$2" -xf "$roots/$1.tar"
     in_root "$work/$2" apt-get -qq update
 }
