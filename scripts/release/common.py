@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GLIBC = "2.28"
+# Seconds of a step, far more than one needs: a step that hangs fails, and its log says where.
+LIMIT = 1200
 
 
 class Failed(Exception):
@@ -51,19 +55,24 @@ class Release:
         return place
 
     def run(self, name: str, *command: str | Path, status: int = 0, **options) -> str:
-        """The output of COMMAND, which is kept in a log too."""
-        done = subprocess.run(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **options,
-        )
-        (self.folder("logs") / f"{name}.log").write_text(done.stdout, encoding="utf-8")
-        if done.returncode != status:
-            raise Failed(f"{done.stdout}\n{name}: status {done.returncode} of: {' '.join(map(str, command))}")
-        return done.stdout
+        """The output of COMMAND, which is in a log from its first line on."""
+        log = self.folder("logs") / f"{name}.log"
+        words = [str(word) for word in command]
+        outputs = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "start_new_session": True}
+        with log.open("wb") as file, subprocess.Popen(words, stdout=file, **outputs, **options) as started:
+            try:
+                ended = started.wait(LIMIT)
+            except subprocess.TimeoutExpired:
+                ended = None
+            finally:
+                # Nothing that it left behind goes on, whatever the reason is.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(started.pid, signal.SIGKILL)
+        output = log.read_text(encoding="utf-8", errors="replace")
+        if ended != status:
+            reason = f"not done after {LIMIT} s" if ended is None else f"status {ended}"
+            raise Failed(f"{output}\n{name}: {reason} of: {' '.join(words)}")
+        return output
 
 
 def say(text: str) -> None:
