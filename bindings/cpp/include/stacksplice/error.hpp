@@ -134,30 +134,36 @@ inline std::string system_text(HRESULT hr)
     return number;
 }
 
-class [[gnu::visibility("default")]] hresult_category_type
-    : public std::
-      error_category{public : const char * name() const noexcept override{return "HRESULT";
+// With its visibility first: clang-format tears the class apart where that stands in it.
+class [[gnu::visibility("default")]] hresult_category_type;
+
+class hresult_category_type : public std::error_category
+{
+  public:
+    const char *name() const noexcept override
+    {
+        return "HRESULT";
+    }
+    std::string message(int hr) const override
+    {
+        return SUCCEEDED(hr) ? "success" : system_text(hr);
+    }
+    std::error_condition default_error_condition(int hr) const noexcept override
+    {
+        const int number = SUCCEEDED(hr) ? 0 : stacksplice_errno_from_hresult(hr);
+
+        if (number)
+            return {number, std::generic_category()};
+        return {hr, *this};
+    }
+    // Another binary's codes are equal to the conditions of this one.
+    bool equivalent(const std::error_code &code, int hr) const noexcept override
+    {
+        return code.value() == hr && std::strcmp(code.category().name(), name()) == 0;
+    }
+};
+
 } // namespace detail
-std::string message(int hr) const override
-{
-    return SUCCEEDED(hr) ? "success" : system_text(hr);
-}
-std::error_condition default_error_condition(int hr) const noexcept override
-{
-    const int number = SUCCEEDED(hr) ? 0 : stacksplice_errno_from_hresult(hr);
-
-    if (number)
-        return {number, std::generic_category()};
-    return {hr, *this};
-}
-// Another binary's codes are equal to the conditions of this one.
-bool equivalent(const std::error_code &code, int hr) const noexcept override
-{
-    return code.value() == hr && std::strcmp(code.category().name(), name()) == 0;
-}
-}; // namespace v1
-
-} // namespace stacksplice
 
 // ---- std::error_code --------------------------------------------------------------------------
 
