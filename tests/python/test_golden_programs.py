@@ -33,6 +33,8 @@ INSTEAD = [
     (r"(Process-1\)) on \S+", r"\1 on HOST"),
     (r"\d+( frames omitted here)", r"N\1"),
     (r"(repeated )\d+( more times)", r"\1N\2"),
+    # In a recursion through C it is its native frames that decide at which of the others the gap begins.
+    (r"(repeated N more times\]\n)(?:  File .*\n(?:    .*\n)+)(  \[gap: N frames omitted)", r"\1\2"),
     (r"(?m)^( *)\(C\) .*\((libc)\.so[^\n]*", r"\1(C) (libc)"),
     (r"(\(C\) \w+)\+0x\w+ \((lua54)[^\n]*\)", r"\1 (\2)"),
     (r'("/lib/python[^"]*", line )\d+', r"\1N"),

@@ -67,6 +67,8 @@ def test_parts_keep_the_members_stories(border, part):
                 pass
 
         rest = caught(handle)
+        if rest.message != group.message:  # early releases of 3.11 put what is raised again into a group
+            (rest,) = rest.exceptions
     assert rest is not group and rest.exceptions[0] is group.exceptions[0]
     told = stacksplice.error_info(rest)
     assert told.language_exception is rest

@@ -209,7 +209,7 @@ class Path:
 for _ in range(3):
     frames.clear()
     os.fsdecode(Path())
-print(frames)
+print(frames, flush=True)
 '''
 import stacksplice
 exec(code)
