@@ -62,11 +62,7 @@ def crossing(release: Release, root: Path, version: str) -> dict[str, str]:
 def emulate(release: Release, wheel: Path, root: Path, version: str) -> None:
     """README's example, with what pip would unpack there."""
     site = release.folder(f"arm64/{version}")
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:"]
-    there = ["--platform", f"manylinux_2_28_{MACHINE}", "--platform", f"manylinux2014_{MACHINE}"]
-    try:
-        release.run(f"lupa-{version}", *pip, *there, "--python-version", version, "-d", site, "lupa")
-    except Failed:
+    if not wheels.download_lupa(release, version, MACHINE, site):
         release.note(wheel, "there is no lupa for this Python, which README's example needs")
     for file in (wheel, *site.glob("lupa-*.whl")):
         with zipfile.ZipFile(file) as archive:

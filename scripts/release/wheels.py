@@ -187,6 +187,17 @@ def try_example(release: Release, wheel: Path, there: Path, tag: str) -> str:
     return "README's example ran with lupa"
 
 
+def download_lupa(release: Release, version: str, machine: str, folder: Path) -> bool:
+    """Into FOLDER, for the Python of another system; not each new Python has a lupa yet."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:"]
+    there = ["--platform", f"manylinux_2_28_{machine}", "--platform", f"manylinux2014_{machine}"]
+    try:
+        release.run(f"lupa-{version}", *pip, *there, "--python-version", version, "-d", folder, "lupa")
+    except Failed:
+        return False
+    return True
+
+
 def check_types(release: Release, wheel: Path, python: str, tag: str) -> None:
     """That the stubs are those of the extension, and how much of what is public has a type."""
     there = fresh(release, f"types-{tag}", python)
