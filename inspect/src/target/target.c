@@ -168,6 +168,20 @@ int ssi_target_open_path(const ssi_target *target, const char *path)
     return open_regular(file);
 }
 
+/* The file of the program of process NUMBER, if that is called NAME.  Its user may open it, too: those
+   of map_files take all rights. */
+static int open_program(int number, const char *name)
+{
+    char link[32], program[PATH_MAX];
+    ssize_t length;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", number);
+    length = readlink(link, program, sizeof program);
+    if (length != (ssize_t)strlen(name) || memcmp(program, name, (size_t)length) != 0)
+        return -1;
+    return open_path(link);
+}
+
 /* What is opened here may be another file by now: build-ids are compared. */
 static int open_file(const ssi_target *target, const ssi_mapping *mapping)
 {
@@ -180,6 +194,8 @@ static int open_file(const ssi_target *target, const ssi_mapping *mapping)
         snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", number,
                  (unsigned long long)mapping->start, (unsigned long long)mapping->end);
         fd = open_path(path);
+        if (fd < 0)
+            fd = open_program(number, mapping->path);
         if (fd < 0) /* the list has the path from our own root, if the process's is below */
             fd = open_path(mapping->path);
     } else if (fd < 0) {

@@ -33,9 +33,7 @@ class Refused(Exception):
 def inspect(*arguments: str) -> dict[str, Any]:
     """What stacksplice-inspect says."""
     try:
-        done = subprocess.run(
-            [_PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        done = subprocess.run([_PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
     except FileNotFoundError:
         raise Refused(
             "this build has no stacksplice-inspect: it is for Linux on x86-64 and 64-bit Arm"
@@ -64,12 +62,14 @@ def deleted_files(process: int) -> dict[str, str]:
     """The files that a running PROCESS has mapped and that were replaced or deleted, as we can open them."""
     found: dict[str, str] = {}
     try:
+        program = os.readlink(f"/proc/{process}/exe")  # which its user may open, others take all rights
         with open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
             for line in maps:
                 place, _, _, _, _, *path = line.rstrip("\n").split(None, 5)
                 if path and path[0].endswith(_DELETED):
                     start, end = (int(address, 16) for address in place.split("-"))
-                    found.setdefault(path[0], f"/proc/{process}/map_files/{start:x}-{end:x}")
+                    place = "exe" if path[0] == program else f"map_files/{start:x}-{end:x}"
+                    found.setdefault(path[0], f"/proc/{process}/{place}")
     except OSError:  # it has ended
         pass
     return found
