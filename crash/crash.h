@@ -153,8 +153,23 @@ typedef struct ss_other_thread {
     uintptr_t frames[SS_THREAD_FRAMES];
 } ss_other_thread;
 
-/* Ask all threads but this one, and wait for their answers as long as the host chose. */
+/*
+ * Ask all threads but this one.  A thread that has answered goes on with what it did, also with most
+ * waits; while threads are held, it stays.
+ */
 void ss_threads_ask(void);
+
+/* Wait for their answers as long as the host chose. */
+void ss_threads_await(void);
+
+/*
+ * This thread ends the process: others stay where they answer, and in exit(), so that none ends it
+ * in its own way before.  For a minute at most: a report that takes longer has stopped.
+ */
+void ss_threads_hold(void);
+
+/* A handler of the host may have the process go on: let them go in two seconds.  Signal safe. */
+void ss_threads_let_go(void);
 
 /* Never ask thread ID, which is ours; 0: none. */
 void ss_threads_never_ask(uint64_t id);

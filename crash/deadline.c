@@ -11,8 +11,6 @@
 #include <stacksplice/deadline.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NAME_SIZE = STACKSPLICE_DEADLINE_NAME_MAX + 1 };
@@ -142,6 +140,7 @@ static void write_file(void)
 static void report(void)
 {
     ss_threads_ask();
+    ss_threads_await();
     make_facts();
     tell();
     write_file();
@@ -398,27 +397,9 @@ static void interrupt_thread(stacksplice_deadline number)
 /* ---- The watcher ---------------------------------------------------------------------------*/
 
 /* More than a report needs. */
-enum { STACK_SIZE = 256 << 10, NANOSECONDS = 1000 * 1000 * 1000 };
+enum { STACK_SIZE = 256 << 10 };
 
-#define EXIT_WAITS_FOR ((int64_t)5 * NANOSECONDS)
-
-/* Not every C library comes with the kernel's headers. */
-enum futex_call {
-    WAKE = 1 | 128,      /* FUTEX_WAKE, FUTEX_PRIVATE_FLAG */
-    WAIT_UNTIL = 9 | 128 /* FUTEX_WAIT_BITSET: until a time of CLOCK_MONOTONIC */
-};
-
-#define ANY_WAKER UINT32_MAX
-
-/* Sleep until the time, or a change of the table since SEEN.  No condition variable: a lock of
-   ours is never waited with. */
-static void sleep_until(int64_t time, uint32_t seen)
-{
-    const struct timespec until = {.tv_sec = time / NANOSECONDS, .tv_nsec = time % NANOSECONDS};
-
-    (void)syscall(SYS_futex, &changes, WAIT_UNTIL, seen, time == NEVER ? NULL : &until, NULL,
-                  ANY_WAKER);
-}
+#define EXIT_WAITS_FOR ((int64_t)5 * 1000 * 1000 * 1000)
 
 static void miss(const late_work *deadline, stacksplice_deadline number)
 {
@@ -441,7 +422,7 @@ __attribute__((noreturn)) static void *watch(void *unused)
 
         switch (take_due(ss_now(), &deadline, &number, &until, &seen)) {
         case DUE_NOTHING:
-            sleep_until(until, seen);
+            ss_sleep_until(until, &changes, seen);
             break;
         case DUE_MISSED:
             miss(&deadline, number);
@@ -530,7 +511,7 @@ stacksplice_hresult stacksplice_deadline_begin(uint32_t milliseconds,
     d.at = ss_now() + (int64_t)milliseconds * 1000 * 1000;
     hr = add(&d, deadline, &wake);
     if (wake)
-        (void)syscall(SYS_futex, &changes, WAKE, 1, NULL, NULL, 0);
+        ss_wake_all(&changes);
     return hr;
 }
 

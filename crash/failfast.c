@@ -241,6 +241,7 @@ __attribute__((noreturn)) static void end_process(void)
     if (aborting)
         abort_at_once();
     aborting = true;
+    ss_threads_let_go();
     abort();
 }
 
@@ -303,6 +304,7 @@ void ss_crash_again(void)
 static void begin(HRESULT hr, const char *event, const void *above)
 {
     if (ss_reporter_become_waiting() == SS_REPORTER_NOW) {
+        ss_threads_hold();
         ss_reporter_set_signals();
         ss_first_words(hr, event, above);
         return;

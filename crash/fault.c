@@ -405,8 +405,10 @@ static void write_short_file(void)
 
 enum { FIRST_OF_OUR_STACK = 2 };
 
-static void (*const steps[])(void) = {say_first,      capture,      tell_crash, tell_current_error,
-                                      ss_threads_ask, tell_threads, write_file, write_short_file};
+/* The other threads are asked early: one that goes on may end the process in its own way. */
+static void (*const steps[])(void) = {
+    say_first,        capture,      ss_threads_ask, tell_crash,      tell_current_error,
+    ss_threads_await, tell_threads, write_file,     write_short_file};
 
 enum { STEPS = SS_COUNT_OF(steps), LAST_RESORT = STEPS - 1 };
 
@@ -449,6 +451,7 @@ static void report_fault(const void *frame, const void *back)
     has_current = has_threads = is_short = false;
     next_step = 0;
     is_running = true;
+    ss_threads_hold();
     begin_watchdog(fault.kind->number);
     run();
     end_watchdog();
@@ -551,6 +554,7 @@ static void end_by_default(int number, siginfo_t *info)
     const struct sigaction plain = {.sa_handler = SIG_DFL};
     pid_t me = (pid_t)syscall(SYS_gettid);
 
+    ss_threads_let_go(); /* what faulted may be right by now */
     if (atomic_exchange(&ended_in, me) == me || sigaction(number, &plain, NULL) != 0)
         _exit(128 + number);
     raise_again(number, info);
@@ -574,6 +578,7 @@ static void hand_over(int number, siginfo_t *info)
     raise_again(number, info);
     if (is_handler(&former_actions[kind]) || is_fault(number, info)) {
         is_ending = false; /* the process may go on: that handler, or the memory is there now */
+        ss_threads_let_go();
         ss_reporter_is_done();
     }
 }

@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "base/valgrind.h"
 #include "crash/context.h"
+#include "crash/wait.h"
 #include "report/visit.h"
 #include "splice/token.h"
 
@@ -55,6 +56,58 @@ uint32_t ss_capture_interrupted(const void *handler, const void *return_address,
     return count;
 }
 
+/* ---- Threads that are held ---------------------------------------------------------------------*/
+
+#define SECONDS ((int64_t)1000 * 1000 * 1000)
+#define LONGEST_HOLD (60 * SECONDS)  /* a report that takes longer has stopped */
+#define HOLD_OF_OTHERS (2 * SECONDS) /* a handler of the host may wait for what a held thread has */
+
+static _Atomic uint64_t holder;       /* (ATOMIC) the thread whose end holds the others; 0: none */
+static _Atomic pid_t held_process;    /* (ATOMIC) not a child that shares the memory */
+static _Atomic int64_t held_until;    /* (ATOMIC) */
+static _Atomic uint32_t hold_changes; /* (ATOMIC) */
+
+void ss_threads_hold(void)
+{
+    atomic_store(&held_until, ss_now() + LONGEST_HOLD);
+    atomic_store(&held_process, getpid());
+    atomic_store(&holder, ss_thread_id());
+}
+
+void ss_threads_let_go(void)
+{
+    int64_t soon = ss_now() + HOLD_OF_OTHERS;
+
+    if (!atomic_load(&holder) || atomic_load(&held_until) <= soon)
+        return;
+    atomic_store(&held_until, soon);
+    atomic_fetch_add(&hold_changes, 1);
+    ss_wake_all(&hold_changes);
+}
+
+/* Stay here while another thread ends the process.  Signal safe. */
+static void stay(void)
+{
+    for (;;) {
+        uint64_t by = atomic_load(&holder);
+        uint32_t seen = atomic_load(&hold_changes);
+        int64_t until = atomic_load(&held_until);
+
+        if (!by || by == ss_thread_id() || atomic_load(&held_process) != getpid() ||
+            ss_now() >= until)
+            return;
+        ss_sleep_until(until, &hold_changes, seen);
+    }
+}
+
+/* At exit(): the status of the process is that of the crash. */
+static __attribute__((destructor)) void stay_at_exit(void)
+{
+    stay();
+}
+
+/* ---- Those that are asked ----------------------------------------------------------------------*/
+
 enum { BLOCKED_MS = 50 /* most threads that block signals do so for moments */ };
 
 /* Filled by its thread from `asked` to `answered`; read after that. */
@@ -62,6 +115,8 @@ typedef enum state { FREE, UNASKED, ASKED, ANSWERING, ANSWERED, LATE } state;
 
 static struct place {
     ss_other_thread thread;
+    ss_wait wait; /* when it was asked, if SLEEPS */
+    bool sleeps;
     _Atomic state state; /* (ATOMIC) */
 } places[SS_THREADS_MAX];
 
@@ -78,6 +133,7 @@ static void forget_places(void)
         atomic_store(&places[i].state, FREE);
     place_count = left_out = 0;
     atomic_store(&never_asked, 0);
+    atomic_store(&holder, 0);
 }
 
 static ss_fork_hook forget_in_child = {forget_places, NULL};
@@ -118,16 +174,22 @@ static void answer(int number, siginfo_t *info, void *context)
     int before = errno;
     struct place *place = asked_place(info);
     uint64_t call_with = asked_call(info);
+    ss_wait wait;
+    bool sleeps = false;
 
-    (void)number;
     if (call_with)
         atomic_load (&call)(call_with);
     if (place) {
+        sleeps = place->sleeps;
+        wait = place->wait;
         place->thread.count =
             ss_capture_interrupted(SS_HERE(), __builtin_return_address(0), ss_context_pc(context),
                                    SS_THREAD_FRAMES, place->thread.frames);
         atomic_store(&place->state, ANSWERED);
     }
+    stay(); /* also one that is late */
+    if (sleeps)
+        ss_wait_go_on(&wait, number, context);
     errno = before;
 }
 
@@ -167,13 +229,20 @@ static size_t read_file(uint64_t id, const char *name, char *text, size_t size)
 
 #define ALL_SIGNALS UINT64_MAX
 
+/* Whether the thread sleeps in a system call, and in which. */
+static bool find_wait(uint64_t id, ss_wait *wait)
+{
+    char text[256];
+
+    return read_file(id, "/syscall", text, sizeof text) && ss_wait_read(text, wait);
+}
+
 /* Whether the thread is in sigwait, sigwaitinfo or sigtimedwait. */
 static bool waits_for_signals(uint64_t id)
 {
-    char text[24];
+    ss_wait wait;
 
-    return read_file(id, "/syscall", text, sizeof text) &&
-           number_before(text, ' ') == SYS_rt_sigtimedwait;
+    return find_wait(id, &wait) && wait.call == SYS_rt_sigtimedwait;
 }
 
 /* The signals that the thread blocks, signal 1 in the lowest bit.  None under valgrind: the kernel tells
@@ -237,6 +306,7 @@ static bool ask(struct place *place)
 {
     ear now = ear_of(place->thread.id);
 
+    place->sleeps = find_wait(place->thread.id, &place->wait);
     atomic_store(&place->state, now == HEARS ? ASKED : now == BLOCKS ? UNASKED : LATE);
     if (now != HEARS ||
         send_signal((pid_t)place->thread.id,
@@ -331,6 +401,7 @@ static bool take_signal(void)
     memset(&action, 0, sizeof action);
     action.sa_sigaction = answer;
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    ss_signals_all(&action.sa_mask);
     used = 0;
     (void)for_each_thread(note_used);
     for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
@@ -363,14 +434,16 @@ static bool all_answered(int64_t after)
 
 void ss_threads_ask(void)
 {
-    const uint32_t milliseconds = ss_handler_choice.thread_timeout;
-    int64_t begun, after = 0;
-
     ss_threads_forget();
-    if (!take_signal())
-        return;
-    are_known = for_each_thread(meet);
-    begun = ss_now();
+    if (take_signal())
+        are_known = for_each_thread(meet);
+}
+
+void ss_threads_await(void)
+{
+    const uint32_t milliseconds = ss_handler_choice.thread_timeout;
+    int64_t begun = ss_now(), after = 0;
+
     for (; !all_answered(after) && after < milliseconds; after = (ss_now() - begun) / 1000000)
         ss_rest();
     /* The handler stays: for a late thread the default action would end the process. */

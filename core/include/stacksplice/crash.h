@@ -7,6 +7,9 @@
  * to a file.  Then the signal goes on to the handler that was there before, or to the default
  * action.  Both see the registers and the siginfo of the crash, so a core file shows the crash.
  *
+ * Until then the other threads stay where they are, and exit() waits, so that none of them ends the
+ * process in its own way.  If a handler was there before, they go on two seconds after it began.
+ *
  * The report takes no memory of the heap, waits for no lock of ours and runs no script.  If it
  * faults itself, it goes on without the part that faulted.  The page docs/how-to/crashes.md has more.
  *

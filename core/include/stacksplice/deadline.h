@@ -45,7 +45,8 @@ typedef struct stacksplice_deadline_options {
     /*
      * Called in the late thread, in a signal handler, after the report and then about every 20
      * milliseconds, or less often if many are late, until the deadline is ended, which that thread
-     * has to do itself.  It may do only what a signal handler may.
+     * has to do itself.  It may do only what a signal handler may.  A system call in which the thread
+     * waits returns EINTR after it, unless SA_RESTART begins it again.
      */
     void (*interrupt)(void *data);
     void *data;
@@ -64,8 +65,8 @@ typedef struct stacksplice_deadline_options {
  * Of many that are missed, the first 60 are reported and then one each minute; in a quiet time this
  * room comes back, one report each minute.  The next report says how many were left out.
  *
- * A report asks each thread by a signal.  In those threads, system calls that no SA_RESTART covers,
- * such as sleep and poll, may return EINTR.
+ * A report asks each thread by a signal.  Most waits go on after it; poll and epoll_wait with a limit
+ * of time and a few others return EINTR.  The page has them all.
  *
  * Returns S_OK.  Errors: E_POINTER if deadline is NULL; E_INVALIDARG if options is of unknown size
  * or has unknown flags; E_OUTOFMEMORY if no thread can be started, or with 16,384 of them begun.

@@ -40,6 +40,26 @@ void ss_rest(void)
     (void)nanosleep(&moment, NULL);
 }
 
+/* Not every C library comes with the kernel's headers. */
+enum futex_call {
+    WAKE = 1 | 128,      /* FUTEX_WAKE, FUTEX_PRIVATE_FLAG */
+    WAIT_UNTIL = 9 | 128 /* FUTEX_WAIT_BITSET: until a time of CLOCK_MONOTONIC */
+};
+
+#define ANY_WAKER UINT32_MAX
+
+void ss_sleep_until(int64_t time, const _Atomic uint32_t *word, uint32_t seen)
+{
+    const struct timespec until = {.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
+
+    (void)syscall(SYS_futex, word, WAIT_UNTIL, seen, &until, NULL, ANY_WAKER);
+}
+
+void ss_wake_all(const _Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 static ss_lock **place_of(const ss_lock *lock)
 {
     return lock->outer ? &held_outer : &held;
@@ -139,15 +159,20 @@ bool ss_lock_is_mine(const ss_lock *lock)
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
 
+void ss_signals_all(sigset_t *signals)
+{
+    sigfillset(signals);
+    sigdelset(signals, SIGTRAP);
+    sigdelset(signals, SIGABRT);
+    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
+        sigdelset(signals, faults[i]);
+}
+
 void ss_signals_block(sigset_t *before)
 {
     sigset_t signals;
 
-    sigfillset(&signals);
-    sigdelset(&signals, SIGTRAP);
-    sigdelset(&signals, SIGABRT);
-    for (size_t i = 0; i < SS_COUNT_OF(faults); i++)
-        sigdelset(&signals, faults[i]);
+    ss_signals_all(&signals);
     (void)pthread_sigmask(SIG_BLOCK, &signals, before);
 }
 

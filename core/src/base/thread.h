@@ -20,6 +20,13 @@ int64_t ss_now(void);
 void ss_rest(void);
 
 /*
+ * Sleep until this time of ss_now, or until a thread wakes those that sleep at WORD, unless WORD is
+ * not SEEN any more.  May wake earlier.  No condition variable: a lock of ours is never waited with.
+ */
+void ss_sleep_until(int64_t time, const _Atomic uint32_t *word, uint32_t seen);
+void ss_wake_all(const _Atomic uint32_t *word);
+
+/*
  * A lock that a forked child finds as its own thread left it.  A fork takes all locks, except those
  * that the forking thread already holds.  It may hold one if it forks in a signal handler or in the
  * host's allocator.  The host's fork handlers may take any of them.
@@ -64,9 +71,12 @@ bool ss_lock_is_mine(const ss_lock *lock);
 bool ss_lock_try(ss_lock *lock);
 
 /*
- * Block all signals of this thread but those that the processor raises: the kernel ends a process
- * that raises one while it is blocked, and no handler hears of it.  Signal safe, as the next one.
+ * All signals but those that the processor raises: the kernel ends a process that raises one while
+ * it is blocked, and no handler hears of it.  Signal safe, as the next ones.
  */
+void ss_signals_all(sigset_t *signals);
+
+/* Block those signals of this thread. */
 void ss_signals_block(sigset_t *before);
 
 /* Unblock those that the processor raises. */
