@@ -8,6 +8,8 @@
 
 extern const stacksplice_glue *const ss_known_glue[];
 
+/* The loop that runs bytecode, of every CPython that is read: each of its frames runs a function. */
+static const char *const python_entries[] = {"_PyEval_EvalFrameDefault", NULL};
 /* Cython's functions stand in Python's tracebacks; the others are the inside of bridges for C++. */
 static const char *const python_functions[] = {
     "Py_*", "_Py*", "Py^*", "__pyx_*", "__Pyx_*", "pybind11::*", "nanobind::*", "nb_func_*", NULL};
@@ -67,7 +69,11 @@ static const stacksplice_shell python_shells[] = {
 static const stacksplice_glue python = {.size = sizeof python,
                                         .language = "python",
                                         .functions = python_functions,
+                                        .entries = python_entries,
                                         .binaries = python_binaries,
+                                        .unread = "Python frames unknown: stacksplice is not "
+                                                  "imported in %s: import stacksplice, or call "
+                                                  "stacksplice_python_import",
                                         .loaders = python_loaders,
                                         .quiet = python_quiet,
                                         .shells = python_shells,

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
+
 import pytest
 from bridging import LUA_MODULES, Run
 
@@ -126,3 +132,22 @@ assert scripts(info.stack).count(gap) == 3, info.stack  # once for each call int
 lua.eval("setmetatable({}, {__index = function() look() end})")["x"]
 assert scripts(info.stack).count(gap) == 2, info.stack  # lupa calls lua_gettable below lua_pcall
 """)
+
+
+def test_a_crash_says_that_nobody_reads_a_lua(tmp_path) -> None:
+    program = """
+import ctypes, os, sys, stacksplice
+from lupa import lua54
+core = ctypes.CDLL(os.path.join(os.path.dirname(stacksplice.__file__), "libstacksplice.so.0"))
+core.stacksplice_install_crash_handler(None)
+lua = lua54.LuaRuntime()
+lua.globals().crash = lambda: ctypes.string_at(8)
+lua.execute("local function f() crash() return 1 end local x = f() return x")
+"""
+    environment = {**os.environ, "STACKSPLICE_REPORT_DIR": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    order = ("in <lambda>", "[gap: Lua frames unknown: stacksplice is not loaded in lua54", "in <module>")
+    assert re.search(".*\n.*".join(map(re.escape, order)), done.stderr), done.stderr

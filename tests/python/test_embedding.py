@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -110,6 +111,44 @@ assert stacksplice.originate(exc).message == "x"
 """
     done = run(program, script, path=ROOT / "bindings" / "python")
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+@pytest.fixture(scope="module")
+def unread(tmp_path_factory):
+    output = tmp_path_factory.mktemp("unread") / "unread"
+    return compile_c(output, [HERE / "unread_program.c"], *core_library(), *embedding_flags())
+
+
+def shown_frames(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Of the first stack: the functions that reports name, and the reasons of gaps without their remedy."""
+    text = done.stdout if "below Python" in done.stdout else done.stderr
+    lines = text.split(" (most recent call first):\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    shown = [line for line in lines if line.startswith(("    (", "    ["))]
+    pattern = r"\[gap: (.*?) in \S+: import |, in (\S+)|\(C\) (\w+)\+0x"
+    found = [re.search(pattern, line) for line in shown]
+    return [next(filter(None, match.groups())) for match in found if match]
+
+
+UNREAD = "Python frames unknown: stacksplice is not imported"
+
+
+@pytest.mark.parametrize("interpreter", ["", "second"])
+@pytest.mark.parametrize("way", ["report", "crash"])
+def test_python_that_nobody_reads_is_a_gap(unread, way, interpreter):
+    """The bytecode's loop, not the calls of C around it, has it: once for each time that it was entered."""
+    done = ran(unread, f"{way} {interpreter}", status=None, STACKSPLICE_REPORT_DIR="")
+    assert done.returncode == (-signal.SIGSEGV if way == "crash" else 0), done.stderr
+    expected = ["fail", UNREAD, "call", UNREAD, "main"]
+    assert shown_frames(done)[: len(expected)] == expected, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("interpreter", ["", "second"])
+@pytest.mark.parametrize("way", ["report", "crash"])
+def test_python_that_is_read_has_no_such_gap(unread, way, interpreter):
+    """One import is enough for all interpreters of the process."""
+    done = ran(unread, f"{way} imported {interpreter}", status=None, STACKSPLICE_REPORT_DIR="")
+    expected = ["fail", "inner", "call", "outer", "<module>", "main"]
+    assert shown_frames(done)[: len(expected)] == expected, done.stdout + done.stderr
 
 
 def test_unknown_version_is_said_in_a_gap(tmp_path):

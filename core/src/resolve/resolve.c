@@ -11,6 +11,7 @@
 #include "splice/sink.h"
 #include "splice/source.h"
 #include "splice/token.h"
+#include "unwind/modules.h"
 #include "unwind/unwind.h"
 
 #include <stacksplice/debugger.h>
@@ -18,7 +19,6 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -529,15 +529,16 @@ static native_answer *find_answer_in_file(const char *path, const char *build_id
  */
 static bool is_read(const char *language, uintptr_t address)
 {
-    Dl_info code, interpreter;
+    ss_module code, interpreter;
 
-    if (!dladdr((void *)(address - 1), &code))
+    if (ss_module_find(address - 1, &code) != SS_MODULE_FOUND)
         return true; /* unloaded since, so we cannot tell */
     for (uint32_t i = 0; i < ss_source_count(); i++) {
         const stacksplice_source *source = ss_source_at(i);
 
-        if (!strcmp(source->language, language) && dladdr(source->identity, &interpreter) &&
-            interpreter.dli_fbase == code.dli_fbase)
+        if (!strcmp(source->language, language) &&
+            ss_module_find((uintptr_t)source->identity, &interpreter) == SS_MODULE_FOUND &&
+            interpreter.headers == code.headers)
             return true;
     }
     return false;
@@ -574,17 +575,45 @@ static const char *reason_of(const stacksplice_glue *glue, const char *name)
     return glue->unread;
 }
 
+/* Append LENGTH bytes of PART to the text in SPACE; what does not fit is left out. */
+static void append(char space[SS_TOKEN_ROOM], const char *part, size_t length)
+{
+    size_t used = strlen(space), room = SS_TOKEN_ROOM - 1 - used;
+
+    length = length < room ? length : room;
+    memcpy(space + used, part, length);
+    space[used + length] = 0;
+}
+
+/* Make F's own frame the gap that belongs inside FRAME, which calls the interpreter of GLUE. */
+static void begin_unread(const stacksplice_glue *glue, const stacksplice_frame *frame, ss_frames *f)
+{
+    const char *name = ss_base_name(frame->module), *reason = reason_of(glue, name);
+    const char *place = strstr(reason, "%s"); /* of the name */
+
+    *f->space = 0;
+    append(f->space, reason, place ? (size_t)(place - reason) : strlen(reason));
+    if (place) {
+        append(f->space, name, strlen(name));
+        append(f->space, place + 2, strlen(place + 2));
+    }
+    f->own = (ss_frame){.frame = {.size = sizeof f->own.frame,
+                                  .kind = STACKSPLICE_FRAME_GAP,
+                                  .trust = STACKSPLICE_TRUST_EXACT,
+                                  .language = glue->language,
+                                  .reason = f->space,
+                                  .address = frame->address}};
+}
+
 /*
  * Whether the native frames of A, of one address, call into an interpreter that no frame source
- * reads.  Then F's own frame is the gap that belongs inside them.  Takes the loader's lock if one of
- * them runs scripts.  A->searched caches how much of the glue cannot match these frames, or that the
- * interpreter is read; glue and sources are only ever added.
+ * reads.  Then F's own frame is the gap.  A->searched caches how much of the glue cannot match these
+ * frames, or that the interpreter is read; glue and sources are only ever added.
  */
 static bool find_unread(native_answer *a, ss_frames *f)
 {
     const stacksplice_frame *last = &a->frames[a->count - 1].frame;
     const stacksplice_glue *glue = entered(a->frames, a->count, &a->searched);
-    const char *name, *reason, *place;
 
     if (!glue || !last->module)
         return false;
@@ -592,18 +621,19 @@ static bool find_unread(native_answer *a, ss_frames *f)
         atomic_store_explicit(&a->searched, UINT32_MAX, memory_order_relaxed); /* it stays so */
         return false;
     }
-    name = ss_base_name(last->module);
-    reason = reason_of(glue, name);
-    place = strstr(reason, "%s"); /* of the name */
-    (void)snprintf(f->space, sizeof f->space, "%.*s%s%s",
-                   place ? (int)(place - reason) : (int)strlen(reason), reason, place ? name : "",
-                   place ? place + 2 : "");
-    f->own = (ss_frame){.frame = {.size = sizeof f->own.frame,
-                                  .kind = STACKSPLICE_FRAME_GAP,
-                                  .trust = STACKSPLICE_TRUST_EXACT,
-                                  .language = glue->language,
-                                  .reason = f->space,
-                                  .address = last->address}};
+    begin_unread(glue, last, f);
+    return true;
+}
+
+/* The same for F's outer frame, in a failing process, which keeps no answer. */
+static bool find_unread_failing(ss_frames *f)
+{
+    _Atomic uint32_t searched = 0;
+    const stacksplice_glue *glue = entered(&f->outer, 1, &searched);
+
+    if (!glue || !f->outer.frame.module || is_read(glue->language, f->outer.frame.address))
+        return false;
+    begin_unread(glue, &f->outer.frame, f);
     return true;
 }
 
@@ -709,23 +739,31 @@ SS_NOINLINE static void begin_poorly(uintptr_t address, ss_frames *f)
     frame->build_id = keep(frame->build_id, &at);
 }
 
+static void begin_failing_native(uintptr_t address, ss_binary *module, ss_frames *f)
+{
+    stacksplice_frame *frame = &f->outer.frame;
+    uintptr_t start;
+
+    if (!address || !ss_binary_find_failfast(address - 1, module)) {
+        begin_native(address, NULL, &f->outer);
+        return;
+    }
+    begin_native(address, module, &f->outer);
+    if (ss_symbol_find(address - 1, &frame->function, &start))
+        frame->function_offset = address - start;
+    else
+        name_by_scripts(&f->outer);
+}
+
 /* Neither allocates nor waits for a lock of ours or of the loader (where the platform allows). */
 static void begin_failing(uintptr_t address, ss_binary *module, ss_frames *f)
 {
-    stacksplice_frame *frame = &f->own.frame;
-    uintptr_t start;
-
-    if (ss_token_is(address)) {
-        if (!ss_unloaded_is(address) || !fill_unloaded(address, &f->own))
-            (void)fill_token(address, &f->own, f->space, sizeof f->space);
-    } else if (address && ss_binary_find_failfast(address - 1, module)) {
-        begin_native(address, module, &f->own);
-        if (ss_symbol_find(address - 1, &frame->function, &start))
-            frame->function_offset = address - start;
-        else
-            name_by_scripts(&f->own);
-    } else {
-        begin_native(address, NULL, &f->own);
+    if (!ss_token_is(address)) {
+        begin_failing_native(address, module, f);
+        f->has_outer = true;
+        f->has_own = find_unread_failing(f);
+    } else if (!ss_unloaded_is(address) || !fill_unloaded(address, &f->own)) {
+        (void)fill_token(address, &f->own, f->space, sizeof f->space);
     }
 }
 
@@ -734,6 +772,7 @@ void ss_frames_begin(ss_frames *f, uintptr_t address, bool brief, ss_binary *fai
     f->answer = NULL;
     f->more = NULL;
     f->has_own = true;
+    f->has_outer = false;
     if (failfast) {
         begin_failing(address, failfast, f);
     } else if (ss_token_is(address)) {
@@ -746,12 +785,14 @@ void ss_frames_begin(ss_frames *f, uintptr_t address, bool brief, ss_binary *fai
         else
             begin_poorly(address, f);
     }
-    f->count = f->has_own + (f->answer ? f->answer->count : 0);
+    f->count = f->has_own + f->has_outer + (f->answer ? f->answer->count : 0);
 }
 
 const ss_frame *ss_frames_at(const ss_frames *f, uint32_t index)
 {
-    return f->has_own && !index ? &f->own : &f->answer->frames[index - f->has_own];
+    if (f->has_own && !index)
+        return &f->own;
+    return f->has_outer ? &f->outer : &f->answer->frames[index - f->has_own];
 }
 
 void ss_frames_end(ss_frames *f)

@@ -34,9 +34,10 @@ static inline const char *ss_base_name(const char *path)
 typedef struct ss_frames {
     uint32_t count;
     bool has_own;                 /* OWN comes first */
+    bool has_outer;               /* then OUTER, in a failing process */
     struct native_answer *answer; /* owned, or NULL: the others */
     char *more;                   /* owned, or NULL: texts for which SPACE is too small */
-    ss_frame own;
+    ss_frame own, outer;
     char space[SS_TOKEN_ROOM];
 } ss_frames;
 
