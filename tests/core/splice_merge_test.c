@@ -141,6 +141,14 @@ TEST(test_merge_places_script_frames)
     }
 }
 
+/* The gap at the end of the native frames is not skipped, nor is what comes after it. */
+static uint32_t skipped_of(uint32_t skip, size_t row)
+{
+    const char *want = cases[row].want, *gap = cases[row].early ? strrchr(want, '!') : NULL;
+
+    return gap && skip > (size_t)(gap - want) ? (uint32_t)(gap - want) : skip;
+}
+
 TEST(test_merge_skips_and_stops)
 {
     for (size_t row = 0; row < SS_COUNT_OF(cases); row++) {
@@ -150,7 +158,8 @@ TEST(test_merge_skips_and_stops)
             for (uint32_t max = 0; max < 12; max++) {
                 uintptr_t out[12];
                 ss_sink sink = {.frames = out, .max = max, .skip = skip};
-                size_t left = length > skip ? length - skip : 0;
+                uint32_t skipped = skipped_of(skip, row);
+                size_t left = length > skipped ? length - skipped : 0;
                 built b;
 
                 build(&b, row);
@@ -158,7 +167,7 @@ TEST(test_merge_skips_and_stops)
                 assert_int_equal(sink.stored, left < max ? left : max);
                 assert_int_equal(sink.more, left > max);
                 for (uint32_t i = 0; i < sink.stored; i++)
-                    assert_int_equal(letter(out[i]), cases[row].want[skip + i]);
+                    assert_int_equal(letter(out[i]), cases[row].want[skipped + i]);
             }
     }
 }

@@ -3,6 +3,7 @@
 #include "support.h"
 #include "threads.h"
 
+#include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 
 #include <alloca.h>
@@ -21,8 +22,8 @@ enum {
 static const size_t stack_size = (size_t)1 << 30; /* of which little is touched */
 
 static void *frames[MOST + 1], *begin[HEAD + KINDS];
-static unsigned depth;
-static unsigned wrong_counts, wrong_frames;
+static unsigned depth, bottom; /* bottom: frames of the thread's start */
+static unsigned wrong_counts, wrong_frames, wrong_gaps;
 
 static void step(unsigned left);
 
@@ -34,25 +35,41 @@ static const void *expected(unsigned frame)
 
 static NOINLINE void check(uint32_t skip)
 {
-    unsigned looked_at = MOST + 1, least = skip < looked_at ? looked_at - skip : 0, count;
+    unsigned all = HEAD - 1 + depth + bottom, left = skip < all ? all - skip : 0, count;
 
     memset(frames, 0, sizeof frames);
     count = RtlCaptureStackBackTrace(skip, UINT32_MAX, frames, NULL);
     if (depth == LEARNED) {
         memcpy(begin, frames, sizeof begin);
+        bottom = count - (HEAD - 1 + LEARNED);
         return;
     }
-    wrong_counts += count < (least < MOST ? least : MOST) || count > least + 16 || frames[count];
+    wrong_counts += count != (left < MOST ? left : MOST) || frames[count];
     for (unsigned i = 0; i < count && i + skip < HEAD - 1 + DEPTH; i++)
         wrong_frames += frames[i] != expected(i + skip);
 }
 
+/* A capture of all languages walks no more frames, and says so wherever it begins. */
+static NOINLINE void check_capture(uint32_t skip)
+{
+    uintptr_t element[2] = {0, 0};
+    uint32_t count = 0;
+
+    (void)stacksplice_capture(skip, 2, element, &count, NULL);
+    wrong_gaps += count != 1 || !stacksplice_is_token(element[0]);
+}
+
 static NOINLINE void check_all(void)
 {
-    static const uint32_t skips[] = {0, 1, 2, 1000, 65530, 65535, 66000, UINT32_MAX};
+    static const uint32_t skips[] = {0,     1,      2,      1000,   65530,     65535,
+                                     66000, 131072, 140000, 200000, UINT32_MAX};
 
     for (size_t i = 0; i < (depth == LEARNED ? 1 : sizeof skips / sizeof *skips); i++)
         check(skips[i]);
+    if (depth != LEARNED) {
+        check_capture(66000);
+        check_capture(UINT32_MAX);
+    }
     AFTER();
 }
 
@@ -123,5 +140,6 @@ TEST(test_many_frames_are_stored)
     (void)thread_run_on(stack, stack_size, run, NULL);
     assert_int_equal(wrong_counts, 0);
     assert_int_equal(wrong_frames, 0);
+    assert_int_equal(wrong_gaps, 0);
     munmap(stack, stack_size);
 }

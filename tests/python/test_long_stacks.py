@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -273,3 +274,28 @@ def test_limits_of_wrong_types(wrong: Any) -> None:
     with pytest.raises(TypeError, match="max_frames must be int"):
         stacksplice.set_max_frames(wrong)
     assert stacksplice.set_max_frames(LIMIT) == LIMIT
+
+
+def test_more_is_skipped_than_a_stack_may_keep() -> None:
+    """An element is where it is, however far out: only deeper stacks get more room."""
+    code = """
+import sys, stacksplice
+sys.setrecursionlimit(200_000)
+def down(n):
+    if n == 0:
+        for skip in (65535, 65536, 70000, 70001, 90000, 2**70):
+            print(skip, *(frame.function for frame in stacksplice.capture(skip, 2)))
+        return 0
+    return down(n - 1)
+def outermost():
+    return down(70000)
+outermost()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:4] == [
+        "65535 down down",
+        "65536 down down",
+        "70000 down outermost",
+        "70001 outermost <module>",
+    ]
+    assert done.stdout.splitlines()[4:] == ["90000", str(2**70)]

@@ -77,8 +77,9 @@ STACKSPLICE_API const char *stacksplice_build(void);
  * one.  So for every element that is not a token, the address - 1 lies in the current instruction
  * of the frame.
  *
- * Element 0 is the caller of this function.  The capture skips the SKIP innermost elements, stores
- * at most MAX_FRAMES and sets *CAPTURED to the number stored.  HASH, when not NULL, receives a
+ * Element 0 is the caller of this function.  The capture skips the SKIP innermost elements, but not
+ * the gap of outer frames that are not known, stores at most MAX_FRAMES and sets *CAPTURED to the
+ * number stored.  HASH, when not NULL, receives a
  * value that is equal for equal stacks within this process.
  *
  * No interpreter code runs, no reference count changes and nothing is allocated inside an

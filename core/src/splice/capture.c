@@ -532,24 +532,28 @@ static INLINED stacksplice_hresult capture_inner(const void *above, ss_sink sink
 }
 
 /*
- * Store the return addresses of UNWIND's frames.  A list of addresses has no gap that could mark a
- * guessed frame, so it ends at the first guess.
+ * Store the return addresses of UNWIND's frames from FIRST on.  A list of addresses has no gap that
+ * could mark a guessed frame, so it ends at the first guess: false.
  */
-static void store_native(const ss_unwind *unwind, ss_sink *sink)
+static bool store_native(const ss_unwind *unwind, uint32_t first, ss_sink *sink)
 {
-    const stacksplice_native_frame *from = unwind->frames + unwind->hidden;
-    uint32_t end = unwind->inferred ? unwind->hidden : unwind->count, count;
+    const stacksplice_native_frame *from = unwind->frames + first;
+    uint32_t end = unwind->inferred ? first : unwind->count, skipped, count;
+    uintptr_t *out = sink->frames + sink->stored;
 
     while (end < unwind->count && !(unwind->frames[end].flags & STACKSPLICE_NATIVE_INFERRED))
         end++;
-    count = end - unwind->hidden;
-    if (count <= sink->skip)
-        return;
-    from += sink->skip;
-    count -= sink->skip;
-    sink->stored = count < sink->max ? count : sink->max;
-    for (uint32_t i = 0; i < sink->stored; i++)
-        sink->frames[i] = from[i].ip;
+    count = end - first;
+    skipped = count < sink->skip ? count : sink->skip;
+    sink->skip -= skipped;
+    count -= skipped;
+    from += skipped;
+    if (count > sink->max - sink->stored)
+        count = sink->max - sink->stored;
+    sink->stored += count;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = from[i].ip;
+    return end == unwind->count;
 }
 
 /* How many frames to walk for that many elements, our own included. */
@@ -565,10 +569,15 @@ static SS_NOINLINE uint32_t walk_native(ss_scratch *scratch, const void *above, 
 {
     ss_unwind *unwind = &scratch->unwind;
     ss_sink sink = {.frames = frames, .max = max, .skip = skip};
+    bool on = ss_unwind_walk(unwind, above, frames_for((uint64_t)skip + max));
+    uint32_t known = unwind->hidden;
 
-    if (ss_unwind_walk(unwind, above, frames_for((uint64_t)skip + max))) {
+    if (on)
         ss_unwind_recurs(unwind, above);
-        store_native(unwind, &sink);
+    while (on) { /* once, but for stacks that are deeper than the room for one walk */
+        on = store_native(unwind, known, &sink) && sink.stored < max && unwind->has_more;
+        known = on ? ss_unwind_continue(unwind) : 0;
+        on = known != 0;
     }
     ss_scratch_trim(scratch);
     return sink.stored;

@@ -144,8 +144,10 @@ void ss_merge_run(const ss_merge *merge, ss_sink *sink)
         splice = put_splice(merge, splice, end, &frame, sink);
     }
     put_native(merge, frame, merge->frame_count, sink);
-    if (merge->end_gap)
+    if (merge->end_gap) {
+        sink->skip = 0; /* frames that are not known may be the ones asked for */
         ss_sink_put(sink, merge->end_gap);
+    }
     for (; splice < end; splice++)
         put_tokens(merge, splice, sink);
 }

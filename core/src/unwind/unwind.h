@@ -13,7 +13,7 @@
 #include "base/platform.h"
 #include <stacksplice/source.h>
 
-/* More frames mean endless recursion. */
+/* Of one walk, and of a stack in a report: more frames mean endless recursion. */
 #define SS_UNWIND_MAX_FRAMES 65536
 
 /* At most as many functions of our own lie further in than the caller. */
@@ -73,6 +73,12 @@ typedef struct ss_unwind {
  * when its bounds are unknown.  False when there was no memory for a first walk.
  */
 bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max);
+
+/*
+ * Go on where the last walk met its limit, as long again.  The first frames of the new walk are the
+ * last ones of the old: returns how many, or 0 where that is impossible.
+ */
+uint32_t ss_unwind_continue(ss_unwind *walk);
 
 /*
  * The return addresses alone, at most MAX, without the SKIP innermost.  They are those of the

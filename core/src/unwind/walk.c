@@ -414,6 +414,35 @@ SS_NOINLINE bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max
     return done;
 }
 
+/* A frame that a signal interrupted has more registers than a walk begins with. */
+uint32_t ss_unwind_continue(ss_unwind *walk)
+{
+    ss_entry_registers entry;
+    uint32_t known = 1, frame = walk->count - 1;
+    trail t;
+
+    if (!walk->has_more)
+        return 0;
+    for (; frame && walk->frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL; frame--)
+        known++;
+    if (!frame)
+        return 0;
+    entry.ip = walk->frames[frame].ip;
+    entry.sp = walk->frames[frame].sp;
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (!ss_any_register(walk, frame, ss_saved_registers[i], &entry.saved[i]))
+            entry.saved[i] = 0; /* no frame is at 0, so a rule that needs it ends the walk */
+    ss_table_trim(walk->table, KEPT_FRAMES); /* the rest of this walk may need less */
+    walk->stacks[0] = walk->stacks[walk->stack_count - 1];
+    walk->stacks[0].low = entry.sp;
+    walk->stack_count = 1;
+    walk->has_more = false;
+    begin_trail(&t, walk, &entry, SS_UNWIND_MAX_FRAMES);
+    (void)walk_on(&t);
+    end_walk(walk, 0, t.marked);
+    return walk->count > known ? known : 0;
+}
+
 /* The pages stay mapped; their contents are gone. */
 void ss_unwind_trim(ss_unwind *walk, bool all)
 {

@@ -11,6 +11,11 @@ bool ss_unwind_walk(ss_unwind *walk, const void *above, uint32_t max)
     return true;
 }
 
+uint32_t ss_unwind_continue(ss_unwind *walk)
+{
+    return 0;
+}
+
 bool ss_unwind_recurring(ss_unwind *walk, const void *above, uint32_t skip, uint32_t max,
                          uintptr_t *addresses, uint32_t *count)
 {

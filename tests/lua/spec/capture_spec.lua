@@ -71,6 +71,25 @@ describe("a captured stack", function()
     assert.equal(#stack + 1, count)
   end)
 
+  it("begins where it is asked to, however deep the stack is", function()
+    local depth = _VERSION > "Lua 5.1" and 70000 or 10000 -- its stacks end there
+    local function down(n)
+      if n > 0 then
+        local result = down(n - 1)
+        return result
+      end
+      local far = stacksplice.capture(depth + 30000, 1)[1] or "nothing"
+      return {stacksplice.capture(depth, 1)[1], far}
+    end
+    local function outermost()
+      local result = down(depth)
+      return result
+    end
+    local found = outermost()
+    assert.equal("down", found[1].name)
+    assert.equal("nothing", found[2])
+  end)
+
   describe("has of a call of a function in C", function()
     local wanted = {
       ["the name"] = {"up name of near", [[

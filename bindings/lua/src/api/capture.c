@@ -9,7 +9,12 @@
 
 #include <string.h>
 
-enum { MOST_FRAMES = 65535, NEAR_FRAMES = 512, IS_READ_LATER = LUA_VERSION_NUM > 501 };
+enum {
+    MOST_FRAMES = 65535,
+    MOST_SKIPPED = 1 << 24,
+    NEAR_FRAMES = 512,
+    IS_READ_LATER = LUA_VERSION_NUM > 501
+};
 
 /* ---- A stack that nobody has read yet --------------------------------------------------------*/
 
@@ -183,30 +188,38 @@ static void push_unread(lua_State *L, const uintptr_t *frames, uint32_t count, i
 
 /* ---- Functions of the module -----------------------------------------------------------------*/
 
-/* A count between 0 and 65535. */
-static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback)
+/* A count between 0 and MOST. */
+static uint32_t check_count(lua_State *L, int arg, lua_Integer fallback, uint32_t most)
 {
     lua_Integer count = luaL_optinteger(L, arg, fallback);
 
     luaL_argcheck(L, count >= 0, arg, "must not be negative");
-    return count > MOST_FRAMES ? MOST_FRAMES : (uint32_t)count;
+    return count > (lua_Integer)most ? most : (uint32_t)count;
 }
 
-/* Upvalue: the metatable. */
+/*
+ * Upvalue: the metatable.  The innermost elements that the caller asked for must be there.  Few stacks
+ * have more elements than MOST_FRAMES: only those get room for more.
+ */
 static SS_LUA_OWN int capture(lua_State *L)
 {
-    uint32_t max = stacksplice_max_frames();
-    uint32_t skip = check_count(L, 1, 0), limit = check_count(L, 2, max), room = max, count;
+    uint32_t max = stacksplice_max_frames(), room = max, count;
+    uint32_t skip = check_count(L, 1, 0, MOST_SKIPPED), limit = check_count(L, 2, max, MOST_FRAMES);
+    uint32_t reach = skip < MOST_FRAMES ? skip : MOST_FRAMES;
     uintptr_t near[NEAR_FRAMES], *frames = near;
 
     ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
-    /* The innermost elements that the caller asked for must be there. */
     if (skip || !lua_isnoneornil(L, 2))
-        room = 2 * (skip + limit) + 2;
+        room = 2 * (reach + limit) + 2;
     if (room > NEAR_FRAMES)
         frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
     count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
+    if (reach < skip && count == room) {
+        room = 2 * (skip + limit) + 2;
+        frames = lua_newuserdatauv(L, room * sizeof *frames, 0);
+        count = ss_lua_capture(L, SS_LUA_HERE(), room, frames, NULL);
+    }
     skip = skip < count ? skip : count;
     count -= skip;
     if (lua_isnoneornil(L, 2))

@@ -181,10 +181,11 @@ PyObject *sspy_is_glue(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 /* The functions with which scripts capture a stack and limit its length. */
 
-enum { MOST_FRAMES = 65535 };
+enum { MOST_FRAMES = 65535, MOST_SKIPPED = 1 << 24 /* deeper stacks than memory has room for */ };
 
-/* Read a number of frames: None (the default) or an int that is not negative. */
-static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t *count)
+/* Read a number of frames: None (the default) or an int that is not negative; at most MOST. */
+static int count_from(PyObject *number, const char *argument, uint32_t fallback, uint32_t most,
+                      uint32_t *count)
 {
     long long value;
     int overflow;
@@ -202,7 +203,7 @@ static int count_from(PyObject *number, const char *argument, uint32_t fallback,
         PyErr_Format(PyExc_ValueError, "%s must not be negative", argument);
         return -1;
     }
-    *count = overflow || value > MOST_FRAMES ? MOST_FRAMES : (uint32_t)value;
+    *count = overflow || value > most ? most : (uint32_t)value;
     return 0;
 }
 
@@ -217,34 +218,50 @@ const char sspy_capture_doc[] =
     "follow its own, those of each task after a gap \"" SSPY_AWAITED "\".\n\n"
     "Raises TypeError or ValueError when skip or limit is not a non-negative integer.";
 
-/* FRAMES holds the newest elements, as many as SKIP and LIMIT ask for, and the oldest ones. */
-static int capture_whole(sspy_state *state, bool awaited_by, sspy_room *room, uint32_t *count)
+/*
+ * Capture into ROOM the newest elements, as many as SKIP and LIMIT ask for, and the oldest ones.  Few
+ * stacks have more elements than MOST_FRAMES: only those get room for more.
+ */
+static int capture_whole(sspy_state *state, bool awaited_by, uint32_t skip, uint32_t limit,
+                         sspy_room *room, uint32_t *count)
 {
+    uint32_t reach = skip < MOST_FRAMES ? skip : MOST_FRAMES;
+
+    if (sspy_room_begin(room, reach + limit))
+        return -1;
     *count = sspy_capture(NULL, 2 * room->limit + 2, room->frames);
-    return awaited_by ? sspy_awaited_by(state, room->limit, room->frames, count) : 0;
+    if (reach < skip && *count == 2 * room->limit + 2) {
+        sspy_room_end(room);
+        if (sspy_room_begin(room, skip + limit))
+            return -1;
+        *count = sspy_capture(NULL, 2 * room->limit + 2, room->frames);
+    }
+    if (!awaited_by || !sspy_awaited_by(state, room->limit, room->frames, count))
+        return 0;
+    sspy_room_end(room);
+    return -1;
 }
 
 PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"skip", "limit", "awaited_by", NULL};
     sspy_state *state = PyModule_GetState(module);
-    PyObject *skip_object = NULL, *limit_object = NULL, *tuple = NULL;
+    PyObject *skip_object = NULL, *limit_object = NULL, *tuple;
     uint32_t skip, limit, count, max = stacksplice_max_frames();
     int awaited_by = 0;
     sspy_room room;
 
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$p:capture", names, &skip_object,
                                      &limit_object, &awaited_by) ||
-        count_from(skip_object, "skip", 0, &skip) ||
-        count_from(limit_object, "limit", max, &limit) || sspy_room_begin(&room, skip + limit))
+        count_from(skip_object, "skip", 0, MOST_SKIPPED, &skip) ||
+        count_from(limit_object, "limit", max, MOST_FRAMES, &limit) ||
+        capture_whole(state, awaited_by, skip, limit, &room, &count))
         return NULL;
-    if (!capture_whole(state, awaited_by, &room, &count)) {
-        skip = skip < count ? skip : count;
-        count -= skip;
-        if (!limit_object || limit_object == Py_None)
-            count = stacksplice_copy_ends(room.frames + skip, count, max, room.frames + skip);
-        tuple = tuple_of(room.frames + skip, count < limit ? count : limit);
-    }
+    skip = skip < count ? skip : count;
+    count -= skip;
+    if (!limit_object || limit_object == Py_None)
+        count = stacksplice_copy_ends(room.frames + skip, count, max, room.frames + skip);
+    tuple = tuple_of(room.frames + skip, count < limit ? count : limit);
     sspy_room_end(&room);
     if (tuple && state->wrap_stack)
         Py_SETREF(tuple, PyObject_CallOneArg(state->wrap_stack, tuple));
