@@ -11,7 +11,8 @@
    clean-up code may run, and that follow later ones. */
 enum { RESTS = 50, INSISTENT_RESTS = 10 };
 
-static _Thread_local unsigned rests; /* interrupts to leave out */
+static _Thread_local unsigned rests;  /* interrupts to leave out */
+static _Thread_local bool has_raised; /* since work of this thread was begun */
 static _Thread_local sspy_resumed resumed;
 static atomic_uint open_count; /* in all threads */
 
@@ -209,6 +210,7 @@ void sspy_late_end(sspy_late *late)
     atomic_fetch_sub(&open_count, 1);
     if (late->raised)
         rests = 0;
+    has_raised = has_raised && late->lupa->late;
 }
 
 /* ---- The exception -----------------------------------------------------------------------------*/
@@ -219,7 +221,7 @@ static PyObject *raise_late(sspy_late *late, bool again)
 
     if (!again)
         rests = late->raised ? INSISTENT_RESTS : RESTS;
-    late->raised = true;
+    late->raised = has_raised = true;
     (void)snprintf(text, sizeof text, "%.*s did not finish within %.14g s",
                    (int)stacksplice_deadline_name_length(late->name), late->name,
                    late->milliseconds / 1000.0);
@@ -252,6 +254,28 @@ PyObject *sspy_late_error(const sspy_state *state, PyObject *exc)
     else
         PyErr_Clear();
     return sspy_take_pending();
+}
+
+bool sspy_late_has_raised(void)
+{
+    return has_raised;
+}
+
+PyObject *sspy_late_result(const sspy_state *state, const sspy_attached *attached, PyObject *result)
+{
+    uint64_t number = attached->calls->find_lost(attached->attachment);
+    PyObject *pending = sspy_take_pending();
+    sspy_late *late = number ? sspy_lupa_of(state)->late : NULL;
+
+    while (late && !(late->number == number && late->raised && is_here(late)))
+        late = late->outer;
+    if (!late) {
+        sspy_set_pending(pending);
+        return result;
+    }
+    Py_XDECREF(pending);
+    Py_XDECREF(result);
+    return raise_late(late, true);
 }
 
 PyObject *sspy_lupa_late(PyObject *module, PyObject *arguments)

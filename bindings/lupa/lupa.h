@@ -174,6 +174,12 @@ void sspy_late_end(sspy_late *late);
 /* The exception of late work that this thread is in, counted, if lupa has made the LuaError EXC of it;
    else NULL without an exception. */
 PyObject *sspy_late_error(const sspy_state *state, PyObject *exc);
+/* Whether late work may have raised its exception in this thread. */
+bool sspy_late_has_raised(void);
+/* RESULT of a call of ATTACHED, or NULL with a LuaError: where a function of C, such as LuaJIT's load, or
+   a finalizer of Lua 5.2 or 5.3 has lost the exception of late work, NULL with that. */
+PyObject *sspy_late_result(const sspy_state *state, const sspy_attached *attached,
+                           PyObject *result);
 /* This thread resumes COROUTINE, in which there may be no function of Lua that says so.  Returns what
    was set before, to be set again afterwards. */
 sspy_resumed sspy_late_resuming(PyObject *coroutine);
@@ -190,6 +196,8 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
 /* _lupa_limit(key, milliseconds, object): each call of the attached runtime may take so long; OBJECT is any
    of it, whose type tells what is called. */
 PyObject *sspy_lupa_limit(PyObject *module, PyObject *arguments);
+/* From now on, notice how calls of attached runtimes end; -1 with an exception. */
+int sspy_lupa_watch_calls(sspy_state *state);
 /* _lupa_watch(runtime_type, error_type, created): have CREATED called with each new runtime, and
    notice new errors; also those of types below.  _lupa_unwatch(): the end of all of it. */
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments);

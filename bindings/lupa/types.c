@@ -182,6 +182,16 @@ static PyObject *argument(PyObject *const *arguments, Py_ssize_t count, PyObject
     return found && found != Py_None ? found : NULL;
 }
 
+/* RESULT of a call of ATTACHED, which may be NULL: that, or the exception of late work that is lost. */
+static PyObject *late_result(sspy_state *state, const sspy_attached *attached, PyObject *result)
+{
+    bool may_be_lost =
+        attached && sspy_late_has_raised() &&
+        (result || (PyErr_Occurred() && ((PyTypeObject *)PyErr_Occurred())->tp_init == init_error));
+
+    return may_be_lost ? sspy_late_result(state, attached, result) : result;
+}
+
 /* Call METHOD, which compiles a chunk.  RUNS: and runs it; else the name may also stand second. */
 static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
                             PyObject *const *arguments, Py_ssize_t count, PyObject *names)
@@ -197,7 +207,7 @@ static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
     if (sspy_late_begin_call(state, &late, attached))
         return NULL;
     number = attached ? sspy_lupa_begin_chunk(attached, code, name, runs) : 0;
-    result = fast(m)(runtime, arguments, count, names);
+    result = late_result(state, attached, fast(m)(runtime, arguments, count, names));
     sspy_lupa_end_chunk(number);
     sspy_late_end(&late);
     return result;
@@ -237,29 +247,53 @@ static int look_for_runtime(PyObject *object, void *data)
     return 0;
 }
 
-/* Begin a call that OBJECT of a runtime makes; -1 with an exception. */
-static int begin_call(PyObject *object, sspy_late *late)
+/* The runtime that OBJECT is of, if that is attached. */
+static owner owner_of(PyObject *object)
 {
     owner o = {sspy_state_current(), NULL};
 
-    if (o.state && limits_calls && Py_TYPE(object)->tp_traverse)
+    if (o.state && Py_TYPE(object)->tp_traverse)
         (void)Py_TYPE(object)->tp_traverse(object, look_for_runtime, &o);
     PyErr_Clear();
+    return o;
+}
+
+/* Begin a call that OBJECT of a runtime makes; -1 with an exception. */
+static int begin_call(PyObject *object, sspy_late *late)
+{
+    owner o = limits_calls ? owner_of(object) : (owner){NULL, NULL};
+
     return sspy_late_begin_call(o.state, late, o.found);
+}
+
+/* Its RESULT, which may be NULL. */
+static PyObject *end_call(PyObject *object, sspy_late *late, PyObject *result)
+{
+    if (sspy_late_has_raised()) {
+        PyObject *pending = sspy_take_pending();
+        owner o = owner_of(object);
+
+        sspy_set_pending(pending);
+        result = late_result(o.state, o.found, result);
+    }
+    sspy_late_end(late);
+    return result;
 }
 
 static PyObject *call_object(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *result = NULL;
+    PyObject *result;
     sspy_late late;
 
     while (!find(type) || !find(type)->call)
         type = type->tp_base;
-    if (!begin_call(object, &late))
-        result = find(type)->call(object, arguments, keywords);
-    sspy_late_end(&late);
-    return result;
+    if (begin_call(object, &late)) {
+        sspy_late_end(&late);
+        return NULL;
+    }
+    result = find(type)->call(object, arguments, keywords);
+    return end_call(object, &late, result);
 }
 
 /* ---- Coroutines -------------------------------------------------------------------------------*/
@@ -289,8 +323,7 @@ static PyObject *end_resuming(PyObject *coroutine, PyObject *value, former *befo
     sspy_late_set_resumed(before->resumed);
     if (!value && PyErr_Occurred() && ((PyTypeObject *)PyErr_Occurred())->tp_init == init_error)
         sspy_lupa_resume_failed(coroutine, above);
-    sspy_late_end(&before->late);
-    return value;
+    return end_call(coroutine, &before->late, value);
 }
 
 /* What next() and loops call. */
@@ -391,6 +424,35 @@ static int watch_coroutines(PyTypeObject *type)
     return 0;
 }
 
+static bool watches_calls; /* (GIL) since a deadline was to interrupt Lua, or limits calls */
+
+/* Notice calls of objects of TYPE, and of others that are called in the same way; -1 with an exception. */
+static int watch_calls(PyTypeObject *type)
+{
+    watched *row;
+
+    watches_calls = true;
+    while (type->tp_base && type->tp_base->tp_call == type->tp_call)
+        type = type->tp_base;
+    if (!type->tp_call || type->tp_call == call_object)
+        return 0;
+    row = keep(&(watched){.type = type, .call = type->tp_call});
+    if (row)
+        exchange(type, row, &ours);
+    return row ? 0 : -1;
+}
+
+int sspy_lupa_watch_calls(sspy_state *state)
+{
+    sspy_attached *attached = watches_calls ? NULL : sspy_attached_first(state);
+
+    watches_calls = true;
+    for (; attached; attached = sspy_attached_after(attached))
+        if (watch_calls((PyTypeObject *)attached->coroutines))
+            return -1;
+    return 0;
+}
+
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
@@ -405,9 +467,10 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
     new.L = PyLong_AsVoidPtr(lua);
     new.globals = globals;
     new.coroutines = Py_TYPE(coroutine);
-    if (PyErr_Occurred() ||
-        (!sspy_attached_find(state, new.key) &&
-         (watch_coroutines(Py_TYPE(coroutine)) || sspy_attached_add(state, &new, library))))
+    if (PyErr_Occurred() || (!sspy_attached_find(state, new.key) &&
+                             (watch_coroutines(Py_TYPE(coroutine)) ||
+                              (watches_calls && watch_calls(Py_TYPE(coroutine))) ||
+                              sspy_attached_add(state, &new, library))))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -417,22 +480,13 @@ PyObject *sspy_lupa_limit(PyObject *module, PyObject *arguments)
     unsigned long long key;
     unsigned milliseconds;
     sspy_attached *attached;
-    PyTypeObject *type;
     PyObject *object;
-    watched *row;
 
     if (!PyArg_ParseTuple(arguments, "KIO:_lupa_limit", &key, &milliseconds, &object))
         return NULL;
     attached = sspy_attached_find(PyModule_GetState(module), (uintptr_t)key);
-    type = Py_TYPE(object);
-    while (type->tp_base && type->tp_base->tp_call == type->tp_call)
-        type = type->tp_base;
-    if (type->tp_call != call_object) {
-        row = keep(&(watched){.type = type, .call = type->tp_call});
-        if (!row)
-            return NULL;
-        exchange(type, row, &ours);
-    }
+    if (watch_calls(Py_TYPE(object)))
+        return NULL;
     limits_calls = true;
     if (attached)
         attached->limit = milliseconds;

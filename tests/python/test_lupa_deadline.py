@@ -53,13 +53,20 @@ WAYS = {
     "coroutine": "coroutine.wrap(function() coroutine.wrap(spin)() end)()",
     "coroutine from before": "local ended = coroutine.resume(before) while true do end",
     "new coroutines": "while true do pcall(coroutine.wrap(spin)) end",
+    "load": "load(function() spin() end)",
+    "load in a coroutine": "coroutine.wrap(function() load(function() spin() end) end)()",
     "error in a coroutine": "while true do pcall(coroutine.wrap(function() again() end)) end",
 }
 UNLESS_JIT = {
     "handler": "xpcall(spin, spin)",
     "handler at work": "xpcall(error, spin)",
     "traceback": "debug.traceback = spin again()",
+    "hook again and again": "debug.sethook(function() spin() end, '', 1) spin()",
     "hook": "local on debug.sethook(function() if not on then on = true spin() end end, '', 1) spin()",
+}
+SINCE_52 = {
+    "finalizer last": "setmetatable({}, {__gc = spin}) collectgarbage()",
+    "finalizer in pcall": "pcall(function() setmetatable({}, {__gc = spin}) collectgarbage() end)",
 }
 SINCE_54 = {
     "close": "local c <close> = setmetatable({}, {__close = spin}) spin()",
@@ -81,6 +88,8 @@ def test_lua_ends(run):
     ways = dict(WAYS)
     if "jit" not in run.name:
         ways |= UNLESS_JIT
+    if "jit" not in run.name and run.name != "lua51":
+        ways |= SINCE_52
     if run.name in ("lua54", "lua55"):
         ways |= SINCE_54
     printed = run(f"""
@@ -88,9 +97,35 @@ for name, source in {ways!r}.items():
     made = runtime()
     made.execute("before = coroutine.create(spin) function case() " + source + "\\n return 0 end")
     print(name, ended(made.globals().case), sep=": ")
-    assert name == "hook" or counts(made) in [(100000, None), (100000, None, "", 0)], counts(made)
+    assert "hook" in name or counts(made) in [(100000, None), (100000, None, "", 0)], counts(made)
 """)
     assert printed.splitlines() == [f"{name}: {LATE}" for name in ways]
+
+
+def test_an_exception_that_was_caught_is_over(run):
+    """Only one that nobody got is raised at the end of a call: by the block, or by the runtime's limit."""
+    printed = run("""
+made = runtime()
+made.execute("function quick() return 'quick' end function fails() error('its own', 0) end")
+def caught():
+    try:
+        made.globals().spin()
+    except TimeoutError:
+        print(made.globals().quick(), made.eval("1 + 1"))
+    made.globals().fails()
+print(ended(caught))
+stacksplice.attach(made, limit=0.03)
+for source in ("load(function() spin() end) return 'late'", "spin()", "return quick()", "fails()"):
+    try:
+        print(made.execute(source))
+    except Exception as exc:
+        print(type(exc).__name__, exc)
+""")
+    late = "TimeoutError this call of Lua did not finish within 0.03 s"
+    own = ["LuaError: its own", "LuaError its own"]
+    first, caught, *limited = [line for line in printed.splitlines() if line[:1] not in "\t s"]
+    assert (first, caught) == ("quick 2", own[0])
+    assert limited == [late, late, "quick", own[1]]
 
 
 def test_what_python_runs(run):

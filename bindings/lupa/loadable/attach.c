@@ -389,6 +389,54 @@ static bool bind_to(void *(*find)(void *data, const char *name), void *data, ss_
     return !missing && !wrong;
 }
 
+#if SS_LUA_JIT
+/* Its `load` catches an error as if the hook that raised it still ran, so no hook is called from then
+   on: until a coroutine yields, which LuaJIT lets hooks do. */
+static int yield(lua_State *L)
+{
+    return lua_yield(L, 0);
+}
+
+static int resume_once(lua_State *L)
+{
+    lua_State *thread = lua_newthread(L);
+    int results;
+
+    lua_pushcfunction(thread, yield);
+    (void)lua_resume(thread, L, 0, &results);
+    return 0;
+}
+
+static void let_hooks_run(lua_State *L)
+{
+    ss_lua_reason reason;
+
+    if (lua_status(L) != LUA_OK || !lua_checkstack(L, LUA_MINSTACK))
+        return;
+    lua_pushnil(L);
+    (void)run(L, resume_once, NULL, &reason);
+}
+#else
+static void let_hooks_run(lua_State *L)
+{
+    (void)L;
+}
+#endif
+
+static uint64_t find_lost(const ss_lua_attachment *attachment)
+{
+    lua_State *L = attachment->main;
+    const ss_lua_state *state =
+        L ? ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)) : NULL;
+    uint64_t number = 0;
+
+    if (state && state->outside.raised && ss_lua_is_interrupted(L, state)) {
+        number = state->outside.number;
+        let_hooks_run(L);
+    }
+    return number;
+}
+
 static void show_locals(bool shows)
 {
     atomic_store(&ss_lua_the_shared->shows_locals, shows);
@@ -404,4 +452,5 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .find_failed = ss_lua_find_failed,
                                                   .find_syntax = ss_lua_find_syntax,
                                                   .show_locals = show_locals,
-                                                  .interrupt = ss_lua_interrupt_outside};
+                                                  .interrupt = ss_lua_interrupt_outside,
+                                                  .find_lost = find_lost};

@@ -86,6 +86,9 @@ typedef struct ss_lua_loadable {
        error of the work of that NUMBER.  RESUMED is the coroutine of one that the program is just
        resuming on this thread, without a function of Lua around it, or NULL. */
     void (*interrupt)(uint64_t number, void *resumed);
+    /* The number of the work whose error was raised in the state by the former, and which nobody has
+       caught: only a function of C lost it; 0: none.  The state is at rest in this thread. */
+    uint64_t (*find_lost)(const ss_lua_attachment *attachment);
 } ss_lua_loadable;
 
 /* functions.c: NULL, or the name of the first function that is missing. */
