@@ -8,8 +8,13 @@
 
 extern const stacksplice_glue *const ss_known_glue[];
 
-/* The loop that runs bytecode, of every CPython that is read: each of its frames runs a function. */
-static const char *const python_entries[] = {"_PyEval_EvalFrameDefault", NULL};
+/*
+ * The loop that runs bytecode, of which each native frame runs a function.  Where the compiler has made a
+ * function of each instruction (from 3.14 on), only debug information has their names, and that of the
+ * loop may be in none: what runs a whole module is exported, too.
+ */
+static const char *const python_entries[] = {"_PyEval_EvalFrameDefault", "_TAIL_CALL_*",
+                                             "PyEval_EvalCode", NULL};
 /* Cython's functions stand in Python's tracebacks; the others are the inside of bridges for C++. */
 static const char *const python_functions[] = {
     "Py_*", "_Py*", "Py^*", "__pyx_*", "__Pyx_*", "pybind11::*", "nanobind::*", "nb_func_*", NULL};

@@ -719,8 +719,9 @@ typedef struct printer {
     const ss_facts *facts; /* of the header, until that is written or there is none */
     ss_shown_stack stack;
     unsigned indent;
-    bool lineless; /* showed a native frame of a module without a file */
-    bool replaced; /* and its file is another one by now */
+    uint64_t *unread; /* key_of_unread of the last one shown */
+    bool lineless;    /* showed a native frame of a module without a file */
+    bool replaced;    /* and its file is another one by now */
     ss_folds folds;
 
     /* Cycles: rounds of up to SS_REPORT_PERIOD_MAX elements. */
@@ -786,6 +787,27 @@ static SS_NOINLINE void print_without_state(const printer *p, ss_shown_frame sho
     put_shown(p->r, &shown, NULL, p->indent);
 }
 
+/* Of a gap at a native frame, which calls an interpreter that nobody reads; else 0. */
+static uint64_t key_of_unread(const stacksplice_frame *frame)
+{
+    uint64_t key = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+    if (frame->kind != STACKSPLICE_FRAME_GAP || !frame->reason || ss_token_is(frame->address))
+        return 0;
+    for (const char *at = frame->reason; *at; at++)
+        key = (key ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    return key;
+}
+
+/* Several functions in a row may run the same interpreter: one line says that. */
+static bool is_said(const printer *p, const stacksplice_frame *frame)
+{
+    uint64_t key = key_of_unread(frame), former = *p->unread;
+
+    *p->unread = key;
+    return key && key == former && !p->r->all_frames;
+}
+
 static void print_frames(const printer *p, const ss_element *e)
 {
     const ss_shown_stack *stack = &p->stack;
@@ -793,7 +815,7 @@ static void print_frames(const printer *p, const ss_element *e)
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, is_last(p->r) ? e->count - 1 - i : i);
 
-        if (!is_shown(p, e, &shown))
+        if (!is_shown(p, e, &shown) || is_said(p, shown.frame))
             continue;
         if (shown.frame->kind == STACKSPLICE_FRAME_NATIVE && !shown.frame->inlined &&
             e->end < stack->count && (stack->frames || ss_token_is_script(stack->elements[e->end])))
@@ -1020,8 +1042,14 @@ static SS_NOINLINE void print_ends(printer *p)
 void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack stack,
                      unsigned indent)
 {
-    printer p = {
-        r, headed, stack, indent, .folds = ss_report_folds(r, stack), .end_max = UINT32_MAX};
+    uint64_t unread = 0;
+    printer p = {r,
+                 headed,
+                 stack,
+                 indent,
+                 .unread = &unread,
+                 .folds = ss_report_folds(r, stack),
+                 .end_max = UINT32_MAX};
 
     ss_report_dates(r, stack);
     if (!is_last(r))
