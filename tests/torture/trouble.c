@@ -88,9 +88,11 @@ void fork_step(worker *w)
         journal_check(w);
         _exit(0);
     }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+    if (child < 0)
+        stop("the machine lets nobody fork: %s", strerror(errno));
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    if (child < 0 || status != 0)
+    if (status != 0)
         stop("a forked child ended with status %#x", (unsigned)status);
     w->forks++;
 }
@@ -280,9 +282,10 @@ void *overflow_run(void *unused)
         stop("no thread with a small stack");
     while (!stopping) {
         pthread_t thread;
+        int refused = pthread_create(&thread, &attributes, overflow_once, handler_stack);
 
-        if (pthread_create(&thread, &attributes, overflow_once, handler_stack) != 0)
-            stop("no thread with a small stack");
+        if (refused)
+            stop("the machine gives nobody a thread: %s", strerror(refused));
         pthread_join(thread, NULL);
         (void)usleep(20000);
     }
