@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -499,3 +500,60 @@ def test_start_up_without_symbols():
     assert hidden(sleep, inside, program, program) == [False] * 4
     assert hidden(inside, inside) == [False, True]
     assert hidden({"kind": "gap"}, sleep) == [False, False]
+
+
+# A process that waits in one call of the C library and prints what it returned.
+WAITING = """
+import ctypes, errno, os, select, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+here, there = socket.socketpair()
+here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 60, 0))
+epoll = select.epoll()
+epoll.register(0, select.EPOLLIN)
+room, usr1 = ctypes.create_string_buffer(64), (1 << 9).to_bytes(128, "little")
+one = struct.pack("ihh", 0, select.POLLIN, 0)
+waits = {
+    "poll": lambda: libc.poll(one, 1, -1),
+    "poll with a limit": lambda: libc.poll(one, 1, 60_000),
+    "select": lambda: libc.select(1, ctypes.create_string_buffer(bytes([1]), 128), None, None, None),
+    "read": lambda: libc.read(0, room, 1),
+    "usleep": lambda: libc.usleep(900_000),
+    "sleep": lambda: libc.sleep(1),
+    "epoll_wait": lambda: libc.epoll_wait(epoll.fileno(), room, 1, -1),
+    "sigtimedwait": lambda: libc.sigtimedwait(usr1, None, struct.pack("ll", 60, 0)),
+    "recv": lambda: libc.recv(here.fileno(), room, 1, 0),
+}
+print(flush=True)
+result = waits[sys.argv[1]]()
+print(result, errno.errorcode.get(ctypes.get_errno(), "-") if result < 0 else "-")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "ended"),
+    [
+        ("poll", "1 -"),
+        ("poll with a limit", "1 -"),
+        ("select", "1 -"),
+        ("read", "1 -"),
+        ("usleep", "0 -"),
+        ("sleep", "0 -"),
+        ("epoll_wait", "-1 EINTR"),
+        ("sigtimedwait", "-1 EINTR"),
+        ("recv", "-1 EINTR"),
+    ],
+)
+def test_which_waits_end(wait: str, ended: str) -> None:
+    """Those that docs/how-to/running-processes.md names."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", WAITING, wait], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        assert child.stdout.readline() == "\n"
+        calls = Path(f"/proc/{child.pid}/syscall")
+        while "running" in calls.read_text():
+            time.sleep(0.01)
+        time.sleep(0.05)
+        dumped(child.pid)
+        out, _ = child.communicate("x\n")
+    assert out == f"{ended}\n"
