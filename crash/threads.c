@@ -316,6 +316,14 @@ static bool ask(struct place *place)
     return errno != ESRCH;
 }
 
+/* In a crash a thread stays also where there is no room for its stack. */
+static void hold_only(uint64_t id)
+{
+    if (atomic_load(&holder) == ss_thread_id() && ear_of(id) == HEARS)
+        (void)send_signal((pid_t)id,
+                          (union sigval){.sival_ptr = (void *)(uintptr_t)SS_THREADS_MAX});
+}
+
 static void meet(uint64_t id)
 {
     struct place *place;
@@ -328,6 +336,7 @@ static void meet(uint64_t id)
         places[place_count++].thread.id = 0;
     if (place_count == SS_THREADS_MAX) {
         left_out++;
+        hold_only(id);
         return;
     }
     place = &places[place_count];

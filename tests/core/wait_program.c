@@ -497,6 +497,28 @@ static void exit_in_failure(void)
     (void)usleep(400000);
 }
 
+static void *pause_and_exit(void *unused)
+{
+    (void)pause();
+    _exit(7);
+    return unused;
+}
+
+/* More threads than have their stacks shown, each of which ends the process if its wait ends. */
+static void crash_among_many(void)
+{
+    pthread_attr_t small;
+    pthread_t thread;
+
+    install();
+    CHECK(pthread_attr_init(&small) == 0);
+    CHECK(pthread_attr_setstacksize(&small, 64 << 10) == 0);
+    for (int i = 0; i < 300; i++)
+        CHECK(pthread_create(&thread, &small, pause_and_exit, NULL) == 0);
+    (void)usleep(200000);
+    *nowhere = 1;
+}
+
 /* Waits with a lock that the host's handler takes. */
 static void wait_locked(void)
 {
@@ -520,6 +542,8 @@ int main(int count, char **arguments)
         exit_in_report();
     } else if (!strcmp(way, "exit-failure")) {
         exit_in_failure();
+    } else if (!strcmp(way, "many")) {
+        crash_among_many();
     } else if (!strcmp(way, "lock")) {
         wait_locked();
     } else {

@@ -45,6 +45,12 @@ class WaitTest(unittest.TestCase):
                 self.assertEqual((run.status, run.out), (-signal.SIGSEGV, ""), run.err)
                 self.assert_all_answered(run)
 
+    def test_threads_without_room_for_their_stacks_are_held_too(self):
+        run = Run("many")
+        self.assertEqual(run.status, -signal.SIGSEGV, run.err)
+        (report,) = run.reports
+        self.assertEqual((len(report["threads"]), report["threads_left_out"]), (256, 44))
+
     def test_waits_go_on_after_a_missed_deadline(self):
         for name, result in {**GO_ON, **LASTING}.items():
             with self.subTest(name):
