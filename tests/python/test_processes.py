@@ -9,11 +9,14 @@ import json
 import multiprocessing
 import os
 import pickle
+import subprocess
 import sys
+from functools import partial
 
 import process_jobs
 import pytest
 import stacksplice
+import stacksplice.logging
 from building import ran
 from process_jobs import Needs, Refused
 from raising import caught, names
@@ -35,7 +38,7 @@ def check_remote(exc, process_id=None):
     assert info.process["id"] not in (None, os.getpid())
     assert process_id in (None, info.process["id"])
     assert info.process["host"] == os.uname().nodename
-    assert info.language_exception is None
+    assert info.language_exception is exc
     assert (info.type, info.message) == ("process_jobs.Needs", str(exc))
     functions = names(info.stack)
     assert functions[0] == "innermost" and "crosses" in functions
@@ -65,7 +68,8 @@ def test_each_way_out_of_a_worker(border_path, method):
     process.start()
     exc, info = queue.get(timeout=60), queue.get(timeout=60)
     process.join()
-    assert check_remote(exc, process.pid) == info  # the same report
+    assert check_remote(exc, process.pid) == info  # the same report: it was not raised here
+    assert hash(stacksplice.error_info(exc)) == hash(info)
 
 
 def test_error_of_native_code(border_path):
@@ -97,7 +101,10 @@ def test_groups_and_notes(border_path):
     assert (info.notes, info.message) == (["of the group"], "several (2 sub-exceptions)")
     text = "".join(stacksplice.format_exception(whole))
     assert text.count("ValueError") == 0 and text.count("Needs: 0") and text.count("Needs: 1")
-    assert noted.__notes__ == ["a note"] and "a note\n" in stacksplice.format_exception(noted)
+    assert noted.__notes__ == ["a note"] == stacksplice.error_info(noted).notes
+    assert stacksplice.format_exception(noted)[-1] == "note: a note\n"
+    noted.add_note("of here")
+    assert stacksplice.error_info(noted).notes == ["a note", "of here"]
     assert stacksplice.error_info(plain) is None and vars(plain) == {}
 
 
@@ -108,14 +115,25 @@ def test_report_says_where_and_what_happened_here(border_path):
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
         exc = caught(pool.submit(process_jobs.crosses, str(border_path), 1).result)
     info = stacksplice.error_info(exc)
-    text = "".join(stacksplice.format_exception(exc))
-    name, host = info.process["name"], info.process["host"]
-    place = f"of process {info.process['id']} ({name}) on {host} (most recent call last):"
-    assert ", in innermost" in text and "The above exception was the direct cause" in text
-    there, _, here = text.partition("\nThe above exception was raised again in this process:\n\n")
-    assert ", in caught" in here and place not in here and "RemoteTraceback" not in text
-    assert f"Traceback {place}\n" in there and here.endswith("\nprocess_jobs.Needs: 1\n")
-    assert "multiprocessing hidden\n" in there and "popen_fork" not in there
+    seam = f"error came from process {info.process['id']} ({info.process['name']}) on {info.process['host']}"
+    functions, reasons = ([getattr(frame, name) for frame in info.stack] for name in ("function", "reason"))
+    assert reasons.count(seam) == 1 and info.stack[reasons.index(seam)].asynchronous
+    assert functions.index("innermost") < reasons.index(seam)
+    assert "caught" in functions[reasons.index(seam) :] and "text_of" not in functions
+    for text in ("".join(stacksplice.format_exception(exc)), str(info), stacksplice.logging.log_text(exc)):
+        assert ", in innermost" in text and "The above exception was the direct cause" in text
+        here, found, there = text.partition(f"  [async: {seam}]\n")
+        assert found and ", in caught" in here and ", in innermost" in there
+        assert "RemoteTraceback" not in text and text.rstrip().endswith("\nprocess_jobs.Needs: 1")
+        assert "popen_fork" not in text
+    assert [frame.get("function") for frame in info.to_dict()["stack"]] == functions
+    assert info.to_dict()["came_from"] == info.process
+    again = stacksplice.ErrorInfo.from_json(info.to_json())
+    assert str(again) == str(info) and again.process == info.process and again.stack == info.stack
+
+
+def seams_of(info):
+    return [frame.reason for frame in info.stack if str(frame.reason).startswith("error came from process ")]
 
 
 def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path):
@@ -123,17 +141,102 @@ def test_raised_on_through_a_border_it_keeps_the_remote_part(border, border_path
         future = pool.submit(process_jobs.crosses, str(border_path), 1)
         exc = caught(border.call, future.result)
     info = stacksplice.error_info(exc)
-    assert info.process is None and info.language_exception is exc
-    assert "result" in names(info.stack) and "innermost" not in names(info.stack)
-    assert info.remote.process["id"] != os.getpid()
-    assert names(info.remote.stack)[0] == "innermost"
+    assert info.process["id"] != os.getpid() and info.language_exception is exc
+    functions = names(info.stack)
+    assert functions[0] == "innermost" and functions.index("crosses") < functions.index("result")
+    assert len(seams_of(info)) == 1
+    assert [names(node.stack)[0] for node in info.propagation] == ["crosses", "caught"]
+    assert info.transformed.message == "'cause'"
+    seam = "[async: error came from process"
     text = info.format()
-    assert text.index(", in innermost") < text.index("in this process:") < text.rindex(", in result\n")
+    assert text.index(", in caught\n") < text.index(seam) < text.index(", in innermost")
     text = info.format(newest_last=False)
-    assert text.index("result\n") < text.index("in another process:") < text.rindex("innermost\n")
-    data = json.loads(info.to_json())
-    assert data["remote"] == info.remote.to_dict()
-    assert stacksplice.ErrorInfo.from_dict(info.to_dict()).remote == info.remote
+    assert text.index("innermost\n") < text.index(seam) < text.index("caught\n")
+    assert stacksplice.ErrorInfo.from_dict(info.to_dict()).to_dict() == info.to_dict()
+
+
+def test_a_cause_and_a_member_that_came_from_another_process(border, border_path):
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        future = pool.submit(process_jobs.crosses, str(border_path), 1)
+        came = caught(future.result)
+
+    def wraps():
+        raise RuntimeError("wrapped") from came
+
+    def groups():
+        raise ExceptionGroup("several", [came, ValueError("of here")])
+
+    for make, behind in ((wraps, lambda info: info.cause), (groups, lambda info: info.exceptions[0])):
+        for exc in (caught(make), caught(border.call, make)):
+            info = stacksplice.error_info(exc)
+            inner = behind(info)
+            assert names(info.stack)[0] == make.__name__ and not seams_of(info) and info.process is None
+            assert names(inner.stack)[0] == "innermost" and len(seams_of(inner)) == 1
+            assert inner.process["id"] != os.getpid() and inner.cause.message == "'cause'"
+            again = stacksplice.ErrorInfo.from_json(info.to_json())
+            assert behind(again).stack == inner.stack and behind(again).cause.message == "'cause'"
+            for text in (str(info), "".join(stacksplice.format_exception(exc))):
+                assert text.count("[async: error came from process ") == 1
+                assert text.count(", in innermost") == 1 and f", in {make.__name__}" in text
+
+
+def test_a_cause_that_was_added_here_is_shown(crossed):
+    made = pickle.loads(pickle.dumps(crossed))
+
+    def wraps():
+        raise made from OSError("of here")
+
+    exc = caught(wraps)
+    assert exc is made and stacksplice.error_info(exc).cause.message == "of here"
+    text = "".join(stacksplice.format_exception(exc))
+    assert "OSError: of here" in text and "KeyError: 'cause'" not in text  # as for one that was never pickled
+
+
+def relays(way, exc):
+    """EXC as it comes out of a further process, which raised it again."""
+    source = f"""
+import pickle, sys, traceback
+try:
+    import stacksplice
+except ImportError:
+    pass
+exc = pickle.loads(sys.stdin.buffer.read())
+def relayed_{way}():
+    raise exc
+try:
+    relayed_{way}()
+except Exception as caught:
+    sys.stdout.buffer.write(pickle.dumps(caught))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", source], input=pickle.dumps(exc), capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    return pickle.loads(done.stdout)
+
+
+def test_each_process_on_its_way_has_its_part(crossed):
+    """What a socket, a queue or a broker brings: the pickle alone."""
+    exc = relays("second", relays("first", crossed))
+    info = stacksplice.error_info(exc)
+    expected = ["innermost", None, "relayed_first", None, "relayed_second"]
+    assert [name for name in names(info.stack) if name in expected and name] == expected[::2]
+    assert len(seams_of(info)) == 2 and info.process["id"] != os.getpid()
+
+    def here():
+        raise exc
+
+    info = stacksplice.error_info(caught(here))
+    seams, functions = seams_of(info), names(info.stack)
+    assert len(set(seams)) == 3 and f"process {info.process['id']} " in seams[-1]
+    assert f"process {os.getpid()} " in seams[0]  # where it was born
+    for form in (str(info), info.to_json()):
+        assert all(form.count(text) == 1 for text in ("relayed_first", "relayed_second")), form
+    assert functions.index("relayed_second") < functions.index("here")
+    assert info.fingerprint == stacksplice.error_info(crossed).fingerprint
+    assert pickle.loads(pickle.dumps(info)) == stacksplice.ErrorInfo.from_dict(
+        {**{name: value for name, value in info.to_dict().items()}, "process": remote.here()}
+    )
 
 
 # ---- pickle --------------------------------------------------------------------------------------
@@ -170,8 +273,13 @@ def test_copies_are_exceptions_of_their_own(crossed):
     for made in (copy.copy(crossed), copy.deepcopy(crossed)):
         assert made.why == "told" and stacksplice.error_info(made) is None
     arrived = pickle.loads(pickle.dumps(crossed))
-    for made in (copy.copy(arrived), copy.deepcopy(arrived)):  # by value, as every attribute
-        assert stacksplice.error_info(made) == stacksplice.error_info(arrived)
+    for made in (copy.copy(arrived), copy.deepcopy(arrived)):  # nor have those of one that arrived
+        assert made.why == "told" and stacksplice.error_info(made) is None
+    assert stacksplice.error_info(arrived) is not None
+
+
+def _through_pickle(exc, protocol):
+    return pickle.loads(pickle.dumps(exc, protocol))
 
 
 class Failed(Exception):
@@ -193,7 +301,8 @@ def test_a_crossed_exception_shows_no_item_of_ours(border):
 
     plain, exc = caught(fails), caught(border.call, fails)
     assert stacksplice.error_info(exc) is not None
-    for make in (lambda exc: exc, copy.copy, copy.deepcopy):
+    ways = [partial(_through_pickle, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for make in (lambda exc: exc, copy.copy, copy.deepcopy, *ways):
         made, theirs = make(exc), make(plain)
         assert made == theirs == plain and repr(made) == repr(theirs) and dir(made) == dir(theirs)
         assert json.dumps(vars(made)) == json.dumps(vars(theirs))
@@ -246,9 +355,10 @@ def test_an_arrived_exception_is_raised_again_as_itself(border, crossed):
 
     assert caught(border.call, again) is made
     info = stacksplice.error_info(made)
-    assert info.language_exception is made and info.remote.message == info.message
+    assert info.language_exception is made
     twice = stacksplice.error_info(pickle.loads(pickle.dumps(made)))
-    assert names(twice.stack)[0] == "again" and names(twice.remote.stack)[0] == "innermost"
+    for each in (info, twice):
+        assert names(each.stack)[0] == "innermost" and "again" in names(each.stack)
 
 
 def test_unpickling_loads_nothing_of_ours(border, tmp_path):
@@ -272,8 +382,7 @@ SOUND = '{"hresult_signed": 1, "message": "x", "stack": [], "propagation": [], "
 HOSTILE = [
     SOUND + ', "exceptions": [{"stack": []}]}',
     SOUND + ', "process": {"id": "x"}}',
-    (SOUND + ', "remote": ') * 500 + SOUND + "}" * 501,
-    SOUND + ', "remote": {}}',
+    (SOUND + ', "exceptions": [') * 500 + SOUND + "]}" * 501,
     "",
     "null",
     "[" * 100_000,
@@ -284,7 +393,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_is_no_report_is_nothing(border, text):
-    assert remote.read(SOUND + ', "remote": ' + SOUND + "}}").remote.message == "x"
+    assert remote.read(SOUND + "}").message == "x"
 
     def fails():
         exc = ValueError("x")
@@ -296,8 +405,8 @@ def test_what_is_no_report_is_nothing(border, text):
     assert stacksplice.format_exception(exc)[-1] == "ValueError: x\n"
     crossed = caught(border.call, fails)
     info = stacksplice.error_info(crossed)
-    assert info.remote is None and "remote" not in info.to_dict()
-    assert "another process" not in info.format()
+    assert info.process is None and "came_from" not in info.to_dict()
+    assert not seams_of(info)
     assert stacksplice.error_info(pickle.loads(pickle.dumps(crossed))).message == "x"
 
 
@@ -310,7 +419,7 @@ def test_size_is_bounded(border, deep_recursion):
     exc = caught(border.call, deep, 200)
     truth = stacksplice.error_info(exc)
     assert len(truth.to_json()) > 1_000_000 and len(truth.propagation) == 150
-    text = vars(pickle.loads(pickle.dumps(exc)))["__stacksplice__"]
+    text = remote.report(truth)
     assert len(text) <= 256 * 1024
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))
     assert names(info.stack)[0] == "deep" and info.message.endswith("x...")

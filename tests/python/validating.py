@@ -80,8 +80,8 @@ def validate_all(monkeypatch) -> None:
             validate(text)
         return text
 
-    def checked_report(info, remote):
-        text = pickled(info, remote)
+    def checked_report(info):
+        text = pickled(info)
         if info._handle is not None:
             validate(text)
         return text

@@ -24,12 +24,6 @@ from ._errors.info import ErrorInfo
 __all__ = ["StackspliceIntegration", "event"]
 
 _FORMAT = 4  # STACKSPLICE_FORMAT_SENTRY
-_SEAM = {  # between the frames of another process and those of this one
-    "function": "[async: error came from another process]",
-    "platform": "other",
-    "in_app": False,
-    "stack_start": True,
-}
 _OF_THE_SDK = ("type", "module", "value")  # its names for them are those of the project's other events
 
 
@@ -59,29 +53,17 @@ def event(info: ErrorInfo) -> dict[str, Any]:
     It has what C programs get: a program adds what Sentry should know besides, such as "release" or the
     time at which a saved error occurred, and sends it with ``sentry_sdk.capture_event``.
     """
-    if info._handle is not None:
+    if info._handle is not None and not info._handle.came:
         text = info._handle.format(_FORMAT, 0, False, False)  # in brief: "in_app" tells the rest
     else:
         text = _stacksplice._format_document_for_sentry(json.dumps(info.to_dict()))
     told: dict[str, Any] = json.loads(text)
-    if info.remote is not None:
-        _add_remote(told, event(info.remote))
     return told
 
 
 def _add_images(told: dict[str, Any], more: dict[str, Any]) -> None:
     images = told.setdefault("debug_meta", {}).setdefault("images", [])
     images += [image for image in more["debug_meta"]["images"] if image not in images]
-
-
-def _add_remote(told: dict[str, Any], remote: dict[str, Any]) -> None:
-    """Give the exception that REMOTE is of the frames of both processes, the callers first."""
-    theirs = remote["exception"]["values"][-1]
-    for value in told["exception"]["values"]:
-        if (value.get("type"), value["value"]) == (theirs.get("type"), theirs["value"]):
-            here = value.setdefault("stacktrace", {}).setdefault("frames", [])
-            here += [dict(_SEAM), *_frames_of(theirs)]
-    _add_images(told, remote)
 
 
 def _count_python(value: dict[str, Any]) -> int:
@@ -99,24 +81,18 @@ def _complete(told: dict[str, Any], exc: BaseException, with_source: bool) -> No
     if info is None:
         return
     ours, unused = event(info), told["exception"]["values"][::-1]  # the error itself first
-    came, values = info.process is not None, []
+    values = []
     for value in reversed(ours["exception"]["values"]):
-        values.append(_joined(value, _pop_same(unused, value) or {}, came, with_source))
+        values.append(_joined(value, _pop_same(unused, value) or {}, with_source))
     told["exception"]["values"] = values[::-1]
     told.setdefault("fingerprint", ours["fingerprint"])
     _add_images(told, ours)
 
 
-def _joined(ours: dict[str, Any], theirs: dict[str, Any], came: bool, with_source: bool) -> dict[str, Any]:
-    """OURS with what the SDK knows of it besides, THEIRS.
-
-    CAME: from another process, so the frames that the SDK knows are none of ours.
-    """
-    here = _frames_of(theirs)
-    _complete_frames(ours, [] if came else here, with_source)
-    if came and here and "stacktrace" in ours:
-        ours["stacktrace"]["frames"] = [*here, dict(_SEAM), *_frames_of(ours)]
-    elif _count_python(theirs) > _count_python(ours):
+def _joined(ours: dict[str, Any], theirs: dict[str, Any], with_source: bool) -> dict[str, Any]:
+    """OURS with what the SDK knows of it besides, THEIRS."""
+    _complete_frames(ours, _frames_of(theirs), with_source)
+    if _count_python(theirs) > _count_python(ours):
         ours.pop("stacktrace", None)  # the stack was cut
     # How the error was caught, "handled" and "type", is what the SDK knows of the error itself.
     mechanism = theirs.get("mechanism") or {}

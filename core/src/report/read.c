@@ -478,7 +478,6 @@ static const ss_field error_fields[] = {
     {"transformed", SS_FIELD_CAUSES, SS_RULE_IF_SET, 0},
     {"transformed_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(causes_left_out)},
     {"transformed_above", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(above)},
-    {"remote", SS_FIELD_REMOTE, SS_RULE_IF_SET, 0},
 };
 
 /* ---- Lists -----------------------------------------------------------------------------------*/
@@ -685,8 +684,6 @@ static bool read_field(reader *r, uint32_t at, const ss_field *f, void *to)
         return check_type(r, at, OBJECT, f->key) && read_locals(r, at, f->key, to);
     case SS_FIELD_PROCESS:
         return check_type(r, at, OBJECT, f->key) && read_process(r, at, f->key, to);
-    case SS_FIELD_REMOTE: /* only checked: whoever shows it reads it for itself */
-        return add_error(r, at) != NULL;
     case SS_FIELD_MEMBER:
         return read_member(r, at, f->key, to);
     case SS_FIELD_HEADER:

@@ -73,8 +73,7 @@ typedef enum ss_field_type {
     SS_FIELD_MEMBER,
     SS_FIELD_HEADER,
     SS_FIELD_CAUSES,
-    SS_FIELD_PROCESS,
-    SS_FIELD_REMOTE
+    SS_FIELD_PROCESS
 } ss_field_type;
 
 /* When a report has it.  Needed: always, and a report without it is none. */

@@ -110,12 +110,12 @@ info = stacksplice.originate(group)
 assert [member.type for member in info.exceptions] == ["KeyError", "ValueError"]
 assert info.exceptions_left_out == 0
 
-# An error that was pickled in another process says which one.  Once it crosses a border here, too, what
-# it went through there is its `remote`.
+# An error that was pickled in another process says which one.  What its exception goes through here stands
+# behind what it went through there, in one stack.
 there = "import pickle, stacksplice, sys; e = KeyError('XXX'); stacksplice.originate(e); "
 there += "sys.stdout.buffer.write(pickle.dumps(e))"
 info = stacksplice.error_info(pickle.loads(subprocess.check_output([sys.executable, "-c", there])))
-print(info.process["id"], info.remote)
+print(info.process["id"], info)
 
 # The stack of this moment.
 stack = stacksplice.capture(limit=10)

@@ -189,21 +189,35 @@ static int has_remote_report(sspy_state *state, PyObject *exc)
 
 static PyObject *handle_remote(error_object *self, void *Py_UNUSED(unused))
 {
+    PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
+
+    return Py_NewRef(report ? report : Py_None);
+}
+
+static PyObject *handle_came(error_object *self, void *Py_UNUSED(unused))
+{
     sspy_state *state = self->interp->module_state;
     PyObject *exc = state && self->exception
                         ? sspy_first_shown(state, self->exception, has_remote_report)
                         : NULL;
-    PyObject *report = exc ? sspy_remote_report(self->interp, exc) : NULL;
 
-    report = Py_NewRef(report ? report : Py_None);
     Py_XDECREF(exc);
-    return report;
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(exc != NULL);
+}
+
+static PyObject *handle_is_description(error_object *self, void *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(is_description(self));
 }
 
 static PyGetSetDef handle_getset[] = {
     {"exception", (getter)handle_exception, NULL, "The exception, if it was born here.", NULL},
     {"remote", (getter)handle_remote, NULL,
-     "The report that it, or one that led to it, brought from another process, or None.", NULL},
+     "The report that the exception brought from another process, or None.", NULL},
+    {"came", (getter)handle_came, NULL,
+     "Whether it, or one of those that led to it, brought such a report.", NULL},
+    {"is_description", (getter)handle_is_description, NULL,
+     "Whether it was made for a reader: the exception has no error of its own.", NULL},
     {"key", (getter)handle_key, NULL, "Equal for handles of one error.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -463,42 +477,42 @@ PyTypeObject *sspy_error_type(PyObject *module)
 /*
  * Errors in other processes.
  *
- * An exception that crossed a border pickles with one item more in its __dict__: the report of its
- * error in JSON.  Names mean something in another process and addresses do not, and unpickling
- * needs none of our code.  Copies have no item more.
+ * An exception that crossed a border pickles with one item more in its state: the report of its error
+ * in JSON.  Names mean something in another process and addresses do not, and unpickling needs none of
+ * our code.  Where we are, the item goes to the ties (value/ties.c).  Copies have no item more.
  */
 
-/* The report of TIES's error for another process, which keeps REMOTE, a former one or NULL; NULL,
+static PyObject *info_of(sspy_state *state, PyObject *exc);
+
+/* The report of the error of TIES for another process, with what it brought from a former one; NULL,
    maybe with an exception, when there is none. */
-static PyObject *report_of(sspy_ties *ties, PyObject *remote)
+static PyObject *report_of(sspy_ties *ties)
 {
     sspy_state *state = ties->interp->module_state;
-    PyObject *module, *info, *report;
+    PyObject *module, *info, *report, *traceback;
 
-    if (!ties->core.error || !state)
+    if (!state || (!ties->core.error && !ties->remote))
         return NULL;
-    /* By value: the pickler need not have the exception itself. */
-    module = PyImport_ImportModule("stacksplice._errors.remote");
-    info = module ? error_wrap(state, ties->core.error, NULL) : NULL;
-    report =
-        info ? PyObject_CallMethod(module, "report", "OO", info, remote ? remote : Py_None) : NULL;
+    traceback = sspy_traceback_of(ties->exception);
+    Py_XDECREF(traceback);
+    if (!ties->core.error && !traceback)
+        return Py_NewRef(ties->remote); /* nothing happened to it since */
+    info = info_of(state, ties->exception);
+    module = info ? PyImport_ImportModule("stacksplice._errors.remote") : NULL;
+    report = module ? PyObject_CallMethod(module, "report", "O", info) : NULL;
     Py_XDECREF(info);
     Py_XDECREF(module);
     return report;
 }
 
-/* Put the report of TIES's error into ITEMS, if there is one; -1 with an exception. */
+/* Put the report of the error of TIES, which may be NULL, into ITEMS; -1 with an exception. */
 static int add_report(PyObject *items, sspy_ties *ties)
 {
-    PyObject *key = ties->interp->ties_key;
-    PyObject *remote = key ? PyDict_GetItemWithError(items, key) : NULL, *report;
+    PyObject *report = ties ? report_of(ties) : NULL;
     int failed = 0;
 
-    if (remote && !PyUnicode_CheckExact(remote))
-        remote = NULL;
-    report = key && !PyErr_Occurred() ? report_of(ties, remote) : NULL;
     if (report)
-        failed = PyDict_SetItem(items, key, report);
+        failed = PyDict_SetItemString(items, SSPY_REPORT_KEY, report);
     else if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
         return -1; /* an interrupt */
     else
@@ -568,27 +582,6 @@ static bool is_exception(PyObject *exc)
     return false;
 }
 
-PyDoc_STRVAR(own_info_doc, "_own_info(exc, /)\n--\n\n"
-                           "The ErrorInfo of an exception that crossed a border itself, or None.");
-static PyObject *own_info(PyObject *module, PyObject *exc)
-{
-    sspy_state *state = PyModule_GetState(module);
-    sspy_ties *ties;
-    IScriptErrorInfo *error;
-    PyObject *result;
-
-    if (!is_exception(exc) || sspy_error_of_way(state, exc))
-        return NULL;
-    ties = sspy_ties_of(state->interp, exc);
-    error = sspy_ties_hold(ties, exc);
-    if (!error)
-        return remote_info(state, exc);
-    sspy_lengthen(state, exc, error, SSPY_READ);
-    result = error_wrap(state, error, ties->core.foreign ? NULL : exc);
-    sspy_release(state->interp, error);
-    return result;
-}
-
 /* An sspy_test: whether EXC itself has an error, or brought a report. */
 static int has_own(sspy_state *state, PyObject *exc)
 {
@@ -631,6 +624,50 @@ static PyObject *description_of(sspy_state *state, PyObject *exc)
     info = error ? error_wrap(state, error, exc) : Py_NewRef(Py_None);
     sspy_release(state->interp, error);
     return info;
+}
+
+/* The ErrorInfo of EXC, which crossed no border in this process: what it brought from another one, and
+   what it went through here since; None if it brought nothing. */
+static PyObject *continued_info(sspy_state *state, PyObject *exc)
+{
+    PyObject *came = remote_info(state, exc), *info;
+
+    if (!came || came == Py_None)
+        return came;
+    info = description_of(state, exc);
+    if (info == Py_None) { /* origination is switched off */
+        Py_DECREF(info);
+        return came;
+    }
+    Py_DECREF(came);
+    return info;
+}
+
+static PyObject *info_of(sspy_state *state, PyObject *exc)
+{
+    sspy_ties *ties;
+    IScriptErrorInfo *error;
+    PyObject *result;
+
+    if (sspy_error_of_way(state, exc))
+        return NULL;
+    ties = sspy_ties_of(state->interp, exc);
+    error = sspy_ties_hold(ties, exc);
+    if (!error)
+        return continued_info(state, exc);
+    sspy_lengthen(state, exc, error, SSPY_READ);
+    result = error_wrap(state, error, ties->core.foreign ? NULL : exc);
+    sspy_release(state->interp, error);
+    return result;
+}
+
+PyDoc_STRVAR(own_info_doc,
+             "_own_info(exc, /)\n--\n\n"
+             "The ErrorInfo of an exception that crossed a border, or came from another process,\n"
+             "itself; or None.");
+static PyObject *own_info(PyObject *module, PyObject *exc)
+{
+    return is_exception(exc) ? info_of(PyModule_GetState(module), exc) : NULL;
 }
 
 PyDoc_STRVAR(

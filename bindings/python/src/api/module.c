@@ -184,6 +184,7 @@ static int module_exec(PyObject *module)
     sspy_cache_begin(state->interp->state);
     state->interp->ties_type = state->ties_type;
     state->interp->module_state = state;
+    sspy_ties_begin();
     hr = sspy_source_register();
     if (FAILED(hr)) {
         PyErr_Format(PyExc_ImportError, "could not register the frame source, HRESULT 0x%08x",

@@ -137,7 +137,6 @@ void sspy_release(sspy_interp *interp, void *object)
 /* ---- The record --------------------------------------------------------------------------------*/
 
 #define RECORD_KEY "stacksplice._stacksplice.interp"
-#define TIES_KEY "__stacksplice__" /* of reports in pickles */
 
 static _Atomic(sspy_interp *) main_record; /* (ATOMIC) of the main interpreter, for quick lookup */
 
@@ -192,7 +191,7 @@ static sspy_interp *record_new(PyObject *dict)
     atomic_init(&interp->refs, 1);
     interp->state = PyInterpreterState_Get();
     interp->id = PyInterpreterState_GetID(interp->state);
-    interp->ties_key = PyUnicode_InternFromString(TIES_KEY);
+    interp->ties_key = PyUnicode_InternFromString(SSPY_REPORT_KEY);
     if (!owner_begin(interp))
         PyErr_NoMemory();
     else if (interp->ties_key)

@@ -17,6 +17,8 @@
 #define SSPY_COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define SSPY_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+#define SSPY_REPORT_KEY "__stacksplice__" /* of reports in pickles */
+
 typedef struct sspy_state sspy_state;
 
 /* ---- The interpreter's record ------------------------------------------------------------------*/

@@ -3,13 +3,12 @@
  *
  * They stand in a word that every exception has and that CPython clears, copies nowhere and does
  * not use itself: `notes`, made for __notes__, which then became an attribute.  So no program sees
- * them.
- *
- * An unpickled exception has a str among the items of its __dict__, a report (api/errors.c).
+ * them.  The report that an exception brought from another process is theirs, too.
  */
 #include "value/value.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Carrying dict ---------------------------------------------------------------------------*/
 
@@ -25,21 +24,21 @@
  * that they have.
  */
 
-/* The slot follows the members of dict, whose size is known only at run time. */
-static PyObject **ties_slot(PyObject *dict)
+/* Neither the dict nor the ties keep the other: each is told of the other's end.  The slot follows the
+   members of dict, whose size is known only at run time. */
+static sspy_ties **ties_slot(PyObject *dict)
 {
-    return (PyObject **)((char *)dict + PyDict_Type.tp_basicsize);
+    return (sspy_ties **)((char *)dict + PyDict_Type.tp_basicsize);
 }
 
 sspy_ties *sspy_carrying_dict_ties(PyObject *dict)
 {
-    return (sspy_ties *)*ties_slot(dict);
+    return *ties_slot(dict);
 }
 
 static int carrying_dict_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(*ties_slot(self));
     return PyDict_Type.tp_traverse(self, visit, arg);
 }
 
@@ -51,11 +50,12 @@ static int carrying_dict_clear(PyObject *self)
 static void carrying_dict_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    PyObject *ties = *ties_slot(self);
+    sspy_ties *ties = *ties_slot(self);
 
+    if (ties)
+        ties->dict = NULL;
     PyDict_Type.tp_dealloc(self);
     Py_DECREF(type);
-    Py_XDECREF(ties);
 }
 
 PyTypeObject *sspy_carrying_dict_type(PyObject *module, PyMethodDef *methods)
@@ -105,7 +105,8 @@ static void install_carrying_dict(PyTypeObject *type, PyObject *exc, sspy_ties *
     if (dict && PyDict_CheckExact(dict))
         carrying = PyObject_CallOneArg((PyObject *)type, dict);
     if (carrying) {
-        *ties_slot(carrying) = Py_NewRef(ties);
+        *ties_slot(carrying) = ties;
+        ties->dict = carrying;
         (void)PyObject_GenericSetDict(exc, carrying, NULL);
         Py_DECREF(carrying);
     }
@@ -148,6 +149,9 @@ static void ties_dealloc(PyObject *object)
     PyObject *pending = sspy_take_pending();
     stacksplice_section section;
 
+    if (self->dict)
+        *ties_slot(self->dict) = NULL;
+    Py_CLEAR(self->remote);
     if (self->core.foreign)
         forget_foreign(self);
     section = sspy_enter(self->interp);
@@ -204,16 +208,6 @@ sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc)
     return is_ours ? (sspy_ties *)found : NULL;
 }
 
-PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
-{
-    PyObject *key = interp->ties_key, *dict = ((PyBaseExceptionObject *)exc)->dict;
-    PyObject *found = key && dict && PyDict_Check(dict) ? PyDict_GetItemWithError(dict, key) : NULL;
-
-    if (!found)
-        PyErr_Clear();
-    return found && PyUnicode_CheckExact(found) ? found : NULL;
-}
-
 static sspy_ties *new_ties(sspy_interp *interp, PyObject *exc)
 {
     sspy_ties *ties;
@@ -229,6 +223,7 @@ static sspy_ties *new_ties(sspy_interp *interp, PyObject *exc)
     ties = (sspy_ties *)interp->ties_type->tp_alloc(interp->ties_type, 0);
     if (ties) {
         ties->interp = interp;
+        ties->exception = exc;
         sspy_interp_ref(interp);
         *ties_place(exc) = (PyObject *)ties;
     }
@@ -282,6 +277,100 @@ uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
     }
     (void)stacksplice_settle(frames, *count, ties->raised_epoch);
     return frames;
+}
+
+/* ---- Reports that arrive -----------------------------------------------------------------------*/
+
+/*
+ * A pickle has the report as an item of the state, since nothing else reaches a process without us.
+ * Where we are, it goes to the ties, and no program sees the item: BaseException.__setstate__, by which
+ * pickles and copies restore the items, is ours.  An exception that was unpickled before has it taken
+ * away when it is first asked for.
+ */
+
+/* BaseException.__setstate__ as CPython has it.  One for all interpreters. */
+static _Atomic(PyCFunction) plain_setstate;
+
+static bool take(sspy_interp *interp, PyObject *exc, PyObject *report)
+{
+    sspy_ties *ties = sspy_ties_make_to_cross(interp, exc);
+
+    if (ties)
+        Py_XSETREF(ties->remote, Py_NewRef(report));
+    else
+        PyErr_Clear(); /* without memory it stays where it is */
+    return ties != NULL;
+}
+
+/* Restore the items of STATE but KEY, whose value is a report. */
+static PyObject *restore_with_report(sspy_interp *interp, PyObject *exc, PyObject *state,
+                                     PyObject *key)
+{
+    PyCFunction plain = atomic_load(&plain_setstate);
+    PyObject *report = Py_NewRef(PyDict_GetItemWithError(state, key));
+    PyObject *others = PyDict_Copy(state), *result = NULL;
+
+    if (others && !PyDict_DelItem(others, key))
+        result = plain(exc, others);
+    if (result && !take(interp, exc, report))
+        Py_SETREF(result, plain(exc, state));
+    Py_XDECREF(others);
+    Py_DECREF(report);
+    return result;
+}
+
+/* The report among ITEMS, borrowed, or NULL without an exception. */
+static PyObject *report_among(PyObject *items, PyObject *key)
+{
+    PyObject *found =
+        key && items && PyDict_Check(items) ? PyDict_GetItemWithError(items, key) : NULL;
+
+    if (!found)
+        PyErr_Clear();
+    return found && PyUnicode_CheckExact(found) ? found : NULL;
+}
+
+static PyObject *restore_items(PyObject *exc, PyObject *state)
+{
+    bool has_key = PyDict_Check(state) && PyDict_GetItemString(state, SSPY_REPORT_KEY);
+    sspy_state *ours = has_key && sspy_thread_state_here() ? sspy_state_current() : NULL;
+    PyObject *key = ours ? ours->interp->ties_key : NULL;
+
+    PyErr_Clear();
+    if (PyExceptionInstance_Check(exc) && report_among(state, key))
+        return restore_with_report(ours->interp, exc, state, key);
+    return atomic_load(&plain_setstate)(exc, state);
+}
+
+void sspy_ties_begin(void)
+{
+    PyObject *found = PyObject_GetAttrString(PyExc_BaseException, "__setstate__");
+    PyMethodDef *method = NULL;
+    PyCFunction none = NULL;
+
+    if (found && Py_IS_TYPE(found, &PyMethodDescr_Type))
+        method = ((PyMethodDescrObject *)found)->d_method;
+    if (method && method->ml_flags == METH_O && method->ml_meth != restore_items &&
+        atomic_compare_exchange_strong(&plain_setstate, &none, method->ml_meth))
+        __atomic_store_n(&method->ml_meth, restore_items, __ATOMIC_RELEASE);
+    Py_XDECREF(found);
+    PyErr_Clear();
+}
+
+PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
+{
+    sspy_ties *ties = sspy_ties_of(interp, exc);
+    PyObject *key = interp->ties_key;
+    PyObject *report =
+        ties && ties->remote ? NULL : report_among(((PyBaseExceptionObject *)exc)->dict, key);
+
+    if (!report)
+        return ties ? ties->remote : NULL;
+    Py_INCREF(report);
+    if (take(interp, exc, report) && PyDict_DelItem(((PyBaseExceptionObject *)exc)->dict, key))
+        PyErr_Clear();
+    Py_DECREF(report); /* the ties have it, or the dict */
+    return report;
 }
 
 /* ---- Pin -------------------------------------------------------------------------------------*/

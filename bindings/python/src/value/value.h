@@ -60,6 +60,9 @@ IScriptException *sspy_script_of(void *error);
 typedef struct sspy_ties {
     PyObject_HEAD stacksplice_ties core;
     sspy_interp *interp; /* counted */
+    PyObject *exception; /* borrowed: nothing else keeps its ties */
+    PyObject *dict;      /* borrowed, or NULL: the one that writes the report into pickles */
+    PyObject *remote;    /* a str, or NULL: the report that it brought from another process */
     uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     uint64_t raised_epoch; /* of their code: see stacksplice_settle */
@@ -80,6 +83,8 @@ sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc);
 sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc);
 /* The same for an exception that crosses a border: pickles of it have its report. */
 sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc);
+/* From now on unpickled exceptions have the report that they bring in their ties. */
+void sspy_ties_begin(void);
 /* The report that EXC brought from another process, a str, borrowed; NULL without an exception. */
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */

@@ -62,8 +62,9 @@ def _whole(part: Any) -> Any:
 class ErrorInfo:
     """One error: HRESULT, message, notes, combined stack, propagation chain, cause, members.
 
-    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one, and that
-    of an exception that came from another process, has the same values but no exception object.
+    Made by `error_info`, `originate`, `peek_error` and `take_error`; a pickled or saved one has the same
+    values but no exception object.  That of an exception that came from another process goes on here:
+    behind the frames of that process stand those that it passed in this one.
     Attributes are read when asked for.  That of a crash's file has its threads, too, in all its forms.
     """
 
@@ -118,10 +119,31 @@ class ErrorInfo:
         self._handle = self._details = self._stack = None
         return self
 
+    def _report(self) -> Mapping[str, Any] | None:
+        """The report that is not the core's: a saved one, or one that goes on in this process."""
+        if self._handle is None:
+            return self._data
+        if self._handle.remote is None:
+            return None
+        from .remote import data_of
+
+        return data_of(self)
+
+    @property
+    def _came(self) -> bool:
+        """Whether it, or one of those behind it, has a stack of another process, or it was saved."""
+        return self._handle is None or self._handle.came
+
+    @property
+    def _came_from_elsewhere(self) -> bool:
+        """Whether it has a stack of another process."""
+        return self._handle is None or self._handle.remote is not None
+
     def _part(self, part: int) -> Mapping[str, Any]:
         """The report, or this PART of the living error."""
-        if self._data is not None:
-            return self._data
+        report = self._report()
+        if report is not None:
+            return report
         assert self._handle is not None
         return self._handle.read(part)
 
@@ -131,7 +153,7 @@ class ErrorInfo:
         return self._details.get(name)
 
     def _stack_of(self, data: Mapping[str, Any]) -> Stack:
-        if self._handle is not None:
+        if not data["stack"] or isinstance(data["stack"][0], int):  # of the core: elements
             return Stack(data["stack"])
         frames = (Frame.from_dict(frame) for frame in data["stack"])
         return Stack.from_frames(frames, int(data.get("frames_left_out") or 0))
@@ -160,7 +182,7 @@ class ErrorInfo:
     @property
     def language(self) -> str:
         """Where the error was born: "python", "lua", ..., or "native"."""
-        if self._handle is not None:
+        if self._handle is not None and self._handle.remote is None:
             return self._handle.language()
         return str(self._detail("language") or "native")
 
@@ -196,11 +218,12 @@ class ErrorInfo:
         ]
 
     def _behind(self) -> tuple[str, ErrorInfo | None]:
-        if self._data is not None:
-            causes = self._data.get("transformed") or []
+        report = self._plain() if self._came else None
+        if report is not None:
+            causes = report.get("transformed") or []
             if not causes:
                 return "", None
-            rest = {name: self._data[name] for name in _OF_CAUSES if name in self._data}
+            rest = {name: report[name] for name in _OF_CAUSES if name in report}
             cause = _whole({**causes[0], "transformed": causes[1:], **rest})
             return causes[0].get("relation", "cause"), ErrorInfo._from_json_values(cause)
         found = self._part(_CAUSES)
@@ -234,8 +257,9 @@ class ErrorInfo:
     @property
     def exceptions(self) -> list[ErrorInfo] | None:
         """The members of a group, each with its own stack, causes and notes; None if it is none."""
-        members: list[Any] | None = self._part(_MEMBERS).get("exceptions")
-        if self._data is None or members is None:
+        report = self._plain() if self._came else self._part(_MEMBERS)
+        members: list[Any] | None = report.get("exceptions")
+        if not members or isinstance(members[0], ErrorInfo):
             return members
         return [ErrorInfo._from_json_values(_whole(member)) for member in members]
 
@@ -256,23 +280,15 @@ class ErrorInfo:
 
     @property
     def process(self) -> dict[str, Any] | None:
-        """Where the error was pickled: "id" and "host", with multiprocessing its "name", and in a
-        sub-interpreter its number, "interpreter".  None for an error of here, and for a saved one.
+        """The process from which the error came: "id" and "host", with multiprocessing its "name", and in a
+        sub-interpreter its number, "interpreter".  None for an error of here, and for one that was saved in
+        the process where it was raised.
+
+        If it came through several, it is the last of them; gaps of the stack name the others.
         """
-        return dict(self._data["process"]) if self._data and self._data.get("process") else None
-
-    @property
-    def remote(self) -> ErrorInfo | None:
-        """What the exception went through in another process, before it crossed a border here."""
-        if self._handle is not None:
-            report = self._handle.remote
-            if report is None:
-                return None
-            from .remote import read
-
-            return read(report)
-        data = self._data.get("remote") if self._data else None
-        return ErrorInfo._from_json_values(data) if data is not None else None
+        report = self._report() or {}
+        process = report.get("process") or report.get("came_from")
+        return dict(process) if process else None
 
     @property
     def fingerprint(self) -> str:
@@ -288,16 +304,23 @@ class ErrorInfo:
 
     def to_json(self) -> str:
         """The report as JSON, schema stacksplice-error/1; a crash's file as it was, stacksplice-report/1."""
-        if self._handle is not None:
-            text = self._handle.format(_JSON, 0, True, False)
-            if self._handle.remote is None or self.remote is None:
-                return text
-            return f'{text.rstrip()[:-1]},"remote":{self._handle.remote.strip()}}}\n'
+        if self._handle is not None and not self._came:
+            return self._handle.format(_JSON, 0, True, False)
         import json
 
         from .._base.redaction import clean_report
 
-        return json.dumps(clean_report(self._file or self._data), ensure_ascii=False) + "\n"
+        return json.dumps(clean_report(self._file or self._plain()), ensure_ascii=False) + "\n"
+
+    def _plain(self) -> Mapping[str, Any]:
+        """The report as plain values, of an error that is alive with what those behind it went through in
+        other processes."""
+        if self._handle is None:
+            assert self._data is not None
+            return self._data
+        from .remote import data_of
+
+        return data_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values: what `to_json` writes."""
@@ -322,21 +345,16 @@ class ErrorInfo:
         terminal; chain: with the errors that it was made from, and the members of a group.
         """
         style = {"all_frames": all_frames, "color": color, "shorten": shorten}
-        look = _look(color, self._handle is not None)
-        if self._handle is not None:
-            text = self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look, shorten)
-        else:
-            import json
+        if self._handle is not None and not self._came:
+            look = _look(color, True)
+            return self._handle.format(_TEXT, int(newest_last), all_frames, color, not chain, look, shorten)
+        import json
 
-            data = json.dumps(self._data)
-            text = _stacksplice._format_document(
-                data, newest_last, all_frames, color, not chain, look, shorten
-            )
-            if not chain:
-                return text
-            if self._file is not None:
-                text += _text_beside(self._file, newest_last=newest_last, **style)
-        return with_elsewhere(text, self.remote, newest_last, **style)
+        data, look = json.dumps(self._plain()), _look(color, False)
+        text = _stacksplice._format_document(data, newest_last, all_frames, color, not chain, look, shorten)
+        if chain and self._file is not None:
+            text += _text_beside(self._file, newest_last=newest_last, **style)
+        return text
 
     def to_html(self, *, newest_last: bool = True, all_frames: bool = False) -> str:
         """The report as one HTML page, without anything beside it.
@@ -370,12 +388,15 @@ class ErrorInfo:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ErrorInfo):
             return NotImplemented
-        if self._handle is not None and other._handle is not None:
+        mine, theirs = self._report(), other._report()
+        if mine is None and theirs is None:
+            assert self._handle is not None and other._handle is not None
             return self._handle.key == other._handle.key
-        return self._handle is other._handle and self._data == other._data
+        return mine == theirs
 
     def __hash__(self) -> int:
-        return hash(self._handle.key if self._handle is not None else self.fingerprint)
+        is_ours = self._handle is not None and self._handle.remote is None
+        return hash(self._handle.key if is_ours and self._handle else self.fingerprint)
 
     def __str__(self) -> str:
         return self.format()
@@ -405,13 +426,3 @@ def _text_beside(file: Mapping[str, Any], **look: bool) -> str:
     if file.get("threads_left_out"):
         text += f"\n{file['threads_left_out']} more threads were too many for the report.\n"
     return text
-
-
-def with_elsewhere(text: str, error: ErrorInfo | None, newest_last: bool = True, **look: bool) -> str:
-    """TEXT, the report of an error, with the one of what went through ERROR in another process, or None."""
-    if error is None:
-        return text
-    there = error.format(newest_last=newest_last, **look)
-    if newest_last:
-        return f"{there}\nThe above exception was raised again in this process:\n\n{text}"
-    return f"{text}\nBefore that, in another process:\n{there}"

@@ -10,31 +10,10 @@ from _thread import get_native_id
 from .. import _stacksplice
 from .._base import redaction
 from .._base.lines import limit
+from .behind import inside, traceback_of
 from .info import ErrorInfo
 
 _MOST_ERRORS = 256
-
-
-# Read like C code does: a class can refuse every attribute.
-_cause = BaseException.__dict__["__cause__"].__get__
-_context = BaseException.__dict__["__context__"].__get__
-_suppresses = BaseException.__dict__["__suppress_context__"].__get__
-_traceback = BaseException.__dict__["__traceback__"].__get__
-_exceptions = BaseExceptionGroup.__dict__["exceptions"].__get__
-
-
-def _behind(exc: BaseException) -> tuple[str, BaseException | None]:
-    """What a traceback shows as the reason of EXC."""
-    cause = _cause(exc)
-    if cause is not None:
-        return "cause", cause
-    return "context", None if _suppresses(exc) else _context(exc)
-
-
-def _inside(exc: BaseException) -> list[BaseException]:
-    """The exceptions that a traceback shows with EXC: members of a group, and what led to it."""
-    found = [*(_exceptions(exc) if issubclass(type(exc), BaseExceptionGroup) else ()), _behind(exc)[1]]
-    return [inner for inner in found if isinstance(inner, BaseException)]
 
 
 def _message(exc: BaseException) -> str:
@@ -56,10 +35,10 @@ def _plain(exc: BaseException) -> str:
     import traceback
 
     lines: list[str] = []
-    if _traceback(exc) is not None:
+    if traceback_of(exc) is not None:
         kind = "Exception Group Traceback" if issubclass(type(exc), BaseExceptionGroup) else "Traceback"
         lines = [f"{kind} (most recent call last):\n"]
-        lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(_traceback(exc))]
+        lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(traceback_of(exc))]
     try:
         alone = traceback.TracebackException(type(exc), exc, None, compact=True)
         alone.__notes__ = []
@@ -86,7 +65,7 @@ def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> st
         info = _stacksplice._own_info(one) if limit() is None else None
         part = _plain(one) if info is None else info.format(chain=False, **style)
         text = part + (text and "\n") + text
-        for inner in _inside(one) if chain else ():
+        for inner in inside(one) if chain else ():
             if id(inner) not in seen and len(found) < _MOST_ERRORS:
                 seen.add(id(inner))
                 found += [inner]
@@ -106,13 +85,13 @@ def _text_by_traceback(exc: BaseException, chain: bool, style: dict[str, bool]) 
 def text_of(exc: BaseException, chain: bool = True, **style: bool) -> str:
     """The report of EXC in the order of tracebacks, in the STYLE that ErrorInfo.format takes."""
     info = _stacksplice._own_info(exc)
-    if info is not None and info.process is not None and limit() is None:
-        if _traceback(exc) is None and {*_notes(exc)} <= {*info.notes}:
-            return info.format(chain=chain, **style)  # nothing happened to it since
+    came = info is not None and info._came_from_elsewhere
+    if info is not None and came and limit() is None:
+        return info.format(chain=chain, **style)
     text = _text_by_traceback(exc, chain, style)
     if text is None:
         text = _text_by_core(exc, chain, style)
-    if limit() == 0 or info is None or info.process is not None:
+    if limit() == 0 or info is None or came:
         return text
     if info.thread_id != get_native_id():
         text = f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}:\n{text}"

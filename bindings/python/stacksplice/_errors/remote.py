@@ -1,8 +1,10 @@
-"""Errors that leave their process with a pickled exception, and what arrives of them.
+"""Errors that leave their process with a pickled exception, and how they go on where they arrive.
 
-What travels is one str in the exception's __dict__: the report in JSON, frames resolved, with a
-member "process" that says where it was written.  Who unpickles it runs no code of this package and
-need not have it.
+What travels is one str: the report in JSON, frames resolved, with a member "process" that says where it
+was written.  Who unpickles it runs no code of this package and need not have it.
+
+Where the exception is raised again, its error goes on: the stack of that process, a gap that names it, and
+the stack of this one, as one list.  So a report has one form, however many processes it came through.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import sys
 
 from .. import _stacksplice
 from .._base.hints import Any, Iterator
-from .info import ErrorInfo
+from .behind import behind as _behind
+from .behind import members_of as _members
+from .behind import traceback_of as _traceback
+from .info import _CAUSES, _JSON, _MEMBERS, ErrorInfo
 
 _MOST_CHARACTERS = 256 * 1024
 _MOST_MESSAGE = 8192
@@ -41,12 +46,10 @@ def here() -> dict[str, Any]:
 # ---- Out -----------------------------------------------------------------------------------------
 
 
-def report(info: ErrorInfo, remote: str | None) -> str:
-    """INFO, and the report that came with its exception from another process, as one text."""
+def report(info: ErrorInfo) -> str:
+    """INFO as the text that travels."""
     data = {**info.to_dict(), "process": here()}
-    earlier = read(remote) if remote else None
-    if earlier is not None:
-        data["remote"] = earlier.to_dict()
+    data.pop("came_from", None)  # the stack says so
     text = json.dumps(data, ensure_ascii=False)
     return text if len(text) <= _MOST_CHARACTERS else _cut(data)
 
@@ -62,7 +65,6 @@ def _cut(data: dict[str, Any]) -> str:
         if len(text) <= _MOST_CHARACTERS:
             return text
     kept = {**data, "stack": [], "propagation": [], "notes": [f"stack, chain and notes {_OMITTED}"]}
-    kept.pop("remote", None)
     for name in ("exceptions", "transformed"):
         if kept.get(name):
             kept[f"{name}_left_out"] = kept.get(f"{name}_left_out", 0) + len(kept[name])
@@ -128,3 +130,122 @@ def read(text: str) -> ErrorInfo | None:
         return ErrorInfo._from_json_values(json.loads(text))
     except _DAMAGED:
         return None
+
+
+# ---- Going on ------------------------------------------------------------------------------------
+
+_OF_CAUSES = ("transformed", "transformed_left_out", "transformed_above")
+# What an error keeps of the process where it was raised.
+_OF_ORIGIN = ("language", "thread_id", "fingerprint", "loose_fingerprint")
+_RETURNED = "frames here had already returned"
+# What executors and pools attach instead of a traceback.
+_STAND_INS = ("_RemoteTraceback", "RemoteTraceback")
+
+
+def data_of(info: ErrorInfo) -> dict[str, Any]:
+    """The report of INFO, an error that is alive, as plain values: with what it, its causes and its members
+    went through in other processes."""
+    handle = info._handle
+    assert handle is not None
+    exc = handle.exception if handle.is_description else None
+    data = _data_of(handle, exc) if handle.came else json.loads(handle.format(_JSON, 0, True, False))
+    there = read(handle.remote) if handle.remote is not None else None
+    if there is None:
+        return data
+    if exc is not None and _traceback(exc) is None:
+        return {**there.to_dict(), "notes": _notes_of(there.to_dict(), data)}
+    if exc is not None:
+        data["stack"] = _without_readers(data["stack"])
+    return _gone_on(there.to_dict(), data)
+
+
+def _data_of(handle: _stacksplice.ErrorHandle, exc: BaseException | None) -> dict[str, Any]:
+    """The same of HANDLE's error, but for what it went through itself.
+
+    EXC is its exception if the error was made just now: then the errors behind it are those of the
+    exceptions behind EXC.  Those of an error that was made before know their exceptions themselves.
+    """
+    data: dict[str, Any] = json.loads(handle.format(_JSON, 0, True, False))
+    found = handle.read(_CAUSES | _MEMBERS)
+    cause, members = found.get("cause"), found.get("exceptions")
+    if cause is not None and data["transformed"]:
+        behind = _data_behind(cause._handle, exc, _behind(exc)[1] if exc else None)
+        of_causes = {name: behind.pop(name) for name in _OF_CAUSES}
+        del behind["schema"]
+        first = {"relation": found["relation"], **behind}
+        data.update(of_causes, transformed=[first, *of_causes["transformed"]])
+    if members and len(members) == len(data["exceptions"]):
+        inner = [None] * len(members) if exc is None else list(_members(exc))
+        data["exceptions"] = [
+            _data_behind(member._handle, exc, of) for member, of in zip(members, inner, strict=False)
+        ]
+        for member in data["exceptions"]:
+            del member["schema"]
+    return data
+
+
+def _data_behind(
+    handle: _stacksplice.ErrorHandle, made_of: BaseException | None, exc: BaseException | None
+) -> dict[str, Any]:
+    """The same of HANDLE's error, which is behind one that was just made of MADE_OF, or before; EXC is its
+    exception if it is known by its place."""
+    exc = exc or handle.exception
+    own = _stacksplice._own_info(exc) if exc is not None else None
+    if own is not None and own._handle is not None:
+        return data_of(own)
+    return _data_of(handle, exc if made_of is not None else None)
+
+
+def _without_readers(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """STACK without the callers of who reads the error, if they did not call its outermost frame."""
+    last = max([at for at, frame in enumerate(stack) if frame["trust"] == "traceback"], default=-1)
+    is_over = last >= 0 and last + 1 < len(stack) and stack[last + 1].get("reason") == _RETURNED
+    return stack[: last + 1] if is_over else stack
+
+
+def _notes_of(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    return [*here["notes"], *[note for note in there.get("notes") or () if note not in here["notes"]]]
+
+
+def _gone_on(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
+    """The report of an error that was THERE when it was pickled, and HERE is what it went through since."""
+    data = {**there, **here, "notes": _notes_of(there, here)}
+    for name in _OF_ORIGIN:
+        data.pop(name, None)
+        if name in there:
+            data[name] = there[name]
+    process = data.pop("process", None)
+    if process:
+        data["came_from"] = process
+    data["stack"] = [*there["stack"], _seam(process), *here["stack"]]
+    data["frames_left_out"] = int(there.get("frames_left_out") or 0) + here["frames_left_out"]
+    data["propagation"] = [*there["propagation"], *here["propagation"]]
+    if there.get("exceptions"):
+        data["exceptions"] = there["exceptions"]
+        data["exceptions_left_out"] = there.get("exceptions_left_out") or 0
+    data.update(_causes_of(there, here))
+    return data
+
+
+def _causes_of(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
+    """What a traceback would show behind the error: a cause that it got here, else what it had there."""
+    causes = here["transformed"]
+    is_stand_in = causes and str(causes[0].get("type")).rpartition(".")[2] in _STAND_INS
+    if causes and causes[0]["relation"] == "cause" and not is_stand_in:
+        return {}
+    if is_stand_in or there.get("transformed") or there.get("transformed_left_out"):
+        nothing: dict[str, Any] = {"transformed": [], "transformed_left_out": 0, "transformed_above": None}
+        return {name: there.get(name, nothing[name]) for name in _OF_CAUSES}
+    return {}
+
+
+def _seam(process: Any) -> dict[str, Any]:
+    """What stands between the frames of PROCESS and those of the one where they were raised again."""
+    place = "another process"
+    if isinstance(process, dict):
+        inside = f"interpreter {process['interpreter']} of " if process.get("interpreter") else ""
+        name = f" ({process['name']})" if process.get("name") else ""
+        place = f"{inside}process {process.get('id')}{name} on {process.get('host')}"
+    gap = f"error came from {place}"
+    seam = {"kind": "gap", "trust": "exact", "language": "python", "reason": gap, "address": "0x0"}
+    return {**seam, "asynchronous": True}

@@ -14,7 +14,7 @@ from .. import _stacksplice
 from .._base.hints import Any, Callable, Iterable, Iterator
 from .._base.lines import limit
 from .._base.redaction import clean_traceback
-from .info import ErrorInfo, with_elsewhere
+from .info import ErrorInfo
 from .kept import Frames, KeptSummary, stack_of, with_variables
 from .look import HAS_COLORS, in_color, need_memory, options, place_of
 
@@ -246,15 +246,28 @@ def _say_once(shown: traceback.TracebackException, reasons: list[str], said: lis
         shown.stack = _Combined([*shown.stack, _Foreign(-1, text)])
 
 
-def _all_told(shown: traceback.TracebackException, exc: BaseException, chain: bool) -> list[_Told]:
-    """Everything that SHOWN prints, the exceptions that it is of, and their errors."""
+def _lines_of(text: str, **_: Any) -> Iterator[str]:
+    return iter(text.splitlines(keepends=True))
+
+
+def _show_report(shown: traceback.TracebackException, text: str) -> None:
+    """Have SHOWN print TEXT, the report of what came from another process, with all that led to it."""
+    shown.stack = shown.__cause__ = shown.__context__ = shown.exceptions = None  # type: ignore[assignment]
+    shown.format_exception_only = partial(_lines_of, text)  # type: ignore[assignment, method-assign]
+
+
+def _all_told(
+    shown: traceback.TracebackException, exc: BaseException, chain: bool, style: dict[str, bool]
+) -> list[_Told]:
+    """What SHOWN prints and is to be completed, the exceptions that it is of, and their errors."""
     waiting = [(shown, exc)]
     told: list[_Told] = []
     for one, of in waiting:  # which grows during the loop
         info = _stacksplice._own_info(of)
+        if info is not None and info._came_from_elsewhere and limit() is None:
+            _show_report(one, info.format(chain=chain, **style))
+            continue
         told.append((one, of, info))
-        if info is not None and info.process is not None:  # its report has what led to it
-            one.__cause__ = one.__context__ = one.exceptions = None
         found = [(one.__cause__, of.__cause__), (one.__context__, of.__context__)] if chain else []
         if one.exceptions and isinstance(of, BaseExceptionGroup):
             found += zip(one.exceptions, of.exceptions, strict=True)
@@ -284,28 +297,20 @@ def _stack_of(exc: BaseException) -> traceback.StackSummary:
 
 
 def text_of(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
-    """The report of EXC, and what it and those that led to it went through in other processes."""
+    """The report of EXC."""
     need_memory()
     color = style.get("color", False)
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
-    told = _all_told(shown, exc, chain)
+    told = _all_told(shown, exc, chain, style)
     said: list[str] = []
-    elsewhere: list[ErrorInfo] = []
     for one, of, info in told:
         one.stack = _stack_of(of)
-        if info is None:
-            continue
-        if info.process is None:
+        if info is not None and info._handle is not None and not info._came_from_elsewhere:
             _say_once(one, _combine(one, of, info, of is not exc, **style), said)
-        if limit() is None:  # Python's own text knows limits
-            before = info.remote if info.process is None else info
-            elsewhere += [before] if before and before not in elsewhere else []
     clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _, _ in told])
     text = "".join(shown.format(chain=chain, **options(color)))
-    for before in elsewhere:
-        text = with_elsewhere(text, before, **style)
     for one, _, _ in told:
         vars(one).pop("format_exception_only", None)  # of ours, which leads back to ONE
     return text

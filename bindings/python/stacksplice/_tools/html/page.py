@@ -121,7 +121,6 @@ def shown_report(
     if data.get("schema") == FILE_SCHEMA:
         data, header = file["error"], file["header"]
     error = error_of(data, look, _verb_of(header))
-    remote = data.get("remote")
     current = error_of(file["current_error"], look) if file.get("current_error") else None
     named = []
     for thread in file.get("threads") or ():
@@ -134,7 +133,6 @@ def shown_report(
         facts=_facts_of(data, header),
         text=text,
         modules=modules_of(frames),
-        remote=error_of(remote, look) if remote else None,
         current_error=current,
         threads=threads,
         threads_left_out=file.get("threads_left_out"),
