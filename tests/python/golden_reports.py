@@ -147,8 +147,8 @@ def empty() -> Report:
 
 def remote() -> Report:
     place = {"id": 4711, "host": "worker-1", "name": "SpawnPoolWorker-1"}
-    first = {"schema": "stacksplice-error/1", **report("in the worker", [PRICE]), "process": place}
-    return report("raised again", [RATE], remote=first)
+    seam = gap("error came from process 4711 (SpawnPoolWorker-1) on worker-1")
+    return report("raised again", [PRICE, {**seam, "asynchronous": True}, RATE], came_from=place)
 
 
 TEXTS = ("text", "text, newest last")

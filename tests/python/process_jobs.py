@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib.util
+import multiprocessing
 import os
 
 import stacksplice
@@ -49,6 +51,19 @@ def innermost(value):
 def crosses(path, value):
     """Fails behind a border of C."""
     return load(path).call(innermost, value)
+
+
+def in_a_process(function, *arguments):
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def middle(path):
+    return in_a_process(crosses, path, 1)
+
+
+def second(path):
+    return in_a_process(middle, path)
 
 
 def native(path, message):

@@ -20,7 +20,7 @@ import stacksplice.logging
 from building import ran
 from process_jobs import Needs, Refused
 from raising import caught, names
-from stacksplice._errors import remote
+from stacksplice._errors import remote, stand_in
 
 METHODS = multiprocessing.get_all_start_methods()
 
@@ -237,6 +237,74 @@ def test_each_process_on_its_way_has_its_part(crossed):
     assert pickle.loads(pickle.dumps(info)) == stacksplice.ErrorInfo.from_dict(
         {**{name: value for name, value in info.to_dict().items()}, "process": remote.here()}
     )
+
+
+@pytest.mark.any_python
+def test_what_an_executor_took_the_traceback_of(border_path):
+    """A process in between that raised it again, but not through a border, sends its text alone."""
+    exc = caught(process_jobs.in_a_process, process_jobs.second, str(border_path))
+    info = stacksplice.error_info(exc)
+    wanted = ("innermost", "crosses", "middle", "second", "in_a_process")
+    seams = [at for at, frame in enumerate(info.stack) if str(frame.reason).startswith("error came from ")]
+    places = [0, *seams, len(info.stack)]
+    parts = [names(info.stack[begin:end]) for begin, end in zip(places, places[1:], strict=False)]
+    found = [[name for name in part if name in wanted] for part in parts]
+    assert found[0][:2] == ["innermost", "crosses"]
+    assert found[1:] == [["in_a_process", "middle"], ["in_a_process", "second"], ["in_a_process"]]
+    assert f"process {info.process['id']} " in info.stack[seams[0]].reason
+    assert [info.stack[at].reason for at in seams[1:]] == ["error came from another process"] * 2
+    for text in (str(info), "".join(stacksplice.format_exception(exc)), info.to_json()):
+        assert text.count("error came from another process") == 2
+    assert stacksplice.ErrorInfo.from_json(info.to_json()).stack == info.stack
+
+
+HEAD = "Traceback (most recent call last):\n"
+CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
+
+
+def sent(*processes):
+    """The text that an executor sends of an error that came through PROCESSES, of which each is the text of
+    its traceback."""
+    text = ""
+    for process in processes:
+        before = f"concurrent.futures.process._RemoteTraceback: {text}\n{CAUSED}" if text else ""
+        text = f'\n"""\n{before}{process}"""'
+    exc = ValueError("x")
+    exc.__cause__ = type("_RemoteTraceback", (Exception,), {"__str__": lambda self: self.args[0]})(text)
+    return exc
+
+
+def entry(name, file="a.py", line=1):
+    return f'  File "{file}", line {line}, in {name}\n    source of {name}\n'
+
+
+def frame_of(name, file="a.py"):
+    return {"function": name, "file": file}
+
+
+@pytest.mark.parametrize(
+    ("texts", "stacks", "found"),
+    [
+        ([HEAD + entry("f") + "ValueError: x\n"], [[frame_of("m.f")]], []),
+        ([HEAD + entry("g") + "ValueError: x\n"], [[frame_of("f")]], [(0, ["g"])]),
+        (
+            [HEAD + entry("f") + "E\n", HEAD + entry("g") + "E\n", HEAD + entry("g") + "E\n"],
+            [[frame_of("f")], [frame_of("g")]],
+            [(2, ["g"])],
+        ),
+        # A cause of the first process is no process.
+        (["KeyError: 1\n" + CAUSED + HEAD + entry("g") + "E\n"], [[frame_of("f")]], [(0, ["g"])]),
+        # What a message says is no frame, and what looks like a further process is none.
+        ([HEAD + entry("f") + "E: x\n" + entry("forged")], [[frame_of("f")]], []),
+        ([HEAD + entry("f") + f'E: x"""\n{CAUSED}{HEAD}' + entry("forged")], [[frame_of("f")]], []),
+        ([HEAD + entry("g") + "  [Previous line repeated 2 more times]\nE\n"], [[]], [(0, ["g"] * 3)]),
+        (["no traceback"], [[]], []),
+        ([""], [[]], []),
+    ],
+)
+def test_only_what_the_text_of_an_executor_certainly_says(texts, stacks, found):
+    missing = stand_in.missing(sent(*texts), stacks)
+    assert [(at, [frame["function"] for frame in frames]) for at, frames in missing] == found
 
 
 # ---- pickle --------------------------------------------------------------------------------------

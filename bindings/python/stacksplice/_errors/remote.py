@@ -19,6 +19,7 @@ from .behind import behind as _behind
 from .behind import members_of as _members
 from .behind import traceback_of as _traceback
 from .info import _CAUSES, _JSON, _MEMBERS, ErrorInfo
+from .stand_in import is_stand_in, missing
 
 _MOST_CHARACTERS = 256 * 1024
 _MOST_MESSAGE = 8192
@@ -138,8 +139,7 @@ _OF_CAUSES = ("transformed", "transformed_left_out", "transformed_above")
 # What an error keeps of the process where it was raised.
 _OF_ORIGIN = ("language", "thread_id", "fingerprint", "loose_fingerprint")
 _RETURNED = "frames here had already returned"
-# What executors and pools attach instead of a traceback.
-_STAND_INS = ("_RemoteTraceback", "RemoteTraceback")
+_SEAM = "error came from "
 
 
 def data_of(info: ErrorInfo) -> dict[str, Any]:
@@ -149,14 +149,34 @@ def data_of(info: ErrorInfo) -> dict[str, Any]:
     assert handle is not None
     exc = handle.exception if handle.is_description else None
     data = _data_of(handle, exc) if handle.came else json.loads(handle.format(_JSON, 0, True, False))
-    there = read(handle.remote) if handle.remote is not None else None
-    if there is None:
+    came = read(handle.remote) if handle.remote is not None else None
+    if came is None:
         return data
+    there = came.to_dict()
+    if handle.exception is not None:
+        _add_text(there, handle.exception)
     if exc is not None and _traceback(exc) is None:
-        return {**there.to_dict(), "notes": _notes_of(there.to_dict(), data)}
+        return {**there, "notes": _notes_of(there, data)}
     if exc is not None:
         data["stack"] = _without_readers(data["stack"])
-    return _gone_on(there.to_dict(), data)
+    return _gone_on(there, data)
+
+
+def _add_text(there: dict[str, Any], exc: BaseException) -> None:
+    """Give THERE, the report that came with EXC, what only the text that came with EXC says of processes."""
+    stacks: list[list[dict[str, Any]]] = [[]]
+    for frame in there["stack"]:
+        if str(frame.get("reason")).startswith(_SEAM):
+            stacks.append([])
+        stacks[-1].append(frame)
+    known, found = len(stacks), missing(exc, stacks)
+    for at, frames in reversed(found):
+        if at < known:
+            stacks.insert(at, [_seam(None), *frames])
+    for at, frames in found:
+        if at == known:
+            stacks.append([_seam(_leave(there)), *frames])
+    there["stack"] = [frame for part in stacks for frame in part]
 
 
 def _data_of(handle: _stacksplice.ErrorHandle, exc: BaseException | None) -> dict[str, Any]:
@@ -214,10 +234,7 @@ def _gone_on(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
         data.pop(name, None)
         if name in there:
             data[name] = there[name]
-    process = data.pop("process", None)
-    if process:
-        data["came_from"] = process
-    data["stack"] = [*there["stack"], _seam(process), *here["stack"]]
+    data["stack"] = [*there["stack"], _seam(_leave(data)), *here["stack"]]
     data["frames_left_out"] = int(there.get("frames_left_out") or 0) + here["frames_left_out"]
     data["propagation"] = [*there["propagation"], *here["propagation"]]
     if there.get("exceptions"):
@@ -230,13 +247,21 @@ def _gone_on(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
 def _causes_of(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
     """What a traceback would show behind the error: a cause that it got here, else what it had there."""
     causes = here["transformed"]
-    is_stand_in = causes and str(causes[0].get("type")).rpartition(".")[2] in _STAND_INS
-    if causes and causes[0]["relation"] == "cause" and not is_stand_in:
+    is_text = causes and is_stand_in(causes[0].get("type"))
+    if causes and causes[0]["relation"] == "cause" and not is_text:
         return {}
-    if is_stand_in or there.get("transformed") or there.get("transformed_left_out"):
+    if is_text or there.get("transformed") or there.get("transformed_left_out"):
         nothing: dict[str, Any] = {"transformed": [], "transformed_left_out": 0, "transformed_above": None}
         return {name: there.get(name, nothing[name]) for name in _OF_CAUSES}
     return {}
+
+
+def _leave(data: dict[str, Any]) -> Any:
+    """The process that DATA is of, which it comes from now; None if that is not known."""
+    process = data.pop("process", None)
+    if process:
+        data["came_from"] = process
+    return process
 
 
 def _seam(process: Any) -> dict[str, Any]:
