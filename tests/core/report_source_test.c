@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { LINES = 3000, FRAMES = 24 };
 
@@ -226,6 +227,75 @@ TEST(test_a_report_leaves_no_descriptor_open)
     assert_int_equal(after, before);
     close(after);
     release(error);
+}
+
+/* An error in line 1 of a new file, whose name goes to NAME. */
+static IRestrictedErrorInfo *make_error_in(char name[40])
+{
+    uintptr_t frame;
+    const fixture_error contents = value_error(&frame, 1);
+    int fd;
+
+    strcpy(name, "/tmp/stacksplice-source-XXXXXX");
+    fd = mkstemp(name);
+    assert_int_equal(write(fd, "as it ran\n", 10), 10);
+    close(fd);
+    frame = fixture_script("lua", "f", name, 1);
+    return fixture_originate(&contents);
+}
+
+static void assert_refused(IRestrictedErrorInfo *error, const char *name, const char *why)
+{
+    const char *text = text_of(error), *reason = NULL;
+
+    assert_null(strstr(text, "as it ran"));
+    assert_null(strstr(text, "another"));
+    assert_non_null(strstr(text, why));
+    assert_int_equal(stacksplice_error_source_reason((IUnknown *)error, name, &reason), S_OK);
+    assert_string_equal(reason, why);
+}
+
+TEST(test_a_file_that_an_older_one_replaced_has_other_lines)
+{
+    const struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+    const struct timespec step = {0, 20000000}; /* of the clock of file systems */
+    char name[40], other[40];
+    IRestrictedErrorInfo *error = make_error_in(name), *made = make_error_in(other);
+    FILE *file = fopen(other, "w");
+
+    assert_non_null(strstr(text_of(error), "as it ran"));
+    assert_non_null(file);
+    fputs("another version\n", file);
+    fclose(file);
+    assert_int_equal(utimensat(AT_FDCWD, other, old, 0), 0);
+    nanosleep(&step, NULL);
+    assert_int_equal(rename(other, name), 0);
+    assert_refused(error, name, "no lines of files that were changed after this");
+    release(made);
+    release(error);
+    unlink(name);
+}
+
+TEST(test_a_long_file_is_not_read)
+{
+    char name[40];
+    IRestrictedErrorInfo *error;
+
+    release(make_error_in(name));
+    assert_int_equal(stacksplice_is_source_file(name), 1);
+    assert_int_equal(truncate(name, (off_t)16 << 20), 0);
+    assert_int_equal(stacksplice_is_source_file(name), 1);
+    assert_int_equal(truncate(name, ((off_t)16 << 20) + 1), 0);
+    assert_int_equal(stacksplice_is_source_file(name), 0);
+    {
+        uintptr_t frame = fixture_script("lua", "f", name, 1);
+        const fixture_error contents = value_error(&frame, 1);
+
+        error = fixture_originate(&contents);
+    }
+    assert_refused(error, name, "no lines of files that are longer than 16 MB");
+    release(error);
+    unlink(name);
 }
 
 TEST(test_arguments_of_a_reason)

@@ -370,7 +370,7 @@ STACKSPLICE_API stacksplice_role stacksplice_frame_role(const stacksplice_frame 
 
 /*
  * Whether reports may read source lines from FILE: nonzero for a readable regular file that is not
- * below /proc, /sys or /dev, after links are followed.  For a binding that passes file names to
+ * below /proc, /sys or /dev, after links are followed, and has at most 16 MB.  For a binding that passes file names to
  * tools which open them.
  * [own: borrows file | thread: any | alloc: no | signal: no]
  */

@@ -12,6 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+enum { BYTES_MAX = 16 << 20 /* of a file whose lines are read: a report does not wait for more */ };
+
 /* ---- Opening source files: no other file, whatever its name says ------------------------------*/
 
 /* Whether the open file is of the kernel: by its file system, wherever that is mounted, and by its
@@ -60,7 +62,7 @@ int stacksplice_is_source_file(const char *file)
     if (fd >= 0)
         close(fd);
     errno = saved;
-    return fd >= 0;
+    return fd >= 0 && status.st_size <= BYTES_MAX;
 }
 
 /* ---- The file --------------------------------------------------------------------------------*/
@@ -86,16 +88,16 @@ void ss_source_close(ss_source *source)
     errno = saved;
 }
 
-static int64_t time_of(const struct stat *status)
+static int64_t time_of(struct timespec t)
 {
-    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 int64_t ss_written_at(const char *path)
 {
     struct stat status;
     int saved = errno;
-    int64_t time = path && !stat(path, &status) ? time_of(&status) : 0;
+    int64_t time = path && !stat(path, &status) ? time_of(status.st_mtim) : 0;
 
     errno = saved;
     return time;
@@ -112,7 +114,9 @@ static bool turn_to(ss_source *source, const char *file)
         source->name = name;
         source->fd = open_source(file, &status);
         if (source->fd >= 0) {
-            source->written_at = time_of(&status);
+            source->written_at = time_of(status.st_mtim);
+            source->changed_at = time_of(status.st_ctim);
+            source->size = status.st_size;
             source->device = status.st_dev;
             source->inode = status.st_ino;
         }
@@ -123,14 +127,19 @@ static bool turn_to(ss_source *source, const char *file)
 const char ss_source_moved[] =
     "no lines of files with relative names: the working directory has changed";
 
-/* Whether the open file can have the lines that ran; if not, notes why. */
+/* Whether the open file can have the lines that ran; if not, notes why.  A file that took the place of
+   another one may have been written before it, but came here later.  When a binary's file came here
+   says nothing, since sources and binaries are copied in any order. */
 static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
 {
     const char *why = NULL;
 
     if (*file != '/' && ss_folder_has_changed())
         why = ss_source_moved;
-    else if (source->newest && source->written_at > source->newest)
+    else if (source->size > BYTES_MAX)
+        why = "no lines of files that are longer than 16 MB";
+    else if (source->newest &&
+             (source->written_at > source->newest || source->changed_at > source->newest))
         why = "no lines of files that were changed after this";
     else if (built && source->written_at > built)
         why = "no lines of files that were changed after their binary was built";
@@ -139,8 +148,6 @@ static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
 }
 
 /* ---- Its lines -------------------------------------------------------------------------------*/
-
-enum { BYTES_MAX = 16 << 20 /* bytes read of a file at most: a report does not wait for more */ };
 
 /* A place in the file, of which a part is in memory. */
 typedef struct reader {

@@ -18,7 +18,8 @@ typedef struct ss_source {
     bool has_told, has_told_of_binaries; /* of either, and of binaries that were replaced */
     uint64_t name;                       /* a hash of it; 0: none */
     int fd;                              /* -1: it is no file to read */
-    int64_t written_at;
+    int64_t written_at, changed_at;
+    off_t size;
     dev_t device;
     ino_t inode;
     uint32_t line; /* begins at OFFSET; 0: unknown */
@@ -34,9 +35,9 @@ void ss_source_close(ss_source *source);
  * length in bytes, 0 when there is none to show.  A longer line ends in dots.  Sets *COLUMN to
  * where OUT begins in the line: 1 is its first byte; 0 when there is none.
  *
- * Refuses a file that was written after SOURCE->newest or, if that is not 0, after BUILT, and a
- * relative name when the folder that it began at is not the one of now: these are not the lines that
- * ran.
+ * Refuses a file that was written or put there after SOURCE->newest or, if that is not 0, was written
+ * after BUILT, and a relative name when the folder that it began at is not the one of now: these are
+ * not the lines that ran.  Refuses a file of more than 16 MB.
  *
  * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
  * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.

@@ -670,6 +670,13 @@ static PyObject *own_info(PyObject *module, PyObject *exc)
     return is_exception(exc) ? info_of(PyModule_GetState(module), exc) : NULL;
 }
 
+PyDoc_STRVAR(described_doc, "_described(exc, /)\n--\n\n"
+                            "The ErrorInfo of an exception as it is now, whatever it crossed.");
+static PyObject *described(PyObject *module, PyObject *exc)
+{
+    return is_exception(exc) ? description_of(PyModule_GetState(module), exc) : NULL;
+}
+
 PyDoc_STRVAR(
     error_info_doc,
     "error_info(exc, /)\n--\n\n"
@@ -848,6 +855,7 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
 PyMethodDef sspy_error_functions[] = {
     {"error_info", error_info, METH_O, error_info_doc},
     {"_own_info", own_info, METH_O, own_info_doc},
+    {"_described", described, METH_O, described_doc},
     {"_crossed", crossed, METH_O, crossed_doc},
     {"originate", originate, METH_O, originate_doc},
     {"propagate", propagate, METH_O, propagate_doc},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from _collections_abc import Iterable, Iterator  # loaded at every start of Python
 
+from .hints import Any
+
 _MOST_ROUNDS, _LONGEST_ROUND = 3, 8  # as our reports show
 
 
@@ -26,6 +28,14 @@ def folded(frames: Iterable[str]) -> Iterator[str]:
         if rounds > _MOST_ROUNDS:
             which, more = "line" if period == 1 else f"{period} frames", rounds - _MOST_ROUNDS
             yield f"    [Previous {which} repeated {more} more time{'s' if more > 1 else ''}]\n"
+
+
+def limits(entry: Any) -> bool:
+    """Whether the limit leaves out any of a traceback that begins with ENTRY, which may be None."""
+    most = limit()
+    while entry is not None and most is not None and most >= 0:
+        entry, most = entry.tb_next, most - 1
+    return most is not None and most < 0
 
 
 def limit() -> int | None:

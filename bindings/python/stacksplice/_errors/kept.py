@@ -7,6 +7,8 @@ they cost are the marks: each takes a run of Python's parser.
 from __future__ import annotations
 
 import linecache
+import os
+import stat
 import sys
 import traceback
 from types import FrameType
@@ -22,6 +24,7 @@ _Entry = tuple[_Place, dict[str, Any], list[tuple[str, str]] | None]
 
 _MOST = 1024  # frames
 _LONGEST = 4096  # characters of a text that is kept
+_LARGEST = 16 << 20  # bytes of a file of source
 # Since then lines of what was typed or given with -c are found by the code itself.
 _HAS_LINES_OF_CODE = sys.version_info >= (3, 13)
 
@@ -103,28 +106,76 @@ def _globals_of(file: str) -> dict[str, Any]:
     return {}
 
 
+def _found(file: str) -> os.stat_result | None:
+    """The file that linecache would read for FILE, or None."""
+    folders = [""] if os.path.isabs(file) else ["", *[name for name in sys.path if isinstance(name, str)]]
+    for folder in folders:
+        try:
+            return os.stat(os.path.join(folder, file))
+        except (OSError, ValueError):
+            pass
+    return None
+
+
+def unread(file: str) -> str | None:
+    """Why reports do not have linecache read FILE, which reads all of it; None if they do.
+
+    Any text can be the name of a code object's file: a device never ends, and a pipe is waited for.
+    """
+    if not file or file in linecache.cache or (file.startswith("<") and file.endswith(">")):
+        return None
+    found = _found(file)
+    if found is None:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return "no lines of what is no regular file"
+    return "no lines of files that are longer than 16 MB" if found.st_size > _LARGEST else None
+
+
+class Bounded:
+    """While it lasts linecache finds no line of the files of ENTRY, the first of a traceback, and of those
+    behind it that are not to be read."""
+
+    def __init__(self, entry: Any) -> None:
+        self._files: set[str] = set()
+        while entry is not None:
+            self._files.add(entry.tb_frame.f_code.co_filename)
+            entry = entry.tb_next
+
+    def __enter__(self) -> None:
+        self._files = {file for file in self._files if unread(file)}
+        for file in self._files:
+            linecache.cache[file] = (0, None, [], file)  # as if a loader had it: not looked at again
+
+    def __exit__(self, *exception: object) -> None:
+        for file in self._files:
+            linecache.cache.pop(file, None)
+
+
 class Frames:
     """The frames of one report: each file is looked at once."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
+        self._lines: dict[str, list[str] | None] = {}  # None: it is not to be read
 
     def at(self, place: _Place, names: dict[str, Any] | None = None) -> KeptFrame:
         """The frame of PLACE; NAMES are its globals, if they are known."""
         file = place[0]
-        lines = self._lines.get(file)
-        if lines is None:
+        if file in self._lines:
+            lines = self._lines[file]
+        else:
             linecache.checkcache(file)
             if file not in linecache.cache:
                 linecache.lazycache(file, _globals_of(file) if names is None else names)
-            lines = self._lines[file] = linecache.getlines(file)
-        return _frame_at(place, lines)
+            lines = self._lines[file] = None if unread(file) else linecache.getlines(file)
+        return KeptFrame(place, [], "") if lines is None else _frame_at(place, lines)
 
 
 def stack_of(entries: list[_Entry]) -> KeptSummary | None:
     """The stack of a traceback's ENTRIES; None if its module finds more."""
     has_code = _HAS_LINES_OF_CODE and any([place[0].startswith("<") for place, _, _ in entries])
-    if has_code or limit() is not None:
+    most = limit()
+    if has_code or (most is not None and most < len(entries)):
         return None
     frames = Frames()
     return KeptSummary([with_variables(frames.at(place, names), own) for place, names, own in entries])

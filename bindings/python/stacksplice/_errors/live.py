@@ -9,7 +9,7 @@ from _thread import get_native_id
 
 from .. import _stacksplice
 from .._base import redaction
-from .._base.lines import limit
+from .._base.lines import limit, limits
 from .behind import inside, traceback_of
 from .info import ErrorInfo
 
@@ -34,11 +34,14 @@ def _plain(exc: BaseException) -> str:
     """What a traceback says of EXC alone, but that no text of EXC looks like another line of it."""
     import traceback
 
+    from .kept import Bounded
+
     lines: list[str] = []
     if traceback_of(exc) is not None:
         kind = "Exception Group Traceback" if issubclass(type(exc), BaseExceptionGroup) else "Traceback"
         lines = [f"{kind} (most recent call last):\n"]
-        lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(traceback_of(exc))]
+        with Bounded(traceback_of(exc)):
+            lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(traceback_of(exc))]
     try:
         alone = traceback.TracebackException(type(exc), exc, None, compact=True)
         alone.__notes__ = []
@@ -62,7 +65,7 @@ def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> st
     """The same without that module: each exception by itself, those that led to EXC first."""
     text, found, seen = "", [exc], {id(exc)}
     for one in found:  # which grows during the loop
-        info = _stacksplice._own_info(one) if limit() is None else None
+        info = None if limits(traceback_of(one)) else _stacksplice._own_info(one)
         part = _plain(one) if info is None else info.format(chain=False, **style)
         text = part + (text and "\n") + text
         for inner in inside(one) if chain else ():
@@ -86,7 +89,7 @@ def text_of(exc: BaseException, chain: bool = True, **style: bool) -> str:
     """The report of EXC in the order of tracebacks, in the STYLE that ErrorInfo.format takes."""
     info = _stacksplice._own_info(exc)
     came = info is not None and info._came_from_elsewhere
-    if info is not None and came and limit() is None:
+    if info is not None and came and not limits(traceback_of(exc)):
         return info.format(chain=chain, **style)
     text = _text_by_traceback(exc, chain, style)
     if text is None:

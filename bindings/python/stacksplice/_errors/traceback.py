@@ -12,14 +12,15 @@ from functools import partial
 
 from .. import _stacksplice
 from .._base.hints import Any, Callable, Iterable, Iterator
-from .._base.lines import limit
+from .._base.lines import limits
 from .._base.redaction import clean_traceback
 from .info import ErrorInfo
-from .kept import Frames, KeptSummary, stack_of, with_variables
+from .kept import Bounded, Frames, KeptSummary, stack_of, unread, with_variables
 from .look import HAS_COLORS, in_color, need_memory, options, place_of
 
 _Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
 
+_LANGUAGES = ("lua", "native")  # what frames of others have as their module
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 _NO_LINES = "  ... no lines of "  # of what the core says, and of what is said here
@@ -91,7 +92,7 @@ def _source_reason(file: str, handle: _stacksplice.ErrorHandle) -> str | None:
     """Why no line of FILE is shown with the error of HANDLE."""
     known = linecache.cache.get(file, ())
     if len(known) != 4 or known[1] is None:  # of no file: what was typed, or what a loader has
-        return None
+        return unread(file)
     return handle.source_reason(file) or handle.source_reason(known[3])
 
 
@@ -112,6 +113,27 @@ def _remove_lines(stack: traceback.StackSummary, handle: _stacksplice.ErrorHandl
         if reasons[file] is not None:
             stack[number] = _without_line(frame)
     return [f"  ... {reason}\n" for reason in dict.fromkeys(reasons.values()) if reason is not None]
+
+
+def _reasons_of(stack: traceback.StackSummary) -> list[str]:
+    """What is said of files that are not read."""
+    reasons = [unread(frame.filename) for frame in stack]
+    return [f"  ... {reason}\n" for reason in dict.fromkeys(reasons) if reason is not None]
+
+
+def _is_of_bridge(entry: Any) -> bool:
+    """Whether ENTRY of a traceback, or None, is of another language, or of what calls one."""
+    if entry is None:
+        return False
+    language = entry.tb_frame.f_globals.get("__name__")
+    return language in _LANGUAGES or entry.tb_frame.f_code.co_filename.endswith(".pyx")
+
+
+def _has_bridge(entry: Any) -> bool:
+    """Whether a traceback, ENTRY and those behind it, passed another language."""
+    while entry is not None and not _is_of_bridge(entry):
+        entry = entry.tb_next
+    return entry is not None
 
 
 def _split_hresult(text: str) -> tuple[str, str | None]:
@@ -178,14 +200,16 @@ def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: st
     shown.__notes__ = all_notes or shown.__notes__
 
 
-def _entries(chunks: list[str], known: _Known, begin: int, end: int) -> list[traceback.FrameSummary]:
-    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on, up to
-    frame END."""
+def _entries(
+    chunks: list[str], known: _Known, begin: int, end: int, is_behind: bool
+) -> list[traceback.FrameSummary]:
+    """CHUNKS of text, and between two of them the frame that Python has there, from frame BEGIN on, or from
+    the text before it if it IS BEHIND one of another language, up to frame END."""
     entries: list[traceback.FrameSummary] = []
     for number, chunk in enumerate(chunks):
-        if number <= begin:
+        if number < begin or (number == begin and not is_behind):
             continue
-        if number:
+        if number > max(begin, 0):
             entries.append(known.taken[number - 1])
         if number > end:
             break
@@ -224,10 +248,11 @@ def _combine(
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
     # Where an exception was caught its traceback begins.
-    limited = limit() is not None
+    limited = limits(exc.__traceback__)
     begin = known.outermost() if is_inner or limited else -1
     end = known.innermost() if limited else len(chunks)
-    entries = _entries(chunks, known, begin, end) if shown.stack or not limited else []
+    is_behind = _is_of_bridge(exc.__traceback__)
+    entries = _entries(chunks, known, begin, end, is_behind) if shown.stack or not limited else []
     if any(map(_is_of_others, entries)):
         shown.stack = _Combined(entries)
     _retitle(shown, exc, info)
@@ -264,7 +289,7 @@ def _all_told(
     told: list[_Told] = []
     for one, of in waiting:  # which grows during the loop
         info = _stacksplice._own_info(of)
-        if info is not None and info._came_from_elsewhere and limit() is None:
+        if info is not None and info._came_from_elsewhere and not limits(of.__traceback__):
             _show_report(one, info.format(chain=chain, **style))
             continue
         told.append((one, of, info))
@@ -289,7 +314,8 @@ def _stack_of(exc: BaseException) -> traceback.StackSummary:
     entries = _stacksplice._places(exc.__traceback__)
     stack: traceback.StackSummary | None = stack_of(entries)
     if stack is None:
-        stack = traceback.extract_tb(exc.__traceback__)
+        with Bounded(exc.__traceback__):
+            stack = traceback.extract_tb(exc.__traceback__)
         if len(stack) == len(entries):  # no limit is set
             for frame, (_, _, variables) in zip(stack, entries, strict=True):
                 with_variables(frame, variables)
@@ -303,8 +329,12 @@ def text_of(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
     told = _all_told(shown, exc, chain, style)
     said: list[str] = []
+    has_crossed = any([info is not None for _, _, info in told])
     for one, of, info in told:
         one.stack = _stack_of(of)
+        if info is None:
+            _say_once(one, _reasons_of(one.stack), said)
+            info = _stacksplice._described(of) if has_crossed and _has_bridge(of.__traceback__) else None
         if info is not None and info._handle is not None and not info._came_from_elsewhere:
             _say_once(one, _combine(one, of, info, of is not exc, **style), said)
     clean_traceback(shown)
