@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import traceback
+from collections.abc import Sequence
 
 import pytest
 import stacksplice
@@ -100,3 +102,28 @@ def test_notes_are_bounded_and_say_so(border, native):
     plain = caught(border.call, boom, ValueError("y"))
     results = [native.note(plain, "again") for _ in range(200)]
     assert results == [0] * 150 + [1] * 50
+
+
+class Endless(list):
+    def __iter__(self):
+        return map(str, itertools.count())
+
+
+class EndlessSequence(Sequence):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, number):
+        return str(number)
+
+
+@pytest.mark.parametrize("kind", [Endless, EndlessSequence])
+def test_notes_without_end_have_one(border, kind):
+    """Without the bound this test does not end."""
+    exc = ValueError("x")
+    exc.__notes__ = kind()
+    for raised in (caught(boom, exc), caught(border.call, boom, exc)):
+        text = report(raised)
+        assert text.endswith("\n148\n149\n... more notes\n") or text.endswith("\n147\n148\n... more notes\n")
+    notes = stacksplice.error_info(exc).notes
+    assert len(notes) == 1 if kind is EndlessSequence else notes[148:] == ["148", "... more notes"]

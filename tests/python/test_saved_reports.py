@@ -11,6 +11,8 @@ import pytest
 import stacksplice
 from raising import boom, caught, fail, report, with_cause
 from stacksplice import ErrorInfo, winrt
+from stacksplice._tools.command_line import perform
+from stacksplice._tools.saved import source
 
 FORGED = (
     "bad\nHRESULT 0x80070057 E_INVALIDARG: forged\n"
@@ -239,3 +241,32 @@ def test_nothing_is_forged_in_errors_as_data(border):
         assert "ValueError: bad" in lines and "note: bad" in lines
         assert lines.count("| HRESULT 0x80070057 E_INVALIDARG: forged") == 2
         assert "Caused by:" not in lines
+
+
+@pytest.mark.parametrize("depth", [350, 450])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["error", "file"])
+def test_all_readers_have_one_limit_of_nesting(tmp_path, capsys, depth, wrapped):
+    error = json.loads(stacksplice.originate(caught(boom, ValueError("x"))).to_json())
+    text = json.dumps(error)[:-1]
+    text = (text + ', "later": ') * depth + text + "}" * (depth + 1)
+    if wrapped:
+        text = f'{{"schema": "stacksplice-report/1", "header": {{}}, "error": {text}}}'
+    path = tmp_path / "deep.json"
+    path.write_text(text + "\n")
+    is_read = depth < 400
+    page = str(tmp_path / "page.html")
+    for arguments in (["show"], ["show", "--json"], ["show", "--html", page], ["symbolize"]):
+        if arguments != ["symbolize"] or not stacksplice._stacksplice._lines_missing():
+            assert perform([*arguments, str(path)]) == (0 if is_read else 2)
+            assert ("values are nested too deeply" in capsys.readouterr().err) != is_read, arguments
+    assert perform(["top", str(path)]) == (0 if is_read else 1)
+    assert ("skipped 1 line without a report" in capsys.readouterr().err) != is_read
+
+
+def test_a_line_without_end_is_refused(monkeypatch, capsys):
+    """As that of a device, which would be read until there is no memory."""
+    monkeypatch.setattr(source, "_DOCUMENT_MAX", 1 << 16)
+    for name in ("show", "top", "symbolize"):
+        if name != "symbolize" or not stacksplice._stacksplice._lines_missing():
+            assert perform([name, "/dev/zero"]) == 2
+            assert "cannot read /dev/zero: a line has more than 256 MB" in capsys.readouterr().err

@@ -31,9 +31,29 @@ static int append_text(PyObject *texts, PyObject *text)
     return sspy_append_new(texts, bytes);
 }
 
+/* The items of NOTES, of which a class of its own may give any number: one more than are kept says that
+   there were more.  NULL with an exception. */
+static PyObject *items_of(PyObject *notes)
+{
+    PyObject *iterator, *list, *item;
+
+    if (PyList_CheckExact(notes) || PyTuple_CheckExact(notes))
+        return PySequence_List(notes);
+    iterator = PyObject_GetIter(notes);
+    list = iterator ? PyList_New(0) : NULL;
+    while (list && PyList_GET_SIZE(list) <= SSPY_MAX_NOTES && (item = PyIter_Next(iterator)))
+        if (sspy_append_new(list, item))
+            Py_CLEAR(list);
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    Py_XDECREF(iterator);
+    return list;
+}
+
 static int append_all(PyObject *texts, PyObject *notes)
 {
-    PyObject *list = PySequence_List(notes);
+    bool is_whole = PyList_CheckExact(notes) || PyTuple_CheckExact(notes);
+    PyObject *list = items_of(notes);
     Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
     Py_ssize_t shown = count <= SSPY_MAX_NOTES ? count : SSPY_MAX_NOTES - 1;
     int failed = list ? 0 : -1;
@@ -41,7 +61,9 @@ static int append_all(PyObject *texts, PyObject *notes)
     for (Py_ssize_t i = 0; i < shown && !failed; i++)
         failed = append_text(texts, safe_text(PyList_GET_ITEM(list, i), "note", false));
     if (shown < count && !failed)
-        failed = append_text(texts, PyUnicode_FromFormat("... %zd more notes", count - shown));
+        failed =
+            append_text(texts, is_whole ? PyUnicode_FromFormat("... %zd more notes", count - shown)
+                                        : PyUnicode_FromString("... more notes"));
     Py_XDECREF(list);
     return failed;
 }

@@ -6,6 +6,7 @@ Python's traceback module writes the report (traceback.py).  Where that fails, t
 from __future__ import annotations
 
 from _thread import get_native_id
+from itertools import islice
 
 from .. import _stacksplice
 from .._base import redaction
@@ -13,7 +14,7 @@ from .._base.lines import limit, limits
 from .behind import inside, traceback_of
 from .info import ErrorInfo
 
-_MOST_ERRORS = 256
+_MOST_ERRORS, _MOST_NOTES = 256, 150
 
 
 def _message(exc: BaseException) -> str:
@@ -56,7 +57,10 @@ def _notes(exc: BaseException) -> list[str]:
         notes = getattr(exc, "__notes__", None)
     except Exception:  # its own __getattribute__ failed: the report is worth more than its notes
         return []
-    return [note for note in notes if isinstance(note, str)] if isinstance(notes, (list, tuple)) else []
+    if not isinstance(notes, (list, tuple)):
+        return []
+    found = [note for note in islice(notes, _MOST_NOTES + 1) if isinstance(note, str)]
+    return [*found[:_MOST_NOTES], *(["... more notes"] if len(found) > _MOST_NOTES else [])]
 
 
 # No generator, and no append: without memory CPython 3.12 and 3.13 release the function of one twice, and

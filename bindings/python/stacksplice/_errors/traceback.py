@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 
 from .. import _stacksplice
 from .._base.hints import Any, Callable, Iterable, Iterator
@@ -21,6 +23,7 @@ from .look import HAS_COLORS, in_color, need_memory, options, place_of
 _Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
 
 _LANGUAGES = ("lua", "native")  # what frames of others have as their module
+_MOST_NOTES = 150  # as an error keeps
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 _NO_LINES = "  ... no lines of "  # of what the core says, and of what is said here
@@ -186,6 +189,17 @@ def _retitle(shown: traceback.TracebackException, exc: BaseException, info: Erro
         shown.format_exception_only = renamed  # type: ignore[assignment, method-assign]
 
 
+def _bound_notes(shown: traceback.TracebackException) -> None:
+    """Have SHOWN print at most _MOST_NOTES of a sequence that may have no end: not of a list or a tuple."""
+    notes: Any = shown.__notes__
+    if type(notes) in (list, tuple, str, bytes) or not isinstance(notes, Sequence):
+        return
+    kept = [*islice(notes, _MOST_NOTES + 1)]
+    if len(kept) > _MOST_NOTES:
+        kept[_MOST_NOTES:] = ["... more notes"]
+    shown.__notes__ = kept
+
+
 def _add_notes(shown: traceback.TracebackException, info: ErrorInfo, hresult: str | None) -> None:
     """Notes that only the error has, as native code gave them, and its HRESULT."""
     notes: Any = shown.__notes__ or []
@@ -331,6 +345,7 @@ def text_of(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
     said: list[str] = []
     has_crossed = any([info is not None for _, _, info in told])
     for one, of, info in told:
+        _bound_notes(one)
         one.stack = _stack_of(of)
         if info is None:
             _say_once(one, _reasons_of(one.stack), said)

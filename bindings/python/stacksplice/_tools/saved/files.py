@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..._base.output import fail
 from ..._base.redaction import clean
 from ..._errors.info import FILE_SCHEMA, ErrorInfo
-from .source import Source, decoded
+from .source import Source, check_depth, decoded
 
 # Takes a document, its reports, how many its file has had before it, and that file's name if a heading
 # is to have it.
@@ -74,6 +74,7 @@ def report_of(item: Any) -> ErrorInfo:
     name = wrapper_of(item)
     if name is None and isinstance(item, dict) and item.get("error", item) is None:
         raise ValueError('"error" is null: the file changed while top read it; run top again')
+    check_depth(item[name] if name else item)
     return ErrorInfo._from_json_values(item[name] if name and item.get("schema") != FILE_SCHEMA else item)
 
 

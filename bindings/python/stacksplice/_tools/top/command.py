@@ -15,7 +15,7 @@ from ..._base.output import fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..saved.files import is_log, items_of, wrapper_of
-from ..saved.source import Source, decoded
+from ..saved.source import Source, check_depth, decoded, may_be_deep
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
 
@@ -106,7 +106,7 @@ def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
     """The report of a line that is one as the core writes it, read from its beginning; none if the line is
     something else, or was cut off."""
     head = (is_loose and _LOOSE(line)) or _STRICT(line)
-    if not head or _ends(line, max(0, len(line) - _TAIL)) is None:
+    if not head or _ends(line, max(0, len(line) - _TAIL)) is None or may_be_deep(line):
         return []
     return [Found(head[head.lastindex or 0].decode("ascii"), head.lastindex == 1, None, {})]
 
@@ -142,6 +142,7 @@ def reports_of(text: bytes, is_loose: bool) -> list[Found]:
         loose = members.get("loose_fingerprint") if is_loose else None
         key = loose or members.get("fingerprint")
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
+            check_depth(members)
             found.append(Found(key, not loose, _time_in(item), members))
         elif name or not is_log(item):
             raise ValueError("there is no report")
