@@ -276,6 +276,47 @@ TEST(test_a_file_that_an_older_one_replaced_has_other_lines)
     unlink(name);
 }
 
+/* Write TEXT to the file of NAME, later than what was met before. */
+static void edit(const char *name, const char *text)
+{
+    const struct timespec step = {0, 20000000}; /* of the clock of file systems */
+    FILE *file;
+
+    nanosleep(&step, NULL);
+    file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    nanosleep(&step, NULL);
+}
+
+TEST(test_an_error_after_an_edit_is_of_the_code_from_before)
+{
+    uintptr_t frame;
+    const fixture_error contents = value_error(&frame, 1);
+    char name[40];
+    IRestrictedErrorInfo *error = make_error_in(name);
+
+    release(error);
+    edit(name, "another version\n");
+    frame = fixture_script("lua", "f", name, 1); /* the same token */
+    error = fixture_originate(&contents);
+    assert_refused(error, name, "no lines of files that were changed after their code ran first");
+    stacksplice_renew(frame);
+    assert_non_null(strstr(text_of(error), "another version"));
+    release(error);
+    edit(name, "a third one\n");
+    error = fixture_originate(&contents);
+    assert_refused(error, name, "no lines of files that were changed after their code ran first");
+    stacksplice_renew(0x1000); /* none of ours: nothing happens */
+    release(error);
+    frame = fixture_script("lua", "of code that was met after the edit", name, 1);
+    error = fixture_originate(&contents);
+    assert_non_null(strstr(text_of(error), "a third one"));
+    release(error);
+    unlink(name);
+}
+
 TEST(test_a_long_file_is_not_read)
 {
     char name[40];

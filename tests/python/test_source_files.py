@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -94,6 +95,75 @@ def test_a_cause_without_an_error_of_its_own_has_no_frames_of_a_bridge():
     cause, words, _ = text.partition("The above exception was the direct cause of the following exception:")
     assert words and "ValueError: invalid literal" in cause and ", in fails" in cause
     assert "(Lua) File" in cause and ".pyx" not in text
+
+
+EDITED = """
+import os, sys, time
+import lupa.lua54, stacksplice
+stacksplice.install()
+name = sys.argv[1]
+lua = lupa.lua54.LuaRuntime()
+
+def load(*lines):
+    with open(name, "w") as file:
+        file.write("\\n".join(lines))
+    lua.execute(f"dofile('{name}')")
+
+def report():
+    try:
+        lua.globals().price()
+    except lupa.lua54.LuaError as exc:
+        info = stacksplice.error_info(exc)
+        print("".join(stacksplice.format_exception(exc)), info.to_json(), "=" * 9)
+
+load("function price()", "  error('first') -- as it ran", "end")
+report()
+time.sleep(0.05)
+with open(name, "w") as file:
+    file.write("-- edited\\n-- edited\\n")
+time.sleep(0.05)
+report()
+load("-- edited", "-- edited", "function price()", "  error('second') -- loaded anew", "end")
+report()
+"""
+
+
+def test_a_line_of_lua_is_not_that_of_an_edit_before_the_error(tmp_path):
+    pytest.importorskip("lupa.lua54")
+    first, second, third, _ = ran(sys.executable, "-c", EDITED, tmp_path / "r.lua").stdout.split("=" * 9)
+    told = "... no lines of files that were changed after their code ran first"
+    assert first.count("-- as it ran") == 2 and told not in first
+    assert "edited" not in second and "as it ran" not in second and second.count(told) == 1
+    assert third.count("-- loaded anew") == 2 and told not in third
+
+
+_PROGRAM = "def fails():\n    raise ValueError('{0}')  # {0}\n"
+
+
+def test_a_line_of_python_is_not_that_of_an_edit_before_the_error(border, tmp_path):
+    path = tmp_path / "edited.py"
+    told = "... no lines of files that were changed after their code ran first"
+
+    def load(text):
+        path.write_text(_PROGRAM.format(text))
+        names = {}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        return names["fails"]
+
+    def texts(function):
+        exc = caught(border.call, function)
+        info = stacksplice.error_info(exc)
+        return "".join(stacksplice.format_exception(exc)), str(info), info.to_json()
+
+    fails = load("first")
+    assert all("  # first" in text and told not in text for text in texts(fails))
+    time.sleep(0.05)
+    again = load("second")
+    time.sleep(0.05)
+    for text in texts(fails):
+        assert "# first" not in text and "# second" not in text
+        assert text.count(told) == (0 if text.startswith("{") else 1)
+    assert all("  # second" in text and told not in text for text in texts(again))
 
 
 def test_the_reasons_are_those_of_the_core():

@@ -65,6 +65,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_intern(const stacksplice_token_i
                                                        uintptr_t *token);
 
 /*
+ * Code of TOKEN's content was loaded anew, so the files that were changed before now have its lines.  A
+ * binding that knows new code from old calls it for what is new.  Otherwise reports show no line of a file
+ * that was changed after the token was made: the code may be older.
+ * [own: nothing | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API void stacksplice_renew(uintptr_t token);
+
+/*
  * A number that changes whenever tokens may have been dropped.  A cache of tokens reads it before
  * stacksplice_intern and stores the token only if the number is the same afterwards.  When the
  * number has changed, all cached tokens are void: intern them again.

@@ -130,18 +130,21 @@ const char ss_source_moved[] =
 /* Whether the open file can have the lines that ran; if not, notes why.  A file that took the place of
    another one may have been written before it, but came here later.  When a binary's file came here
    says nothing, since sources and binaries are copied in any order. */
-static bool is_as_it_was(ss_source *source, const char *file, int64_t built)
+static bool is_as_it_was(ss_source *source, const char *file, ss_code_times code)
 {
+    int64_t changed =
+        source->written_at > source->changed_at ? source->written_at : source->changed_at;
     const char *why = NULL;
 
     if (*file != '/' && ss_folder_has_changed())
         why = ss_source_moved;
     else if (source->size > BYTES_MAX)
         why = "no lines of files that are longer than 16 MB";
-    else if (source->newest &&
-             (source->written_at > source->newest || source->changed_at > source->newest))
+    else if (source->newest && changed > source->newest)
         why = "no lines of files that were changed after this";
-    else if (built && source->written_at > built)
+    else if (code.met && changed > code.met)
+        why = "no lines of files that were changed after their code ran first";
+    else if (code.built && source->written_at > code.built)
         why = "no lines of files that were changed after their binary was built";
     source->why = why ? why : source->why;
     return !why;
@@ -245,22 +248,32 @@ static SS_NOINLINE size_t read_line(ss_source *source, uint32_t line, char *out,
     return length;
 }
 
-bool ss_source_refuses(ss_source *source, const char *file)
+int64_t ss_source_changed_at(ss_source *source, const char *file)
 {
     int saved = errno;
-    bool refuses = turn_to(source, file) && !is_as_it_was(source, file, 0);
+    int64_t changed = turn_to(source, file) ? source->changed_at : 0;
+
+    errno = saved;
+    return changed;
+}
+
+bool ss_source_refuses(ss_source *source, const char *file, int64_t met)
+{
+    int saved = errno;
+    bool refuses =
+        turn_to(source, file) && !is_as_it_was(source, file, (ss_code_times){.met = met});
 
     errno = saved;
     return refuses;
 }
 
-size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_t built,
+size_t ss_source_line(ss_source *source, const char *file, uint32_t line, ss_code_times code,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
     int saved = errno;
     size_t length = 0;
 
-    if (line && turn_to(source, file) && is_as_it_was(source, file, built))
+    if (line && turn_to(source, file) && is_as_it_was(source, file, code))
         length = read_line(source, line, out, column);
     errno = saved;
     if (!length)

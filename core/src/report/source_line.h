@@ -30,26 +30,35 @@ typedef struct ss_source {
 
 void ss_source_close(ss_source *source);
 
+/* What is known of the age of code, in nanoseconds since 1970; 0: nothing. */
+typedef struct ss_code_times {
+    int64_t built; /* its binary was written */
+    int64_t met;   /* a capture had it */
+} ss_code_times;
+
 /*
  * Copy line LINE (1 is the first) of FILE to OUT without surrounding white space.  Returns its
  * length in bytes, 0 when there is none to show.  A longer line ends in dots.  Sets *COLUMN to
  * where OUT begins in the line: 1 is its first byte; 0 when there is none.
  *
- * Refuses a file that was written or put there after SOURCE->newest or, if that is not 0, was written
- * after BUILT, and a relative name when the folder that it began at is not the one of now: these are
+ * Refuses a file that was written or put there after SOURCE->newest or after its code was MET, or was written
+ * after BUILT, where these are not 0, and a relative name when the folder that it began at is not the one of now: these are
  * not the lines that ran.  Refuses a file of more than 16 MB.
  *
  * Opens only regular files, so it never waits.  It opens no files of the kernel: a script could
  * give a name below /proc, /sys or /dev, or a link to one, to read its host's secrets.
  */
-size_t ss_source_line(ss_source *source, const char *file, uint32_t line, int64_t built,
+size_t ss_source_line(ss_source *source, const char *file, uint32_t line, ss_code_times code,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column);
 
 /* When the file at PATH, which may be NULL, was written; 0 if nobody knows. */
 int64_t ss_written_at(const char *path);
 
-/* Whether FILE can be read, but ss_source_line refuses it. */
-bool ss_source_refuses(ss_source *source, const char *file);
+/* Whether FILE can be read, but ss_source_line refuses it; the code was MET then, or 0. */
+bool ss_source_refuses(ss_source *source, const char *file, int64_t met);
+
+/* When what FILE, which can be read, says of itself was changed last; 0 if it cannot. */
+int64_t ss_source_changed_at(ss_source *source, const char *file);
 
 /* Why the lines of a relative name are refused. */
 extern const char ss_source_moved[];

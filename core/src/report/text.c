@@ -576,8 +576,11 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
     /* A compiler's relative path is relative to its own directory, not to ours. */
     if (r->source && frame->file && frame->line && !frame->chunk &&
         (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/'))
-        text.length = ss_source_line(r->source, frame->file, frame->line,
-                                     ss_written_at(frame->module), line, column);
+        text.length =
+            ss_source_line(r->source, frame->file, frame->line,
+                           (ss_code_times){.built = ss_written_at(frame->module),
+                                           .met = ss_token_met_at((uintptr_t)frame->address)},
+                           line, column);
     return text;
 }
 
@@ -665,7 +668,8 @@ static void put_locals(const ss_report *r, const ss_shown_frame *shown, unsigned
 static bool is_refused(const ss_report *r, const ss_shown_frame *shown)
 {
     return !shown->saved && !r->bare && r->source && shown->frame->file && !shown->frame->chunk &&
-           ss_source_refuses(r->source, shown->frame->file);
+           ss_source_refuses(r->source, shown->frame->file,
+                             ss_token_met_at((uintptr_t)shown->frame->address));
 }
 
 /* Whether the caller has written SHOWN in the look of its language. */

@@ -452,6 +452,25 @@ stacksplice_hresult stacksplice_error_visit(IUnknown *error,
     return e.stopped ? S_FALSE : S_OK;
 }
 
+/* When the oldest code of FILE among the frames of VIEW was met; 0: none was. */
+static int64_t met_of(const ss_error_view *view, const char *file)
+{
+    char room[SS_TOKEN_ROOM];
+    stacksplice_token_info info;
+    int64_t oldest = 0;
+
+    for (uint32_t i = 0; i < view->frame_count; i++) {
+        int64_t met = ss_token_met_at(view->frames[i]);
+
+        if (!met || (oldest && met >= oldest))
+            continue;
+        (void)ss_token_read(view->frames[i], &info, room, sizeof room);
+        if (info.kind == STACKSPLICE_FRAME_SCRIPT && info.file && !strcmp(info.file, file))
+            oldest = met;
+    }
+    return oldest;
+}
+
 stacksplice_hresult stacksplice_error_source_reason(IUnknown *error, const char *file,
                                                     const char **reason)
 {
@@ -465,8 +484,10 @@ stacksplice_hresult stacksplice_error_source_reason(IUnknown *error, const char 
     source.newest = facts.view.taken_at;
     if (*file != '/' && ss_folder_has_changed())
         source.why = ss_source_moved;
+    else if (ss_source_changed_at(&source, file) > ss_token_first_met_at())
+        (void)ss_source_refuses(&source, file, met_of(&facts.view, file));
     else
-        (void)ss_source_refuses(&source, file);
+        (void)ss_source_refuses(&source, file, 0); /* as it was when the first code was met */
     *reason = source.why;
     ss_source_close(&source);
     ss_facts_release(&facts);

@@ -8,6 +8,7 @@
 #include <stacksplice/script.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 /* ---- Content ---------------------------------------------------------------------------------*/
 
@@ -345,6 +346,24 @@ static ss_cell *cell_of(uint64_t id, verdict *is)
     return *is == KNOWN ? cell : NULL;
 }
 
+/* ---- Times -----------------------------------------------------------------------------------*/
+
+/* When code with the content of a row was met for the first time, or was loaded anew. */
+static _Atomic int64_t
+    met_at[SS_POOL_CELLS];           /* nanoseconds since 1970, of the first cells of rows */
+static _Atomic int64_t first_met_at; /* of any row; 0: none */
+
+static void meet(uint32_t index)
+{
+    struct timespec t; /* no call of the kernel; a coarse clock is behind that of files */
+    int64_t now_is = 0, none = 0;
+
+    if (!clock_gettime(CLOCK_REALTIME, &t))
+        now_is = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    atomic_store_explicit(&met_at[index], now_is, memory_order_relaxed);
+    (void)atomic_compare_exchange_strong(&first_met_at, &none, now_is);
+}
+
 /* ---- Adding, under our lock ----------------------------------------------------------------------------------*/
 
 static void enter(uint32_t index)
@@ -431,6 +450,7 @@ static uint64_t add_row(const description *content)
     atomic_store_explicit(&cell->hash, content->hash, memory_order_relaxed);
     atomic_store_explicit(&cell->seen, now(), memory_order_relaxed);
     write_row(cell, content);
+    meet(index);
     atomic_store_explicit(&cell->state, generation << 1 | LIVE, memory_order_release);
     enter(index);
     added += cells_for(content);
@@ -662,6 +682,28 @@ static stacksplice_hresult intern(const stacksplice_token_info *info, uintptr_t 
         id = add(&content);
     *token = ss_token_of(id);
     return id < SS_TOKEN_FIXED_COUNT ? E_OUTOFMEMORY : S_OK;
+}
+
+void stacksplice_renew(uintptr_t token)
+{
+    verdict is;
+
+    if (ss_token_is(token) && cell_of(id_of(token), &is))
+        meet((uint32_t)(id_of(token) % SS_POOL_CELLS));
+}
+
+int64_t ss_token_met_at(uintptr_t token)
+{
+    verdict is;
+
+    return ss_token_is(token) && cell_of(id_of(token), &is)
+               ? atomic_load_explicit(&met_at[id_of(token) % SS_POOL_CELLS], memory_order_relaxed)
+               : 0;
+}
+
+int64_t ss_token_first_met_at(void)
+{
+    return atomic_load_explicit(&first_met_at, memory_order_relaxed);
 }
 
 void ss_token_prepare(void)

@@ -31,6 +31,12 @@ size_t ss_token_read(uintptr_t token, stacksplice_token_info *info, char *buffer
 /* Whether ELEMENT of a stack is the token of a script frame.  Signal safe. */
 bool ss_token_is_script(uintptr_t element);
 
+/* When code of TOKEN's content was met first, or was renewed, in nanoseconds since 1970: it was loaded before.
+   0: not known. */
+int64_t ss_token_met_at(uintptr_t token);
+/* The same of the token that was met before all others; 0: there is none. */
+int64_t ss_token_first_met_at(void);
+
 /* Map what the first token of a process needs, before a signal handler needs it. */
 void ss_token_prepare(void);
 

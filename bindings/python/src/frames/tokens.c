@@ -494,7 +494,10 @@ static bool make_token(const PyCodeObject *code, const sspy_position *position, 
         snprintf(name, sizeof name, "interpreter %lld", (long long)id);
         info.interpreter = name;
     }
-    return stacksplice_intern(&info, token) == S_OK;
+    if (stacksplice_intern(&info, token) != S_OK)
+        return false;
+    stacksplice_renew(*token); /* new code: the token of what was met before is remembered */
+    return true;
 }
 
 /* The key of the instruction in the table of tokens; 0 if LASTI, made by hand, is outside of
