@@ -11,6 +11,7 @@ import types
 import pytest
 import stacksplice
 from gap_reasons import AWAITED, RUN_BY_LOOP
+from stacksplice._errors import awaiting
 
 
 @pytest.fixture(autouse=True)
@@ -345,3 +346,12 @@ def test_without_asyncio_it_is_not_loaded(child):
         "print('asyncio' in sys.modules, 'stacksplice._errors.awaiting' in sys.modules)"
     )
     assert done.stdout == "False False\n"
+
+
+def test_a_long_name_of_a_task_says_that_it_was_cut():
+    class Task:
+        def get_name(self):
+            return "job " * 100
+
+    (reason,) = awaiting._named("awaited by another task", Task())
+    assert reason.endswith("job job ...") and len(reason) < 140

@@ -255,6 +255,9 @@ def test_what_is_not_the_file_that_was_read(program, process, change):
     if change in ("too large", "shorter", "no text"):
         os.utime(program, (1e9, 1e9))
     assert set(lines_of(process).values()) == {(None, None)}
+    told = {"written later": "it was changed since", "too large": "it has more than 16 MB"}.get(change)
+    text = command("dump", str(process)).stdout
+    assert (f"not read, because {told}: {program}" in text) == (told is not None)
 
 
 def test_core_files(tmp_path):

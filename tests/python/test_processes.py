@@ -298,13 +298,19 @@ def frame_of(name, file="a.py"):
         ([HEAD + entry("f") + "E: x\n" + entry("forged")], [[frame_of("f")]], []),
         ([HEAD + entry("f") + f'E: x"""\n{CAUSED}{HEAD}' + entry("forged")], [[frame_of("f")]], []),
         ([HEAD + entry("g") + "  [Previous line repeated 2 more times]\nE\n"], [[]], [(0, ["g"] * 3)]),
+        (
+            [HEAD + entry("g") + "  [Previous line repeated 1005 more times]\nE\n"],
+            [[]],
+            [(0, ["5 frames omitted when the error was pickled", *["g"] * 1001])],
+        ),
         (["no traceback"], [[]], []),
         ([""], [[]], []),
     ],
 )
 def test_only_what_the_text_of_an_executor_certainly_says(texts, stacks, found):
     missing = stand_in.missing(sent(*texts), stacks)
-    assert [(at, [frame["function"] for frame in frames]) for at, frames in missing] == found
+    told = [(at, [frame.get("function") or frame["reason"] for frame in frames]) for at, frames in missing]
+    assert told == found
 
 
 # ---- pickle --------------------------------------------------------------------------------------

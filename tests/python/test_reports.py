@@ -17,6 +17,7 @@ import traceback
 import pytest
 import stacksplice
 import stacksplice.logging
+from stacksplice._errors import live
 from building import MODULE, PACKAGE, command, environment
 from gap_reasons import RETURNED
 from raising import boom, caught, report
@@ -379,3 +380,15 @@ def test_a_copied_stack_is_equal():
 def test_a_frame_from_something_else_is_refused(data):
     with pytest.raises(ValueError, match="data is not a frame"):
         stacksplice.Frame.from_dict(data)
+
+
+def test_more_causes_than_the_core_writes_are_counted(monkeypatch, border):
+    """Where the traceback module cannot write them: a chain without end is none of its."""
+    monkeypatch.setattr(live, "_text_by_traceback", lambda *_: None)
+    monkeypatch.setattr(live, "_MOST_ERRORS", 3)
+    exc = caught(border.call, chained)
+    for _ in range(2):
+        assert "errors that are not shown" not in report(exc)
+        outermost = RuntimeError("one more")
+        outermost.__cause__, exc = exc, outermost
+    assert report(exc).startswith("... more errors that are not shown\n")

@@ -111,7 +111,8 @@ _DRIVERS = {"async_generator_asend", "async_generator_athrow", "anext_awaitable"
 
 def _named(reason: str, task: Any) -> tuple[str]:
     """The seam before TASK, with its name."""
-    name = _name(task)[:_MAX_NAME]
+    name = _name(task)
+    name = name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "..."
     if name in ("", "None"):  # a task factory gave none
         return (reason,)
     if name not in _named_tasks:

@@ -67,16 +67,20 @@ def _notes(exc: BaseException) -> list[str]:
 # 3.15.0 its argument.
 def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
     """The same without that module: each exception by itself, those that led to EXC first."""
-    text, found, seen = "", [exc], {id(exc)}
+    text, found, seen, more = "", [exc], {id(exc)}, ""
     for one in found:  # which grows during the loop
         info = None if limits(traceback_of(one)) else _stacksplice._own_info(one)
         part = _plain(one) if info is None else info.format(chain=False, **style)
         text = part + (text and "\n") + text
         for inner in inside(one) if chain else ():
-            if id(inner) not in seen and len(found) < _MOST_ERRORS:
-                seen.add(id(inner))
-                found += [inner]
-    return text
+            if id(inner) in seen:
+                continue
+            if len(found) >= _MOST_ERRORS:
+                more = "... more errors that are not shown\n\n"
+                continue
+            seen.add(id(inner))
+            found += [inner]
+    return more + text
 
 
 def _text_by_traceback(exc: BaseException, chain: bool, style: dict[str, bool]) -> str | None:

@@ -32,6 +32,11 @@ def is_stand_in(type_name: Any) -> bool:
     return str(type_name).rpartition(".")[2] in _NAMES
 
 
+def _omitted(count: int) -> dict[str, Any]:
+    gap = f"{count} frames omitted when the error was pickled"
+    return {"kind": "gap", "trust": "exact", "language": "python", "address": "0x0", "reason": gap}
+
+
 def _frames_of(text: str) -> Frames:
     """The frames, the innermost first, of TEXT, which begins behind the head of a traceback.  A line of
     source is indented further, a title not at all."""
@@ -45,7 +50,9 @@ def _frames_of(text: str) -> Frames:
             frame = {"kind": "script", "trust": "traceback", "language": "python", "address": "0x0"}
             frames.append({**frame, "function": name, "file": file, "line": int(number)})
         elif repeated is not None and frames:
+            more = int(repeated[1]) - _MOST_REPEATED
             frames += frames[-1:] * min(int(repeated[1]), _MOST_REPEATED)
+            frames += [_omitted(more)] if more > 0 else []
         elif line.startswith("    ") and frames:
             frames[-1].setdefault("source", line.strip())
     return frames[::-1]
@@ -68,7 +75,8 @@ def _parts_of(text: str) -> list[str]:
 def _is_text_of(frames: Frames, stack: Frames) -> bool:
     """Whether FRAMES are those of STACK.  Calls of other languages have other files there."""
     left = [(frame.get("file"), str(frame.get("function")).rpartition(".")[2]) for frame in stack]
-    known = [(frame["file"], frame["function"]) for frame in frames if frame["file"].endswith(".py")]
+    known = [(frame.get("file", ""), frame.get("function")) for frame in frames]
+    known = [place for place in known if place[0].endswith(".py")]
     found = 0
     for place in known:
         if place in left:

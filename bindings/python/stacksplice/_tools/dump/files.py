@@ -74,6 +74,7 @@ class Files:
 
     def __init__(self, until: float = 0, root: str = "", folder: str = "", process: int = 0) -> None:
         self.refused: list[str] = []  # the names of files that the process may not read
+        self.unread: dict[str, list[str]] = {}  # why not, and those of files of which no line is shown
         self._until, self._folder = until, folder
         self._process, self._began = process, _began(process) if process else 0
         self._user: dict[str, Any] = {}
@@ -178,7 +179,9 @@ class Files:
             return []
         with open(file, "rb") as opened:
             found = os.fstat(file)
+            why = "it has more than 16 MB" if found.st_size > _LARGEST else "it was changed since"
             if found.st_size > _LARGEST or found.st_mtime > self._until:
+                self.unread.setdefault(why, []).append(name)
                 return []
             try:
                 return _lines(opened.read(found.st_size))

@@ -183,6 +183,8 @@ def add_files(
         document["notes"].append(
             f"not read, because the process may not: {', '.join(sorted({*files.refused}))}"
         )
+    for why, names in files.unread.items():
+        document["notes"].append(f"not read, because {why}: {', '.join(sorted({*names}))}")
 
 
 def _dump(process: int, options: argparse.Namespace) -> int:
