@@ -17,10 +17,10 @@ import traceback
 import pytest
 import stacksplice
 import stacksplice.logging
-from stacksplice._errors import live
 from building import MODULE, PACKAGE, command, environment
 from gap_reasons import RETURNED
 from raising import boom, caught, report
+from stacksplice._errors import live
 
 
 def divide():
