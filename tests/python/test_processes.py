@@ -500,3 +500,24 @@ def test_size_is_bounded(border, deep_recursion):
     assert any("frames omitted when the error was pickled" in str(frame) for frame in info.stack)
     assert len(info.propagation) == 16
     assert info.notes == ["134 further receptions omitted when the error was pickled"]
+
+
+def test_another_interpreter_sees_no_item_where_it_has_the_package(crossed):
+    """The way by which pickles restore items is one for all interpreters of a process."""
+    interpreters = pytest.importorskip(
+        "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    )
+    run = getattr(interpreters, "exec", None) or interpreters.run_string
+    exc = caught(process_jobs.plain, "x")
+    stacksplice.originate(exc)
+    stacksplice.winrt.RoClearError()
+    data = pickle.dumps(exc)
+    without = "assert [*vars(exc)] == ['__stacksplice__'] and exc.args == ('x',)"
+    having = "import stacksplice; assert stacksplice.error_info(exc).process and vars(exc) == {}"
+    later = "import stacksplice; exc = pickle.loads(data); assert vars(exc) == {}"
+    for check in (without, having, later, f"{later}; assert stacksplice.error_info(exc).process"):
+        other = interpreters.create()
+        failed = run(other, f"import pickle; data = {data!r}; exc = pickle.loads(data); {check}")
+        interpreters.destroy(other)
+        assert failed is None, failed
+    assert vars(pickle.loads(data)) == {}

@@ -333,7 +333,7 @@ static PyObject *report_among(PyObject *items, PyObject *key)
 static PyObject *restore_items(PyObject *exc, PyObject *state)
 {
     bool has_key = PyDict_Check(state) && PyDict_GetItemString(state, SSPY_REPORT_KEY);
-    sspy_state *ours = has_key && sspy_thread_state_here() ? sspy_state_current() : NULL;
+    sspy_state *ours = has_key ? sspy_state_current() : NULL;
     PyObject *key = ours ? ours->interp->ties_key : NULL;
 
     PyErr_Clear();
