@@ -24,6 +24,12 @@ static inline uintptr_t ss_lua_registers_of(uintptr_t ci)
     return 0;
 }
 
+static inline uintptr_t ss_lua_registers_end_of(uintptr_t ci)
+{
+    (void)ci;
+    return 0;
+}
+
 static inline uint32_t ss_lua_status_of(uintptr_t ci)
 {
     (void)ci;
@@ -186,6 +192,12 @@ static inline uintptr_t ss_lua_pc_of(uintptr_t ci)
 static inline uintptr_t ss_lua_registers_of(uintptr_t ci)
 {
     return ss_lua_word(ci + SS_LUA_AT_REGISTERS) + SS_LUA_BEFORE_REGISTERS;
+}
+
+/* The end of all its registers, used or not. */
+static inline uintptr_t ss_lua_registers_end_of(uintptr_t ci)
+{
+    return ss_lua_word(ci + SS_LUA_AT_TOP);
 }
 
 /* Wanted results and every flag that lua_getinfo reads.  Each bit but the tail call's may differ where

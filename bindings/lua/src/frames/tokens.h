@@ -105,14 +105,17 @@ static inline void ss_lua_activation_read(uintptr_t ci, ss_lua_activation *out)
  * Note that AT, just read, calls the activation CALLEE, if its instruction names that function.
  * Lua names it by that instruction.  But a message handler, a metamethod or a finalizer is called
  * from within any instruction, and is not the function that this one names.  Those stand above the
- * registers in use; the function of a call stands in its instruction's first register.
+ * registers in use; the function of a call stands in its instruction's first register.  Lua 5.2 also
+ * collects before the first instruction, which has none before it: then a finalizer stands above all
+ * registers.
  */
 static inline void ss_lua_note_callee(ss_lua_activation *at, uintptr_t callee)
 {
     enum { INSTRUCTION = 4 };
     uint32_t instruction;
 
-    if (!at->pc || ss_lua_previous(callee) != at->ci)
+    if (SS_LUA_JIT || !at->pc || ss_lua_previous(callee) != at->ci ||
+        ss_lua_slot_of(callee) >= ss_lua_registers_end_of(at->ci))
         return;
     instruction = *(const uint32_t *)(at->pc - INSTRUCTION);
     if (ss_lua_slot_of(callee) !=

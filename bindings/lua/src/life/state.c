@@ -429,10 +429,15 @@ static void close_holds(ss_lua_state *state)
  *
  * That holds only for a GC canary that no collection has reached yet.  If it was on a stack while
  * the collector marked, it would outlive the atomic step, and in generational mode an old one
- * outlives many. lua_newthread lets the collector work before it makes its object, not after, so
- * the GC canary is a coroutine that never runs.  Making it can still start an emergency collection,
- * when the allocator fails.  Another coroutine that is planted before would be gone then, and we
- * give up the planting until the next time.
+ * outlives many.  So it is on a stack only while it is planted, and nothing of it stays there: what
+ * was popped lies on above the top, and a later call may take it over in registers that it has not
+ * set yet, which the collector marks.  To see whether it lives nobody pushes it: the length of the
+ * table tells.
+ *
+ * lua_newthread lets the collector work before it makes its object, not after, so the GC canary is a
+ * coroutine that never runs.  Making it can still start an emergency collection, when the allocator
+ * fails.  Another coroutine that is planted before would be gone then, and we give up the planting
+ * until the next time.
  *
  * Captures may not plant, so a capture that misses the GC canary asks our next function to do it.
  */
@@ -448,25 +453,19 @@ static void want_tending(ss_lua_state *state)
     forget_known();
 }
 
-/* Push the table and what it has in the canary's place; returns whether that is a GC canary. [-0,
-   +2, -] */
-static bool push_gc_canary(lua_State *L, bool *table)
+/* Whether the table at the top has both: a border is all that a length is, and there is no other one. */
+static inline bool has_gc_canary(lua_State *L)
 {
-    ss_lua_push_table(L, SS_LUA_GC_CANARIES);
-    *table = lua_istable(L, -1);
-    if (*table)
-        return lua_rawgeti(L, -1, GC_CANARY) == LUA_TTHREAD;
-    lua_pushnil(L);
-    return false;
+    return lua_rawlen(L, -1) == GC_CANARY;
 }
 
 /* Plant unless a GC canary lives. [-0, +0, m], 4 slots */
 static void plant(lua_State *L, ss_lua_state *state)
 {
-    bool table, lives = push_gc_canary(L, &table), planted;
+    bool planted;
 
-    lua_pop(L, 1);
-    if (!table || lives) {
+    ss_lua_push_table(L, SS_LUA_GC_CANARIES);
+    if (!lua_istable(L, -1) || has_gc_canary(L)) {
         lua_pop(L, 1);
         return;
     }
@@ -475,14 +474,17 @@ static void plant(lua_State *L, ss_lua_state *state)
     (void)lua_newthread(L);
     planted = lua_rawgeti(L, -2, EARLIER) == LUA_TTHREAD;
     lua_pop(L, 1);
-    if (!planted) {
+    if (planted)
+        lua_rawseti(L, -2, GC_CANARY);
+    else
+        lua_pop(L, 1);
+    lua_pushnil(L); /* nothing of the two stays above the top */
+    lua_pushnil(L);
+    lua_pop(L, 3);
+    if (planted)
+        ss_lua_the_source->planted(L, state);
+    else
         want_tending(state);
-        lua_pop(L, 2);
-        return;
-    }
-    lua_rawseti(L, -2, GC_CANARY);
-    lua_pop(L, 1);
-    ss_lua_the_source->planted(L, state);
 }
 
 /* Push a weak table for GC canaries. */
@@ -507,9 +509,12 @@ bool ss_lua_push_gc_canaries_metatable(lua_State *L)
 
 bool ss_lua_gc_canary_lives(lua_State *L, ss_lua_state *state)
 {
-    bool table, lives = push_gc_canary(L, &table);
+    bool table, lives;
 
-    lua_pop(L, 2);
+    ss_lua_push_table(L, SS_LUA_GC_CANARIES);
+    table = lua_istable(L, -1);
+    lives = table && has_gc_canary(L);
+    lua_pop(L, 1);
     if (table && !lives)
         want_tending(state);
     return lives;
