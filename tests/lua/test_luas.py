@@ -81,6 +81,7 @@ LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
     "causes",
+    "churn",
     "collector",
     "coroutine",
     "deadline",
