@@ -2,10 +2,12 @@
  * Tokens of activations are found by addresses of code that a collection may have given to other
  * code since: what a capture says is compared with what lua_getinfo says at the same moment.
  */
+#include "frames/tokens.h"
 #include "lua_state.h"
 #include "oracle.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <stacksplice/source.h>
 
@@ -227,3 +229,34 @@ TOKEN_TEST(test_what_the_core_dropped_is_asked_anew)
     assert_int_equal(oracle.failures, 0);
     assert_int_equal(oracle.lua, 4 * 3 * 2);
 }
+
+#if !SS_LUA_JIT
+/* Lua 5.2 collects before the first instruction of a function: a finalizer called there stands above all
+   its registers.  No word before the code may be read, and here none can be. */
+TEST(test_nothing_is_read_before_the_first_instruction)
+{
+    enum { PAGE = 1 << 16, BYTES = sizeof(uintptr_t), CALL = LUA_VERSION_NUM == 501 ? 40 : 128 };
+    uintptr_t slots[8] = {0}, calls[2 * 128 / sizeof(uintptr_t)] = {0};
+    uintptr_t function = (uintptr_t)calls, callee = function + CALL;
+    uintptr_t *at = calls, *inner = calls + CALL / BYTES;
+    char *pages = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ss_lua_activation activation = {.ci = function};
+
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    activation.pc = (uintptr_t)pages + PAGE;
+    at[SS_LUA_AT_FUNCTION / BYTES] = (uintptr_t)slots;
+    at[SS_LUA_AT_REGISTERS / BYTES] = (uintptr_t)slots;
+    at[SS_LUA_AT_TOP / BYTES] = (uintptr_t)&slots[4];
+    inner[SS_LUA_AT_FUNCTION / BYTES] = (uintptr_t)&slots[4];
+#if LUA_VERSION_NUM == 501
+    slots[5] = LUA_TFUNCTION; /* else it would be the base level */
+#else
+    inner[SSI_LUA_CALL_PREVIOUS / BYTES] = function;
+#endif
+    assert_int_equal(ss_lua_previous(callee), function);
+    ss_lua_note_callee(&activation, callee);
+    assert_int_equal(activation.callee, 0);
+    assert_int_equal(munmap(pages, 2 * PAGE), 0);
+}
+#endif
