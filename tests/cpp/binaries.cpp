@@ -176,6 +176,7 @@ void test_unload(const char *path)
     kept = take();
     const HRESULT hr = p.throws(3);
     EXPECT(dlclose(p.handle) == 0);
+    EXPECT(!dlopen(path, RTLD_LAZY | RTLD_NOLOAD)); // or a new build of it would never be loaded
     (void)ss::guard([] { throw std::runtime_error("after"); });
     EXPECT(has(report(take()), "after"));
     EXPECT(has(report(kept), "bulky"));

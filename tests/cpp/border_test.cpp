@@ -70,7 +70,7 @@ TEST(what_is_no_std_exception_is_described)
     std::string message;
 
     assert_int_equal(guarded(17, &message), E_FAIL);
-    assert_string_equal(message.c_str(), "a int was thrown: 17");
+    assert_string_equal(message.c_str(), "an exception of type int was thrown: 17");
     assert_int_equal(guarded(static_cast<const char *>("text"), &message), E_FAIL);
     assert_string_equal(message.c_str(), "text");
     assert_int_equal(guarded(std::string("string"), &message), E_FAIL);

@@ -28,6 +28,7 @@ COMPILERS = (
     ["clang++", *UNDEFINED],
     ["clang++", "-stdlib=libc++", "-fvisibility=hidden"],
 )
+STATIC = ["-static-libgcc", "-static-libstdc++"]  # a second copy of the unwinder in the process
 
 
 def compilers(folder):
@@ -51,25 +52,59 @@ def write_other_version(folder):
             (folder / header.name).write_text(text)
 
 
-def wrong(folder, words):
+def unique_symbols(library):
+    """What keeps a library mapped for ever: symbols that are one in the whole process."""
+    lines = run("nm", "-D", "--defined-only", library).stdout.splitlines()
+    return [line.split()[-1] for line in lines if line.split()[1] == "u"]
+
+
+def wrong_symbols(folder, words):
+    """The header's unique symbols, with each inline function in the library."""
+    library = folder / "all.so"
+    keep = ["-fkeep-inline-functions"] if words[0] == "g++" else []
+    done = run(
+        words[0], *keep, "-std=c++17", "-fPIC", "-shared", *OPTIONS, HERE / "plugin.cpp", "-o", library
+    )
+    if done.returncode:
+        return done.stderr
+    found = [name for name in unique_symbols(library) if "stacksplice" in name]
+    return f"unique symbols: {found}" if found else ""
+
+
+def wrong(folder, words, of_plugins=(), of_program=()):
     """What the compiler or the program says if it fails; else nothing."""
     plugins = [folder / "one.so", folder / "two.so"]
-    plugin = ["-fPIC", "-shared", HERE / "plugin.cpp", "-o"]
+    plugin = ["-fPIC", "-shared", *of_plugins, HERE / "plugin.cpp", "-o"]
     builds = [
         [*plugin, plugins[0]],
         [f"-I{folder / 'v2'}", *plugin, plugins[1]],
-        [HERE / "binaries.cpp", "-o", folder / "binaries"],
-        ["-std=c++20", HERE / "format.cpp", "-o", folder / "format"],
+        [*of_program, HERE / "binaries.cpp", "-o", folder / "binaries"],
     ]
     for build in builds:
         done = run(*words, *build, *OPTIONS, *LINK)
         if done.returncode:
             return done.stderr
-    for command in ([folder / "binaries", *plugins], [folder / "format"]):
-        done = run(*command)
-        if done.returncode:
-            return f"{command[0]}: status {done.returncode}: {done.stdout}{done.stderr}"
-    return ""
+    return failed_run(folder / "binaries", *plugins)
+
+
+def failed_run(*command):
+    done = run(*command)
+    return f"status {done.returncode}: {done.stdout}{done.stderr}" if done.returncode else ""
+
+
+def wrong_format(folder, words):
+    done = run(*words, "-std=c++20", HERE / "format.cpp", "-o", folder / "format", *OPTIONS, *LINK)
+    return done.stderr if done.returncode else failed_run(folder / "format")
+
+
+def cases(folder, words):
+    yield "", wrong(folder, words)
+    yield "format", wrong_format(folder, words)
+    yield "symbols", wrong_symbols(folder, words)
+    if "-stdlib=libc++" not in words:
+        plain = [word for word in words if word not in UNDEFINED]
+        yield "static in the plugins", wrong(folder, plain, of_plugins=STATIC)
+        yield "static in the program", wrong(folder, plain, of_program=[*STATIC, "-rdynamic"])
 
 
 def main():
@@ -79,10 +114,10 @@ def main():
         (folder / "v2" / "stacksplice").mkdir(parents=True)
         write_other_version(folder / "v2" / "stacksplice")
         for words in compilers(folder):
-            tried += 1
-            said = wrong(folder, words)
-            failed += bool(said)
-            print(f"{' '.join(words)}: {said or 'right'}")
+            for case, said in cases(folder, words):
+                tried += 1
+                failed += bool(said)
+                print(f"{' '.join(words)} {case}: {said or 'right'}")
     return 1 if failed or not tried else 0
 
 

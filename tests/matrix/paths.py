@@ -42,7 +42,7 @@ KINDS = {
     "C": {"E": (E_BOUNDS, "C said so"), "W": (0x80070005, "C said ß"), "B": (0x80004001, "Not implemented")},
     "X": {
         "X": (E_BOUNDS, "C++ said so"),
-        "I": (E_FAIL, "a int was thrown"),
+        "I": (E_FAIL, "an exception of type int was thrown"),
         "R": (E_FAIL, "café"),
         "N": (E_BOUNDS, "C++ said so"),
         "E": (0x80070005, "made by hand"),

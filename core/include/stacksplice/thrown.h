@@ -66,6 +66,15 @@ STACKSPLICE_API void *stacksplice_thrown_object(IRestrictedErrorInfo *error,
                                                 const stacksplice_cpp_library *library);
 
 /*
+ * In the search phase of an exception: the stack pointer, at its call, of the innermost frame of the
+ * function that begins at FUNCTION, outside of the frame ABOVE.  NULL if there is none, or if a frame
+ * further in was guessed, so that another may be the innermost.  It asks no unwinder: a binary may have
+ * a copy of its own, which is not the one that searches.
+ * [thread: any | alloc: first walk | signal: yes]
+ */
+STACKSPLICE_API void *stacksplice_thrown_frame(const void *above, const void *function);
+
+/*
  * What one binary knows of exceptions that nobody catches.  The core keeps the address, and sets the
  * last two members.
  */

@@ -8,6 +8,7 @@
 #include "unwind/unloads.h"
 
 #include <stacksplice/script.h>
+#include <stacksplice/thrown.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -658,6 +659,23 @@ SS_NOINLINE uint32_t ss_capture_native(const void *above, uint32_t skip, uint32_
     return stored;
 }
 
+static void *find_call(ss_scratch *scratch, const void *above, uintptr_t function)
+{
+    const ss_unwind *walk = &scratch->unwind;
+    void *found = NULL;
+
+    if (!ss_unwind_walk(&scratch->unwind, above, SS_UNWIND_MAX_FRAMES))
+        return NULL;
+    for (uint32_t i = walk->hidden; i < walk->count && !found; i++) {
+        if (walk->frames[i].flags & STACKSPLICE_NATIVE_INFERRED)
+            break;
+        if (walk->frames[i].function == function)
+            found = (void *)walk->frames[i].sp;
+    }
+    ss_scratch_trim(scratch);
+    return found;
+}
+
 /* ---- Public ----------------------------------------------------------------------------------*/
 
 SS_NOINLINE stacksplice_hresult stacksplice_capture(uint32_t skip, uint32_t max_frames,
@@ -685,4 +703,18 @@ SS_NOINLINE stacksplice_hresult stacksplice_capture_ends(const void *frame_addre
     ss_sink sink = {.frames = frames, .max = max_frames, .ends = true, .behind = behind};
 
     return capture_into(frame_address, &sink, captured);
+}
+
+SS_NOINLINE void *stacksplice_thrown_frame(const void *above, const void *function)
+{
+    ss_scratch *scratch;
+    void *found = NULL;
+
+    if (!function || !ss_scratch_enter())
+        return NULL;
+    scratch = ss_scratch_mine();
+    if (scratch)
+        found = find_call(scratch, checked_above(above, SS_HERE()), (uintptr_t)function);
+    ss_scratch_leave();
+    return found;
 }

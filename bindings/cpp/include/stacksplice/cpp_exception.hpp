@@ -41,18 +41,15 @@ struct description {
 
 // What counts the references on this library's exception objects.  These functions are the library's
 // own, so that no binary that includes this header is needed to release an exception.
-inline const stacksplice_cpp_library &cpp_library() noexcept
-{
+// Hidden, as each variable of this header: one that binaries share keeps g++'s mapped for ever.
+[[gnu::visibility("hidden")]] inline constexpr stacksplice_cpp_library cpp_library = {
+    stacksplice_exception_hold, stacksplice_exception_release,
 #if defined(_LIBCPP_VERSION)
-    static const stacksplice_cpp_library library = {stacksplice_exception_hold,
-                                                    stacksplice_exception_release, 0};
+    0
 #else
-    static const stacksplice_cpp_library library = {stacksplice_exception_hold,
-                                                    stacksplice_exception_release, 1};
+    1
 #endif
-
-    return library;
-}
+};
 
 // A std::exception_ptr is one pointer to the exception object, in both libraries.
 static_assert(sizeof(std::exception_ptr) == sizeof(void *));
@@ -134,7 +131,7 @@ class ties
         parts.message_length = what.message.size();
         parts.frames = frames.data();
         parts.frame_count = static_cast<std::uint32_t>(frames.size());
-        stacksplice_owner *const owner = stacksplice_cpp_owner(&cpp_library());
+        stacksplice_owner *const owner = stacksplice_cpp_owner(&cpp_library);
         stacksplice_exception *const x = owner ? stacksplice_exception_new(owner, &parts) : nullptr;
         if (!x)
             throw std::bad_alloc();

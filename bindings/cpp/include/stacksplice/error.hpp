@@ -167,8 +167,9 @@ class hresult_category_type : public std::error_category
 
 // ---- std::error_code --------------------------------------------------------------------------
 
-// HRESULTs as error codes.  An HRESULT of an errno compares equal to its std::errc.
-[[gnu::visibility("default")]] inline const std::error_category &hresult_category() noexcept
+// HRESULTs as error codes.  An HRESULT of an errno compares equal to its std::errc.  Each binary has an
+// object of its own: see cpp_library.
+[[gnu::visibility("hidden")]] inline const std::error_category &hresult_category() noexcept
 {
     static const detail::hresult_category_type category;
 

@@ -120,6 +120,92 @@ inline HRESULT hresult_of_type(const char *name) noexcept
                : E_FAIL;
 }
 
+// UTF-32 as UTF-8; what is no character becomes U+FFFD.
+inline std::string utf8_of(std::wstring_view text)
+{
+    std::string out;
+
+    for (const wchar_t unit : text) {
+        auto c = static_cast<std::uint32_t>(unit);
+
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+            c = 0xfffd;
+        const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        const std::uint32_t mark = more ? 0xf00u >> more & 0xff : 0;
+        out += static_cast<char>(mark | c >> 6 * more);
+        for (int i = more - 1; i >= 0; i--)
+            out += static_cast<char>(0x80 | (c >> 6 * i & 0x3f));
+    }
+    return out;
+}
+
+inline std::string text_of(long long number)
+{
+    char text[24];
+
+    (void)std::snprintf(text, sizeof text, "%lld", number);
+    return text;
+}
+
+inline std::string text_of(unsigned long long number)
+{
+    char text[24];
+
+    (void)std::snprintf(text, sizeof text, "%llu", number);
+    return text;
+}
+
+inline std::string text_of(double number)
+{
+    char text[32];
+
+    (void)std::snprintf(text, sizeof text, "%g", number);
+    return text;
+}
+
+template <typename Number> Number number_at(const void *object) noexcept
+{
+    Number number;
+
+    std::memcpy(&number, object, sizeof number);
+    return number;
+}
+
+// A thrown OBJECT of a fundamental type, which the ABI names by one letter; empty for any other.  Not by
+// std::to_string, which brings a variable of libstdc++ that binaries share (see cpp_library).
+inline std::string number_text(const char *type, const void *object)
+{
+    using signed_number = long long;
+    using unsigned_number = unsigned long long;
+
+    if (!type[0] || type[1])
+        return {};
+    switch (type[0]) {
+    case 'b':
+        return number_at<bool>(object) ? "true" : "false";
+    case 'c':
+        return {'\'', number_at<char>(object), '\''};
+    case 'i':
+        return text_of(signed_number{number_at<int>(object)});
+    case 'j':
+        return text_of(unsigned_number{number_at<unsigned>(object)});
+    case 'l':
+        return text_of(signed_number{number_at<long>(object)});
+    case 'm':
+        return text_of(unsigned_number{number_at<unsigned long>(object)});
+    case 'x':
+        return text_of(number_at<long long>(object));
+    case 'y':
+        return text_of(number_at<unsigned long long>(object));
+    case 'f':
+        return text_of(double{number_at<float>(object)});
+    case 'd':
+        return text_of(number_at<double>(object));
+    default:
+        return {};
+    }
+}
+
 // HRESULT and message of the exception that is being handled, by catch clauses: they need no RTTI.
 // NESTED receives what is nested in it.  ERROR is the result of current_error.
 inline void describe_standard(description &what, const any_error *error, std::exception_ptr &nested)
@@ -173,10 +259,17 @@ inline void describe_standard(description &what, const any_error *error, std::ex
     } catch (const std::error_code &code) {
         what.hresult = code ? to_hresult(code) : E_FAIL;
         what.message = code.message();
-    } catch (int number) {
-        what.message += ": " + std::to_string(number);
-        may_nest = false;
-    } catch (...) { // only its type is known
+    } catch (const wchar_t *text) {
+        what.message = utf8_of(text ? text : L"");
+    } catch (const std::wstring &text) {
+        what.message = utf8_of(text);
+    } catch (...) { // a number, or only its type is known
+        const std::string number = number_text(abi::__cxa_current_exception_type()->name(),
+                                               object_of(std::current_exception()));
+
+        if (!number.empty())
+            what.message += ": " + number;
+        may_nest = number.empty();
     }
     if (may_nest)
         nested = nested_in_current();
@@ -188,7 +281,7 @@ inline description describe(const origin &from, const any_error *error)
     std::exception_ptr nested;
 
     what.type = readable(abi::__cxa_current_exception_type()->name());
-    what.message = "a " + what.type + " was thrown";
+    what.message = "an exception of type " + what.type + " was thrown";
     describe_standard(what, error, nested);
     if (nested && from.depth < max_causes)
         what.cause = info_of(nested, {nullptr, from.above, from.depth + 1});
@@ -211,8 +304,9 @@ inline std::vector<std::uintptr_t> stack_of(const origin &from)
                                      ? frames_of_throw(frames.data(), count, &again)
                                      : frames_of_terminate(frames.data(), count, &again);
 
+    frames.erase(frames.begin(), frames.begin() + inside);
     if (inside && !again)
-        return {frames.begin() + inside, frames.end()};
+        return frames;
 #endif
     frames.insert(frames.begin(), unwound_gap());
     return frames;
@@ -281,7 +375,7 @@ struct error_maker {
     {
         const com_ptr<IUnknown> language = language_exception_of(info);
         stacksplice_exception *const own =
-            stacksplice_exception_from(language.get(), stacksplice_cpp_owner(&cpp_library()));
+            stacksplice_exception_from(language.get(), stacksplice_cpp_owner(&cpp_library));
 
         if (own && !e.state_->arrived)
             keep_exception(own, exception);
@@ -316,7 +410,7 @@ inline HRESULT originate_from(const origin &from) noexcept
         if (e) {
             if (e->leave(from.above, from.depth))
                 return e->hresult();
-        } else if (stacksplice_thrown_leave(object_of(std::current_exception()), &cpp_library(),
+        } else if (stacksplice_thrown_leave(object_of(std::current_exception()), &cpp_library,
                                             &hr) == S_OK) {
             return hr;
         }

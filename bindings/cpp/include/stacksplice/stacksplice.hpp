@@ -146,7 +146,7 @@ template <typename Function, typename Result>
     (void)stacksplice_propagate_above(__builtin_frame_address(0), hr, "c++");
     (void)RoGetMatchingRestrictedErrorInfo(hr, info.put());
     if (const std::exception_ptr exception =
-            detail::adopt(stacksplice_thrown_object(info.get(), &detail::cpp_library()))) {
+            detail::adopt(stacksplice_thrown_object(info.get(), &detail::cpp_library))) {
         info = nullptr; // the exception has it
         std::rethrow_exception(exception);
     }

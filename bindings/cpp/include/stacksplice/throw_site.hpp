@@ -152,11 +152,26 @@ inline void take_throw_site(throw_site *site, const void *above) noexcept
     std::memmove(frames, frames + first, site->count * sizeof *frames);
 }
 
+// Where stacksplice_cpp_call keeps its SITE, from its stack pointer at the call.
 #if defined(__x86_64__)
-inline constexpr int throw_site_register = 3; // rbx
+inline constexpr std::ptrdiff_t site_in_frame = 0;
 #else
-inline constexpr int throw_site_register = 19; // x19
+inline constexpr std::ptrdiff_t site_in_frame = 16;
 #endif
+
+// The site of the stacksplice_cpp_call that a search asks, or NULL.  It is the innermost one outside of
+// ABOVE: the function around each of them has a catch (...), where a search ends.  The context that
+// _Unwind_GetGR and its like take is never looked at: with -static-libgcc this binary has a copy of
+// them which is not the unwinder that searches, and ends the process.
+inline throw_site *asked_site(const void *above, const void *call) noexcept
+{
+    const void *const frame = stacksplice_thrown_frame(above, call);
+    throw_site *site = nullptr;
+
+    if (frame)
+        std::memcpy(&site, static_cast<const char *>(frame) + site_in_frame, sizeof site);
+    return site;
+}
 
 } // namespace detail
 } // namespace v1
@@ -164,22 +179,23 @@ inline constexpr int throw_site_register = 19; // x19
 
 extern "C" {
 
-[[gnu::used, gnu::visibility("hidden")]] inline _Unwind_Reason_Code stacksplice_cpp_personality(
-    int version, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception *,
-    _Unwind_Context *context)
-{
-    namespace detail = stacksplice::detail;
-
-    if (version == 1 && (actions & _UA_SEARCH_PHASE))
-        detail::take_throw_site(reinterpret_cast<detail::throw_site *>(
-                                    _Unwind_GetGR(context, detail::throw_site_register)),
-                                __builtin_frame_address(0));
-    return _URC_CONTINUE_UNWIND;
-}
-
 // Returns what CALL(DATA) returns; SITE gets the stack of what it throws.
 [[gnu::visibility("hidden")]] HRESULT stacksplice_cpp_call(stacksplice::detail::throw_site *site,
                                                            HRESULT (*call)(void *data), void *data);
+
+[[gnu::used, gnu::visibility("hidden")]] inline _Unwind_Reason_Code stacksplice_cpp_personality(
+    int version, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception *,
+    _Unwind_Context *)
+{
+    namespace detail = stacksplice::detail;
+    const void *const above = __builtin_frame_address(0);
+
+    if (version == 1 && (actions & _UA_SEARCH_PHASE))
+        if (detail::throw_site *const site =
+                detail::asked_site(above, reinterpret_cast<const void *>(stacksplice_cpp_call)))
+            detail::take_throw_site(site, above);
+    return _URC_CONTINUE_UNWIND;
+}
 }
 
 // One copy for each binary with any number of units; link-time optimisation makes one of them.
@@ -203,30 +219,24 @@ __asm__(".ifndef stacksplice_cpp_call\n"
         ".cfi_personality 0x9b, DW.ref.stacksplice_cpp_personality\n"
 #if defined(__x86_64__)
         "endbr64\n"
-        "pushq %rbx\n"
+        "pushq %rdi\n" /* site_in_frame */
         ".cfi_def_cfa_offset 16\n"
-        ".cfi_offset 3, -16\n"
-        "movq %rdi, %rbx\n"
         "movq %rdx, %rdi\n"
         "call *%rsi\n"
-        "popq %rbx\n"
+        "popq %rdi\n"
         ".cfi_def_cfa_offset 8\n"
         "ret\n"
 #else
-        "hint #34\n"                           /* bti c */
+        "hint #34\n" /* bti c */
         "stp x29, x30, [sp, #-32]!\n"
         ".cfi_def_cfa_offset 32\n"
         ".cfi_offset 29, -32\n"
         ".cfi_offset 30, -24\n"
-        "str x19, [sp, #16]\n"
-        ".cfi_offset 19, -16\n"
+        "str x0, [sp, #16]\n" /* site_in_frame */
         "mov x29, sp\n"
-        "mov x19, x0\n"
         "mov x0, x2\n"
         "blr x1\n"
-        "ldr x19, [sp, #16]\n"
         "ldp x29, x30, [sp], #32\n"
-        ".cfi_restore 19\n"
         ".cfi_restore 29\n"
         ".cfi_restore 30\n"
         ".cfi_def_cfa_offset 0\n"
