@@ -71,6 +71,22 @@ TEST(what_is_no_std_exception_is_described)
 
     assert_int_equal(guarded(17, &message), E_FAIL);
     assert_string_equal(message.c_str(), "an exception of type int was thrown: 17");
+    (void)guarded(-7L, &message);
+    assert_string_equal(message.c_str(), "an exception of type long was thrown: -7");
+    (void)guarded(7ULL, &message);
+    assert_string_equal(message.c_str(), "an exception of type unsigned long long was thrown: 7");
+    (void)guarded(true, &message);
+    assert_string_equal(message.c_str(), "an exception of type bool was thrown: true");
+    (void)guarded('x', &message);
+    assert_string_equal(message.c_str(), "an exception of type char was thrown: 'x'");
+    (void)guarded(0.5, &message);
+    assert_string_equal(message.c_str(), "an exception of type double was thrown: 0.5");
+    (void)guarded(2.5F, &message);
+    assert_string_equal(message.c_str(), "an exception of type float was thrown: 2.5");
+    (void)guarded(static_cast<const wchar_t *>(L"caf\u00e9 \u20ac \U0001f600"), &message);
+    assert_string_equal(message.c_str(), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    (void)guarded(std::wstring(L"wide"), &message);
+    assert_string_equal(message.c_str(), "wide");
     assert_int_equal(guarded(static_cast<const char *>("text"), &message), E_FAIL);
     assert_string_equal(message.c_str(), "text");
     assert_int_equal(guarded(std::string("string"), &message), E_FAIL);

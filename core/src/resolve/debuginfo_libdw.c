@@ -419,6 +419,7 @@ typedef struct walk {
     Dwarf_Addr address;
     const void *last; /* the entry met last */
     uint32_t nested;
+    bool everywhere;                    /* look into what does not have the address, too */
     uint32_t count;                     /* of functions around the address */
     Dwarf_Die functions[SS_INLINE_MAX]; /* the innermost of them, one after the other in a ring */
 } walk;
@@ -431,13 +432,25 @@ static bool advance(walk *w, const Dwarf_Die *entry)
     return true;
 }
 
-/* Whether ENTRY is none of a function, but functions in it may have the address. */
+/* Whether ENTRY is no function with the address, but functions in it may have it. */
 static bool can_be_around(const walk *w, Dwarf_Die *entry, int tag)
 {
-    if (tag == DWARF_namespace || tag == DWARF_module)
+    switch (tag) {
+    case DWARF_namespace:
+    case DWARF_module:
         return true;
-    return (tag == DWARF_lexical_block || tag == DWARF_try_block || tag == DWARF_catch_block) &&
-           has_address(entry, w->address);
+    case DWARF_lexical_block:
+    case DWARF_try_block:
+    case DWARF_catch_block:
+        return w->everywhere || has_address(entry, w->address);
+    case DWARF_subprogram:
+    case DWARF_class_type:
+    case DWARF_structure_type:
+    case DWARF_union_type:
+        return w->everywhere;
+    default:
+        return false;
+    }
 }
 
 /* Find the next function with the address within the entry WITHIN.  Blocks may overlap. */
@@ -482,19 +495,94 @@ static void add_functions(Dwarf_Die *unit, walk *w, ss_debug_answer *answer)
 
 /*
  * libdw's dwarf_getscopes does not find functions in namespaces, where clang puts them, and none
- * around an inlined function of another unit, which link-time optimisation makes.
+ * around an inlined function of another unit, which link-time optimisation makes.  The functions of a
+ * local class, and of a lambda that is passed as a plain pointer, lie where g++ read them: within the
+ * function around them in the source, which does not have their addresses.
  */
 static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answer)
 {
     walk w = {.address = address};
     Dwarf_Die within = *unit;
+    bool found = find_function(&w, &within, &within);
 
-    while (find_function(&w, &within, &within)) {
+    if (!found) {
+        w = (walk){.address = address, .everywhere = true};
+        found = find_function(&w, &within, &within);
+        w.everywhere = false;
+    }
+    for (; found; found = find_function(&w, &within, &within)) {
         if (ss_dw->dwarf_tag(&within) == DWARF_subprogram)
             w.count = 0; /* nested in the source only: nothing called it here */
         w.functions[w.count++ % SS_INLINE_MAX] = within;
     }
     add_functions(unit, &w, answer);
+}
+
+/* ---- Functions that are described in a file of their own ---------------------------------------*/
+
+/* The name of the .dwo file of UNIT, made with -gsplit-dwarf; NULL for any other unit. */
+static const char *split_name(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    const char *name =
+        ss_dw->dwarf_formstring(ss_dw->dwarf_attr_integrate(unit, DWARF_dwo_name, &attribute));
+
+    return name ? name
+                : ss_dw->dwarf_formstring(
+                      ss_dw->dwarf_attr_integrate(unit, DWARF_GNU_dwo_name, &attribute));
+}
+
+/* Whether the file NAME, as seen from the first LENGTH bytes of FOLDER, is a regular one or none. */
+static bool is_harmless(const char *folder, size_t length, const char *name)
+{
+    static char path[2 * SS_BINARY_PATH_MAX]; /* (LOCK of resolve.c) */
+    struct stat status;
+    int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, name);
+
+    return written > 0 && (size_t)written < sizeof path &&
+           (stat(path, &status) || S_ISREG(status.st_mode));
+}
+
+/*
+ * Find the description of UNIT's functions in the .dwo file NAME.  libdw looks for it beside the binary
+ * and where it was compiled, and opens what is there: nothing but regular files, as everywhere.
+ */
+static bool open_split(Dwarf_Die *unit, const char *name, Dwarf_Die *split)
+{
+    const char *slash = strrchr(reading->path, '/');
+    Dwarf_Attribute attribute;
+    const char *folder =
+        ss_dw->dwarf_formstring(ss_dw->dwarf_attr_integrate(unit, DWARF_comp_dir, &attribute));
+
+    if ((*name == '/' && !is_harmless("", 0, name)) ||
+        (folder && !is_harmless(folder, strlen(folder), name)) ||
+        (slash && !is_harmless(reading->path, (size_t)(slash - reading->path), name)))
+        return false;
+    memset(split, 0, sizeof *split);
+    if (ss_dw->dwarf_cu_info(unit->cu, NULL, NULL, NULL, split, NULL, NULL, NULL) || !split->addr ||
+        !split->cu)
+        return false;
+    ss_dw->dwarf_new_oom_handler(ss_dw->dwarf_cu_getdwarf(split->cu), leave);
+    return true;
+}
+
+/*
+ * Find lines and functions of ADDRESS in UNIT.  The line alone is that of the innermost inlined function:
+ * beside the name of a symbol it would be another function's.
+ */
+static void describe(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answer)
+{
+    const char *name = split_name(unit);
+    Dwarf_Die split;
+
+    find_line(unit, address, &answer->frames[0]);
+    find_functions(name && open_split(unit, name, &split) ? &split : unit, address, answer);
+    if (answer->count || !answer->frames[0].file)
+        return;
+    if (name)
+        answer->frames[0] = (ss_debug_frame){NULL};
+    else
+        answer->count = 1;
 }
 
 /* Find symbol, functions and lines of ADDRESS; see ss_debug_lookup. */
@@ -515,10 +603,7 @@ static void answer_from(Dwfl_Module *module, uintptr_t address,
     unit = unit_of(module, address, &bias);
     if (!unit)
         return;
-    find_line(unit, address - bias, &answer->frames[0]);
-    find_functions(unit, address - bias, answer);
-    if (!answer->count && answer->frames[0].file)
-        answer->count = 1;
+    describe(unit, address - bias, answer);
 }
 
 /*

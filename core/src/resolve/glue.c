@@ -133,15 +133,20 @@ static const char *qualified_name(const char *function)
     return begin;
 }
 
-/* Whether it is from the C++ headers of this library; inlined functions have no namespace. */
+/*
+ * Whether it is from the C++ headers of this library.  Inlined functions have no namespace, and are told
+ * by their file.  A function of its own is told by its name: its line may be that of what was inlined into
+ * it, where debug information does not tell them apart.
+ */
 static bool is_of_headers(const stacksplice_frame *frame)
 {
     static const char own[] = "stacksplice::", folder[] = "/include/stacksplice/";
     const char *end = frame->file ? strrchr(frame->file, '.') : NULL;
 
-    if (end && !strcmp(end, ".hpp") && strstr(frame->file, folder))
+    if (frame->function && !strncmp(qualified_name(frame->function), own, sizeof own - 1))
         return true;
-    return frame->function && !strncmp(qualified_name(frame->function), own, sizeof own - 1);
+    return (frame->inlined || !frame->function || !strncmp(frame->function, "_Z", 2)) && end &&
+           !strcmp(end, ".hpp") && strstr(frame->file, folder);
 }
 
 static bool is_of_source(const stacksplice_glue *glue, const char *file)

@@ -7,6 +7,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct Elf Elf;
 typedef unsigned Elf_Cmd;
@@ -16,6 +17,7 @@ typedef Elf64_Sym GElf_Sym;
 typedef Elf64_Word GElf_Word;
 typedef GElf_Addr Dwarf_Addr;
 typedef Elf64_Xword Dwarf_Word;
+typedef Elf64_Half Dwarf_Half;
 typedef struct Dwarf Dwarf;
 typedef struct Dwarf_Files_s Dwarf_Files;
 typedef struct Dwarf_Line_s Dwarf_Line;
@@ -23,9 +25,11 @@ typedef struct Dwfl Dwfl;
 typedef struct Dwfl_Module Dwfl_Module;
 typedef void (*Dwarf_OOM)(void);
 
+typedef struct Dwarf_CU Dwarf_CU;
+
 typedef struct {
     void *addr;
-    struct Dwarf_CU *cu;
+    Dwarf_CU *cu;
     struct Dwarf_Abbrev *abbrev;
     long int padding__;
 } Dwarf_Die;
@@ -50,7 +54,10 @@ enum {
     LIBELF_READ_MMAP_PRIVATE = 11, /* ELF_C_READ_MMAP_PRIVATE */
     LIBELF_FDREAD = 7,             /* ELF_C_FDREAD */
 
-    DWARF_lexical_block = 0x0b, /* DW_TAG_... */
+    DWARF_class_type = 0x02, /* DW_TAG_... */
+    DWARF_lexical_block = 0x0b,
+    DWARF_structure_type = 0x13,
+    DWARF_union_type = 0x17,
     DWARF_inlined_subroutine = 0x1d,
     DWARF_module = 0x1e,
     DWARF_catch_block = 0x25,
@@ -59,17 +66,24 @@ enum {
     DWARF_namespace = 0x39,
 
     DWARF_low_pc = 0x11, /* DW_AT_... */
+    DWARF_comp_dir = 0x1b,
     DWARF_ranges = 0x55,
     DWARF_call_column = 0x57,
     DWARF_call_file = 0x58,
     DWARF_call_line = 0x59,
-    DWARF_linkage_name = 0x6e
+    DWARF_linkage_name = 0x6e,
+    DWARF_dwo_name = 0x76,
+    DWARF_GNU_dwo_name = 0x2130
 };
 
 /* X(result, name, (parameters)) */
 #define LIBDW_FUNCTIONS(X)                                                                      \
     X(Dwarf_Attribute *, dwarf_attr_integrate, (Dwarf_Die *, unsigned int, Dwarf_Attribute *))  \
     X(int, dwarf_child, (Dwarf_Die *, Dwarf_Die *))                                             \
+    X(Dwarf *, dwarf_cu_getdwarf, (Dwarf_CU *))                                                 \
+    X(int, dwarf_cu_info,                                                                       \
+      (Dwarf_CU *, Dwarf_Half *, uint8_t *, Dwarf_Die *, Dwarf_Die *, uint64_t *, uint8_t *,    \
+       uint8_t *))                                                                              \
     X(const char *, dwarf_diename, (Dwarf_Die *))                                               \
     X(const char *, dwarf_filesrc, (Dwarf_Files *, size_t, Dwarf_Word *, Dwarf_Word *))         \
     X(const char *, dwarf_formstring, (Dwarf_Attribute *))                                      \

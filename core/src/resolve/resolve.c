@@ -327,6 +327,15 @@ static const char *readable(const native_facts *facts, const char *name, char **
     return *owned ? *owned : name;
 }
 
+/*
+ * Whether SYMBOL tells more of the function than its NAME from debug information: the functions of local
+ * classes have no linkage name there, only their own.
+ */
+static bool tells_more(const char *symbol, const char *name)
+{
+    return symbol && !strncmp(symbol, "_Z", 2) && strncmp(name, "_Z", 2) && strstr(symbol, name);
+}
+
 /* Build the frames of an address, innermost first, from the facts so far. */
 static void draft(finding *found)
 {
@@ -349,7 +358,7 @@ static void draft(finding *found)
     last = &found->frames[found->count - 1].frame;
     start = debug->symbol ? facts->module.start + debug->symbol_start : facts->symbol_start;
     last->function_offset = start ? facts->address - start : 0;
-    if (!last->function)
+    if (!last->function || tells_more(debug->symbol, last->function))
         last->function = debug->symbol ? debug->symbol : facts->symbol;
     for (uint32_t i = 0; i + 1 < found->count; i++)
         found->frames[i].frame.inlined =

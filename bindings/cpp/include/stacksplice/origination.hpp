@@ -131,7 +131,7 @@ inline std::string utf8_of(std::wstring_view text)
         if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
             c = 0xfffd;
         const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        const std::uint32_t mark = more ? 0xf00u >> more & 0xff : 0;
+        const std::uint32_t mark = more ? 0xff00u >> (more + 1) & 0xff : 0;
         out += static_cast<char>(mark | c >> 6 * more);
         for (int i = more - 1; i >= 0; i--)
             out += static_cast<char>(0x80 | (c >> 6 * i & 0x3f));
