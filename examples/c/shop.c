@@ -2,7 +2,7 @@
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stacksplice/lua.h>
-#include <stacksplice/script.h>
+#include <stacksplice/stacksplice.h>
 #include <stdio.h>
 #include <string.h>
 

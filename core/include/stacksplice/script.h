@@ -267,18 +267,6 @@ STACKSPLICE_API int stacksplice_errno_from_hresult(stacksplice_hresult hr);
 /* ---- Errors and their interfaces -------------------------------------------------------------*/
 
 /*
- * RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
- * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional) receives a reference to the
- * new error object, which is also in the slot; NULL when the reporting flags disable origination.
- * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
- * [own: caller releases *error | thread: any | alloc: yes | signal: no]
- */
-STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr,
-                                                          const char *message, size_t length,
-                                                          IUnknown *language_exception,
-                                                          IRestrictedErrorInfo **error);
-
-/*
  * Convert UNITS 16-bit units at TEXT to UTF-8 in OUT, which has CAPACITY bytes, one for the NUL;
  * unpaired surrogates become U+FFFD.  Returns the bytes needed, without the NUL.  OUT may be NULL
  * when CAPACITY is 0.  A text that does not fit is cut between characters.

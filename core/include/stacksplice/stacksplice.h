@@ -175,6 +175,22 @@ STACKSPLICE_API const char *stacksplice_lines_missing(void);
 /* ---- The thread's error ----------------------------------------------------------------------*/
 
 /*
+ * Make an error where it happens: the first function that C code needs which can fail.  It captures the
+ * stack, puts a new error with HR and MESSAGE into the thread's slot, and the caller returns HR.
+ * LANGUAGE_EXCEPTION and ERROR may be NULL, and are for those who write a binding.
+ *
+ * It is RoOriginateLanguageException with a UTF-8 message of LENGTH bytes, cut where that function cuts
+ * it.  Surrogates encoded in three bytes are kept.  *ERROR (optional) receives a reference to the
+ * new error object, which is also in the slot; NULL when the reporting flags disable origination.
+ * Errors: E_INVALIDARG if hr is a success code; E_OUTOFMEMORY, and then the slot is empty.
+ * [own: caller releases *error | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_originate(stacksplice_hresult hr,
+                                                          const char *message, size_t length,
+                                                          IUnknown *language_exception,
+                                                          IRestrictedErrorInfo **error);
+
+/*
  * Look at the calling thread's error without taking it.
  *
  * Returns S_OK and a new reference in *ERROR; S_FALSE and NULL when there is none (or only a
