@@ -232,3 +232,67 @@ TEST(test_unwind_knows_forwarders_by_all_their_bytes)
                 is_gap(result.frames[3], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     munmap(page, 4096);
 }
+
+/* ---- The first code of a fiber's stack -------------------------------------------------------*/
+
+/* Calls FUNCTION on the stack that ends at TOP; without unwind data, as what switches fibers is. */
+void call_on_stack(void *top, void (*function)(void));
+
+__asm__(".pushsection .text\n"
+        ".globl call_on_stack\n"
+        ".type call_on_stack, %function\n"
+        "call_on_stack:\n"
+#if defined(__x86_64__)
+        "push %rbx\n"
+        "mov %rsp, %rbx\n"
+        "mov %rdi, %rsp\n"
+        "call *%rsi\n"
+        "mov %rbx, %rsp\n"
+        "pop %rbx\n"
+#else
+        "stp x29, x30, [sp, #-32]!\n"
+        "str x19, [sp, #16]\n"
+        "mov x19, sp\n"
+        "mov sp, x0\n"
+        "blr x1\n"
+        "mov sp, x19\n"
+        "ldr x19, [sp, #16]\n"
+        "ldp x29, x30, [sp], #32\n"
+#endif
+        "ret\n"
+        ".size call_on_stack, .-call_on_stack\n"
+        ".popsection\n");
+
+enum { FIBER_BYTES = 1 << 18, RECORD_WORDS = 32 };
+
+/* Whether a capture on that stack, with WORDS words above its first frame, ends in a gap. */
+static bool ends_in_gap(char *low, uint32_t words)
+{
+    after = 0;
+    call_on_stack(low + FIBER_BYTES - words * sizeof(uintptr_t), leaf);
+    assert_int_equal(after, 1);
+    assert_true(captured.count >= 2);
+    return stacksplice_is_token(captured.frames[captured.count - 1]);
+}
+
+TEST(test_unwind_ends_at_the_first_code_of_an_added_stack)
+{
+    char *low = mmap(NULL, FIBER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uintptr_t *record = (uintptr_t *)(void *)(low + FIBER_BYTES) - RECORD_WORDS;
+
+    assert_true(low != MAP_FAILED);
+    assert_true(ends_in_gap(low, 0)); /* nobody added it */
+    assert_int_equal(stacksplice_add_stack(low, low + FIBER_BYTES), S_OK);
+    assert_false(ends_in_gap(low, 0));
+    assert_int_equal(captured.count, 2);
+    for (uint32_t i = 0; i < RECORD_WORDS; i++) /* what a library of fibers keeps there */
+        record[i] = i % 2 ? (uintptr_t)record : i;
+    assert_false(ends_in_gap(low, RECORD_WORDS));
+    /* With a return address there, it may have been called. */
+    record[3] = captured.frames[0];
+    assert_true(ends_in_gap(low, RECORD_WORDS));
+    /* Too far from the end to be the first. */
+    assert_true(ends_in_gap(low, 1024));
+    assert_int_equal(stacksplice_remove_stack(low), S_OK);
+    munmap(low, FIBER_BYTES);
+}

@@ -52,6 +52,14 @@ static bool find_added(uintptr_t sp, ss_range *stack, ss_stack_cache *cache)
     return found;
 }
 
+bool ss_stack_is_added(uintptr_t sp)
+{
+    ss_stack_cache unused;
+    ss_range stack;
+
+    return find_added(sp, &stack, &unused);
+}
+
 /* False when STACK overlaps another.  Takes *SPARE if no record is free. */
 static bool add_locked(ss_range stack, added **spare)
 {

@@ -12,6 +12,9 @@
  */
 bool ss_stack_find(uintptr_t sp, ss_range *stack);
 
+/* Whether the host added the stack that SP lies in. */
+bool ss_stack_is_added(uintptr_t sp);
+
 /*
  * The stack that SP, at which a signal interrupted it, lies in, where nobody knows its bounds: what
  * can be read from SP on, up to a limit.  False when nothing can.

@@ -302,6 +302,25 @@ static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
     return check_return_address(next->ip);
 }
 
+/*
+ * What makes a fiber's stack leaves no more than a record of its own above the code that enters the
+ * fiber, as boost.context does.  That code is assembly, often without unwind data.
+ */
+#define MOST_ABOVE_FIRST 1024
+
+SS_COLD bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t high)
+{
+    uintptr_t sp = walk->frames[walk->count - 1].sp, word;
+
+    if (walk->count < 2 || sp > high || high - sp > MOST_ABOVE_FIRST || !ss_stack_is_added(sp - 1))
+        return false;
+    for (; high - sp >= SS_WORD; sp += SS_WORD)
+        if (!ss_read_word(walk, sp, &word) ||
+            (word && check_return_address(ss_arch_code(word)) != SS_STEP_NO_DATA))
+            return false;
+    return true;
+}
+
 SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 {
     uint32_t rule = walk->frames[walk->count - 1].rule; /* of a forwarder, or 0 */

@@ -208,8 +208,11 @@ static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
     walk->count = (uint32_t)(t->frame - walk->frames);
     if (found == SS_STEP_ON)
         found = ss_step(walk, &t->table->rules[t->frame[-1].rule], &next);
-    if (found == SS_STEP_NO_DATA)
+    if (found == SS_STEP_NO_DATA) {
         found = ss_step_without_data(walk, &next);
+        if (found != SS_STEP_ON && ss_begins_added_stack(walk, t->high))
+            found = SS_STEP_END;
+    }
     if (found != SS_STEP_ON)
         return found;
     if (next.ip && !accept_stack(t, &next))

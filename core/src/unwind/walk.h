@@ -85,6 +85,12 @@ ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
  */
 ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 
+/*
+ * Whether the outermost frame, whose code nothing describes, is the first of a stack that the host
+ * added: between it and the end at HIGH no word is a return address, so it has no caller there.
+ */
+bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t high);
+
 /* ---- walk.c -----------------------------------------------------------------------------------*/
 
 /* Changes when the classifier's earlier answers are void. */
