@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
 import runpy
@@ -15,6 +17,8 @@ from building import ROOT, command, compile_c, core_library, ran
 pytestmark = pytest.mark.any_python
 
 DOCS = ROOT / "docs"
+LUA_FOLDER = "/usr/include/lua5.4"
+LUA_HEADERS = [f"-I{LUA_FOLDER}", f"-I{ROOT / 'bindings' / 'lua' / 'include'}"]
 # A program whose errors cross a border.
 HOST = """
 import border
@@ -59,6 +63,7 @@ OTHERS = {
 COMPILED = {
     "how-to/build.md": "tests/install/c_host",
     "how-to/crashes-to-sentry.md": "below",
+    "how-to/fibers.md": "tests/core",
     "how-to/games-and-c-hosts.md": "tests/install/guide",
     "how-to/sandboxes-and-limits.md": "below",
     "inside/bindings.md": "tests/tiny",
@@ -134,37 +139,58 @@ def test_opentelemetry(child):
     child(PROVIDERS + source)
 
 
-C = """
+TICK = """
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stacksplice/python.h>
-#include <stacksplice/read.h>
 void stop_main_loop(int status);
-{tick}
+{}
 void (*use)(PyObject *) = tick;
-void send(IRestrictedErrorInfo *error, const char *text, size_t length,
-          stacksplice_write_callback write, void *file)
-{{
-    const stacksplice_document *crash;
-    stacksplice_document_problem problem;
-    {send}
-}}
 """
+# The pages whose blocks in C are one program, in their order and without anything else.
+IN_C = {
+    "how-to/crashes-to-sentry.md": [],
+    "how-to/fibers.md": ["-D_GNU_SOURCE"],
+    "how-to/sandboxes-and-limits.md": LUA_HEADERS,
+    "start/c.md": LUA_HEADERS,
+}
 
 
-def test_c(tmp_path):
+def test_c_of_a_callback(tmp_path):
     (tick,) = [block for block in blocks("how-to/games-and-c-hosts.md", "c") if "tick(" in block]
-    (send,) = blocks("how-to/crashes-to-sentry.md", "c")
     source = tmp_path / "host.c"
-    source.write_text(C.format(tick=tick, send=send))
+    source.write_text(TICK.format(tick))
     compile_c(tmp_path / "host.so", [source], "-shared", "-fPIC", *core_library())
 
 
+@pytest.mark.parametrize("name", IN_C)
+def test_c(tmp_path, name):
+    if IN_C[name] is LUA_HEADERS and not Path(LUA_FOLDER, "lua.h").exists():
+        pytest.skip("Lua's headers are not here")
+    source = tmp_path / "page.c"
+    source.write_text("\n".join(blocks(name, "c")))
+    compile_c(tmp_path / "page.so", [source], "-shared", "-fPIC", *IN_C[name], *core_library())
+
+
 def test_a_call_within_a_time():
-    """Its header needs Lua's; tests/lua/host_deadline.c calls it."""
+    """tests/lua/host_deadline.c calls it."""
     (call,) = blocks("how-to/sandboxes-and-limits.md", "c")
     name = re.search(r"stacksplice_lua_\w+", call)[0]
     assert name in (ROOT / "tests" / "lua" / "host_deadline.c").read_text(encoding="utf-8")
+
+
+PAGES = ["../README.md", *sorted(str(file.relative_to(DOCS)) for file in DOCS.rglob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_not_run_can_be_read(name):
+    """Shell by sh, JSON by json, and Python that another folder runs by its compiler."""
+    for source in blocks(name, "sh"):
+        ran("/bin/sh", "-nc", source)
+    for source in blocks(name, "json"):
+        json.loads(source)
+    for source in blocks(name, "python"):
+        compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_the_tutorial_with_lupa(child):
