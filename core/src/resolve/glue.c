@@ -133,10 +133,19 @@ static const char *qualified_name(const char *function)
     return begin;
 }
 
+/* Whether it has a namespace or a class before its own name. */
+static bool is_qualified(const char *function)
+{
+    static const char nameless[] = "(anonymous namespace)::";
+    const char *name = qualified_name(function);
+
+    return !strncmp(name, nameless, sizeof nameless - 1) || name[strcspn(name, ":<(")] == ':';
+}
+
 /*
- * Whether it is from the C++ headers of this library.  Inlined functions have no namespace, and are told
- * by their file.  A function of its own is told by its name: its line may be that of what was inlined into
- * it, where debug information does not tell them apart.
+ * Whether it is from the C++ headers of this library.  A whole name decides.  Without a namespace, as
+ * inlined functions are, the file does; that of a function with a whole name may be of what was inlined
+ * into it, where debug information does not tell them apart.
  */
 static bool is_of_headers(const stacksplice_frame *frame)
 {
@@ -145,8 +154,9 @@ static bool is_of_headers(const stacksplice_frame *frame)
 
     if (frame->function && !strncmp(qualified_name(frame->function), own, sizeof own - 1))
         return true;
-    return (frame->inlined || !frame->function || !strncmp(frame->function, "_Z", 2)) && end &&
-           !strcmp(end, ".hpp") && strstr(frame->file, folder);
+    if (frame->function && !frame->inlined && is_qualified(frame->function))
+        return false;
+    return end && !strcmp(end, ".hpp") && strstr(frame->file, folder);
 }
 
 static bool is_of_source(const stacksplice_glue *glue, const char *file)

@@ -327,13 +327,11 @@ static const char *readable(const native_facts *facts, const char *name, char **
     return *owned ? *owned : name;
 }
 
-/*
- * Whether SYMBOL tells more of the function than its NAME from debug information: the functions of local
- * classes have no linkage name there, only their own.
- */
-static bool tells_more(const char *symbol, const char *name)
+/* Whether it is the mangled name of what stands within a function: debug information has no linkage name
+   of it, only its own. */
+static bool is_local_name(const char *symbol)
 {
-    return symbol && !strncmp(symbol, "_Z", 2) && strncmp(name, "_Z", 2) && strstr(symbol, name);
+    return symbol && !strncmp(symbol, "_ZZ", 3);
 }
 
 /* Build the frames of an address, innermost first, from the facts so far. */
@@ -358,7 +356,7 @@ static void draft(finding *found)
     last = &found->frames[found->count - 1].frame;
     start = debug->symbol ? facts->module.start + debug->symbol_start : facts->symbol_start;
     last->function_offset = start ? facts->address - start : 0;
-    if (!last->function || tells_more(debug->symbol, last->function))
+    if (!last->function || is_local_name(debug->symbol))
         last->function = debug->symbol ? debug->symbol : facts->symbol;
     for (uint32_t i = 0; i + 1 < found->count; i++)
         found->frames[i].frame.inlined =
