@@ -30,7 +30,7 @@ pytestmark = [
 # What differs between runs, machines and compilers, and what stands for it.
 INSTEAD = [
     (r"\b(thread|process) \d+", r"\1 N"),
-    (r"(Process-1\)) on \S+", r"\1 on HOST"),
+    (r"(Process-1\)) on [^\s\]]+", r"\1 on HOST"),
     (r"\d+( frames omitted here)", r"N\1"),
     (r"(repeated )\d+( more times)", r"\1N\2"),
     # In a recursion through C it is its native frames that decide at which of the others the gap begins.

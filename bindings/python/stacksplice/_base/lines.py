@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from _collections_abc import Iterable, Iterator  # loaded at every start of Python
 
-from .hints import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _MOST_ROUNDS, _LONGEST_ROUND = 3, 8  # as our reports show
 
@@ -30,7 +32,7 @@ def folded(frames: Iterable[str]) -> Iterator[str]:
             yield f"    [Previous {which} repeated {more} more time{'s' if more > 1 else ''}]\n"
 
 
-def limits(entry: Any) -> bool:
+def limits(entry: TracebackType | None) -> bool:
     """Whether the limit leaves out any of a traceback that begins with ENTRY, which may be None."""
     most = limit()
     while entry is not None and most is not None and most >= 0:
