@@ -117,7 +117,8 @@ static const row formed[] = {
     {"-----BEGIN PRIVATE KEY-----\nMII", "[redacted: private key]"},
     {"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----", NULL},
     {"postgres://bob:p@ss@db/x", "postgres://" C "@db/x"},
-    {"https://abc@host/x?y=a@b", "https://" C "@host/x?y=a@b"},
+    {"https://a1b2c3d4e5f6@host/x?y=a@b", "https://" C "@host/x?y=a@b"},
+    {"https://abc@host/x?y=a@b http://name@host/", NULL},
     {"http://host/a@b ssh://git@host/x bob@example.org", NULL},
     {"://@ a://", NULL},
 };

@@ -13,8 +13,16 @@ typedef struct ss_text {
     size_t length; /* in units of its encoding */
 } ss_text;
 
+#ifdef SS_REDACT_STEPS /* a test counts them */
+extern size_t ss_redact_steps;
+#define SS_STEP() ((void)++ss_redact_steps)
+#else
+#define SS_STEP() ((void)0)
+#endif
+
 static inline uint32_t ss_text_at(const ss_text *text, size_t at)
 {
+    SS_STEP();
     return text->utf8 ? (unsigned char)text->utf8[at] : text->utf16[at];
 }
 
@@ -31,15 +39,18 @@ typedef struct ss_rules {
 typedef struct ss_secret {
     size_t begin, end;
     const char *kind;
+    uint32_t quote; /* in source: the quote that begins the literal at END; or 0 */
 } ss_secret;
 
 typedef struct ss_scan {
     ss_text text;
     const ss_rules *rules;
     size_t at;
-    size_t done;       /* end of the last secret */
-    bool is_source;    /* a line of source */
-    uint32_t in_quote; /* in source: the quote that began the literal at AT; or 0 */
+    size_t done;         /* end of the last secret */
+    bool is_source;      /* a line of source */
+    uint32_t in_quote;   /* in source: the quote that began the literal at AT; or 0 */
+    size_t refused;      /* before here no JWT begins */
+    const char *command; /* whose options may be secrets, named on this line; or NULL */
 } ss_scan;
 
 /*

@@ -1,0 +1,714 @@
+/* Where the value behind a telling name begins and ends. */
+#include "redact/scan.h"
+
+enum {
+    CODE_SEEN = 128,   /* of a list in code, to find a literal in it */
+    ENCODED_SEEN = 64, /* of a word that must be base64 to be a secret */
+    LINES_SEEN = 512,  /* of a list of several lines, to find its end */
+    TAG_SEEN = 128,    /* of the attributes of an element */
+    MEMBER_SEEN = 64,  /* between a name and the name of its value */
+    FORM_SEEN = 32,    /* of the name behind "&" */
+    LOGIN_SEEN = 48,   /* before a password in .netrc */
+    MOST_LINE_DIGITS = 7
+};
+
+/* ---- Between a name and its value ------------------------------------------------------------*/
+
+/* Past blanks, also those that do not break. */
+static size_t after_spaces(const ss_scan *s, size_t at)
+{
+    for (;;) {
+        uint32_t c = ss_scan_at(s, at);
+
+        if (ss_is_blank(c))
+            at++;
+        else if (c == 0xA0 && !s->text.utf8)
+            at++;
+        else if (c == 0xC2 && s->text.utf8 && ss_scan_at(s, at + 1) == 0xA0)
+            at += 2;
+        else
+            return at;
+    }
+}
+
+static ss_separator read_sign(const ss_scan *s, ss_named *n)
+{
+    uint32_t c = ss_scan_at(s, n->at), next = ss_scan_at(s, n->at + 1);
+
+    if (c == ':' && next == ':')
+        return SS_NOTHING; /* a scope of C++ */
+    if (c == '%' && next == '3' && ss_is_any(ss_scan_at(s, n->at + 2), "DdAa")) {
+        n->at += 3;
+        n->is_percent = true;
+        return SS_EQUALS;
+    }
+    if (c == '=' || ((c == '!' || c == ':' || c == '~') && next == '=') ||
+        (c == '-' && next == '>' && n->is_quoted)) {
+        while (ss_is_any(c, "=!:~>-"))
+            c = ss_scan_at(s, ++n->at);
+        return SS_EQUALS;
+    }
+    if (n->is_code && ss_scan_has(s, n->at, "or ") && is_quoted(s, n->at + 3)) {
+        n->at += 3;
+        return SS_EQUALS;
+    }
+    if (c != ':' && c != ',' && c != '(')
+        return SS_NOTHING;
+    n->at++;
+    return c == ':' ? SS_COLON : c == ',' ? SS_COMMA : SS_PARENTHESIS;
+}
+
+/* Whether the name of N is itself the value of a member: "name": "DB_PASSWORD". */
+static bool is_value(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->begin, least = at > MEMBER_SEEN ? at - MEMBER_SEEN : 0;
+
+    while (at > least &&
+           (ss_is_quote(ss_scan_at(s, at - 1)) || ss_is_any(ss_scan_at(s, at - 1), ". \\") ||
+            (ss_scan_at(s, n->begin - 1) == '.' && is_alnum_or(ss_scan_at(s, at - 1), "_."))))
+        at--;
+    return at && ss_is_any(ss_scan_at(s, at - 1), ":=");
+}
+
+/* Past '"value":' behind "name": "NAME"; FROM if that is not there. */
+static size_t after_member(const ss_scan *s, size_t from)
+{
+    size_t at = from, word;
+
+    while (at < from + MEMBER_SEEN && ss_is_any(ss_scan_at(s, at), ", \t\r\n"))
+        at++;
+    word = after_quote(s, at);
+    if (at == from || !ss_scan_has(s, word, "value"))
+        return from;
+    word = after_blanks(s, after_quote(s, word + 5));
+    return ss_is_any(ss_scan_at(s, word), ":=") ? after_blanks(s, word + 1) : from;
+}
+
+/* Past the beginning of an element, which the name is in: <password>, <property name="password">;
+   FROM if it is none. */
+static size_t after_tag(const ss_scan *s, const ss_named *n, size_t from)
+{
+    size_t at = from;
+
+    if (!n->is_quoted && (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "<:")))
+        return from;
+    while (at < from + TAG_SEEN && !ends_line(s, at) && !ss_is_any(ss_scan_at(s, at), "<>"))
+        at++;
+    return ss_scan_at(s, at) == '>' && ss_scan_at(s, at - 1) != '/' ? at + 1 : from;
+}
+
+/* Read from the end of a name to where its value may begin. */
+static void read_separator(const ss_scan *s, ss_named *n)
+{
+    size_t after = after_quote(s, n->end), blank, past;
+    bool is_call = false;
+    uint32_t before = n->begin > s->done ? ss_scan_at(s, n->begin - 1) : 0;
+
+    n->is_quoted = after != n->end;
+    n->quote = s->is_source ? s->in_quote : ss_is_quote(before) ? before : 0;
+    if (n->is_quoted && ss_scan_at(s, n->end) == n->quote)
+        n->quote = 0; /* that of the name, which ends here; the value has its own */
+    n->is_code = s->is_source && !n->quote;
+    if (n->is_quoted && ss_is_any(ss_scan_at(s, after), "])")) {
+        is_call = ss_scan_at(s, after) == ')';
+        after++;
+    }
+    n->at = blank = after_spaces(s, after);
+    n->by = read_sign(s, n);
+    if (n->by == SS_NOTHING || n->by == SS_COMMA) {
+        if (is_value(s, n) && (past = after_member(s, after)) != after) {
+            n->at = past;
+            n->by = SS_EQUALS;
+            return;
+        }
+        if (n->by == SS_NOTHING && (ss_scan_at(s, blank) == '>' || blank > n->end) &&
+            (past = after_tag(s, n, after)) != after) {
+            n->at = past;
+            n->by = SS_TAG;
+            return;
+        }
+    }
+    n->at = after_spaces(s, n->at);
+    if (is_call && n->by != SS_EQUALS)
+        n->by = SS_NOTHING;
+    else if (n->by == SS_COMMA && !n->is_quoted)
+        n->by = SS_NOTHING;
+    else if (n->by == SS_NOTHING && !n->is_quoted && blank > n->end)
+        n->by = SS_BLANKS;
+}
+
+/* In source: past the type in "password: str = ". */
+static size_t after_type(const ss_scan *s, size_t at)
+{
+    size_t end = at, most = at + 64;
+
+    while (end < most && is_alnum_or(ss_scan_at(s, end), "_-. \t|[],"))
+        end++;
+    return ss_scan_at(s, end) == '=' && ss_scan_at(s, end + 1) != '=' ? after_blanks(s, end + 1)
+                                                                      : at;
+}
+
+/* Past "Bearer " and the like. */
+static size_t after_scheme(const ss_scan *s, size_t at)
+{
+    size_t end = plain_word_end(s, at);
+
+    return ss_scan_at(s, end) == ' ' && is_word_of(s, at, end, "bearer basic digest token")
+               ? after_blanks(s, end)
+               : at;
+}
+
+/* Past the letters before a literal: b'', rb"", L"". */
+static size_t after_prefix(const ss_scan *s, size_t at)
+{
+    size_t end = at;
+
+    while (end < at + 2 && ss_is_letter(ss_scan_at(s, end)))
+        end++;
+    return is_quoted(s, end) ? end : at;
+}
+
+/* ---- Literals --------------------------------------------------------------------------------*/
+
+/* Where the literal that begins at AT ends; it may have several lines unless IN_LINE.  The end of its
+   first line, if no quote ends it: then nothing behind here looks for such a quote again. */
+static size_t literal_end(const ss_scan *s, size_t at, uint32_t quote, bool is_inner,
+                          bool is_triple, bool in_line)
+{
+    size_t line_end = 0;
+
+    for (size_t end = at; end < s->text.length; end++) {
+        uint32_t c = ss_scan_at(s, end);
+
+        if (ends_line(s, end)) {
+            line_end = line_end ? line_end : end;
+            if (in_line)
+                break;
+        } else if (c == '\\') {
+            if (is_inner && ss_scan_at(s, end + 1) == quote)
+                return end;
+            end += !ends_line(s, end + 1);
+        } else if (c == quote && (!is_triple || (ss_scan_at(s, end + 1) == quote &&
+                                                 ss_scan_at(s, end + 2) == quote))) {
+            return end;
+        }
+    }
+    return line_end ? line_end : s->text.length;
+}
+
+/* Where the next literal begins that is joined to the one that ends at END: 'a' 'b', "a" + "b",
+   "a" .. "b"; 0: there is none. */
+static size_t joined_at(const ss_scan *s, size_t end)
+{
+    size_t after = after_quote(s, end), at = after_blanks(s, after), next;
+
+    if (after == end)
+        return 0;
+    next = after_blanks(s, after_any(s, at, "+.&"));
+    if (next > at + 4 || next == after)
+        return 0; /* 'a''b' is one literal with a quote in it, or two */
+    at = after_prefix(s, next);
+    return is_quoted(s, at) && ss_scan_at(s, at) == ss_scan_at(s, end) ? at : 0;
+}
+
+/* The literal whose first quote is at AT, and those joined to it. */
+static bool read_quoted(const ss_scan *s, size_t at, const ss_named *n, ss_secret *secret)
+{
+    bool is_inner = ss_scan_at(s, at) == '\\', is_triple;
+    uint32_t quote = ss_scan_at(s, at + is_inner);
+    size_t begin = at + 1 + (size_t)is_inner, next;
+
+    is_triple = ss_scan_at(s, begin) == quote && ss_scan_at(s, begin + 1) == quote;
+    secret->begin = is_triple ? begin + 2 : begin;
+    secret->end = literal_end(s, secret->begin, quote, is_inner, is_triple, s->is_source);
+    if (s->is_source && ends_line(s, secret->end) &&
+        ends_line(s, after_any(s, secret->begin, " \t)]},;:")))
+        return false; /* it is the quote that ends a literal */
+    if (secret->end == secret->begin)
+        return false;
+    while (!is_triple && (next = joined_at(s, secret->end))) {
+        begin = next + 1 + (ss_scan_at(s, next) == '\\');
+        secret->end = literal_end(s, begin, quote, is_inner, false, s->is_source);
+    }
+    secret->quote = s->is_source && !n->quote ? quote : n->quote;
+    return true;
+}
+
+/* The text of an element, to the tag that ends it. */
+static bool read_element(const ss_scan *s, size_t at, ss_secret *secret)
+{
+    size_t end = at;
+
+    while (!ends_line(s, end) && !ss_is_any(ss_scan_at(s, end), "<>"))
+        end++;
+    secret->begin = at;
+    secret->end = end;
+    return end > at && ss_scan_at(s, end) == '<' && ss_scan_at(s, end + 1) == '/';
+}
+
+/* ---- Lists and calls -------------------------------------------------------------------------*/
+
+/* Where the bracket at AT, of which others may be in it, is closed; LINES: perhaps some lines further
+   down.  The end of its line, if that is not found. */
+static size_t bracket_end(const ss_scan *s, size_t at, bool lines, bool *has_literal)
+{
+    uint32_t open = ss_scan_at(s, at), close = open == '(' ? ')' : open + 2, quote = 0;
+    size_t end = at, line_end = 0;
+    unsigned depth = 0;
+
+    do {
+        uint32_t c = ss_scan_at(s, end++);
+
+        if (quote) {
+            end += c == '\\' && !ends_line(s, end);
+            quote = c == quote ? 0 : quote;
+        } else if (ss_is_quote(c) && !(c == '\'' && ss_is_alnum(ss_scan_at(s, end - 2)))) {
+            *has_literal = true;
+            quote = c;
+        } else {
+            depth += c == open;
+            depth -= c == close;
+        }
+        if (depth && ends_line(s, end)) {
+            line_end = line_end ? line_end : end;
+            quote = 0;
+            if (!lines || end >= s->text.length || end > at + LINES_SEEN)
+                return line_end;
+        }
+    } while (depth && (*has_literal || !lines || end < at + LINES_SEEN));
+    return end;
+}
+
+/* A list, a table or a tuple; in code only one with literals. */
+static bool read_bracketed(const ss_scan *s, const ss_named *n, size_t at, ss_secret *secret)
+{
+    bool has_literal = ss_scan_at(s, at + 1) == '[' || ss_scan_at(s, at + 1) == '=';
+    size_t quote = at + 1;
+
+    while (n->is_code && !has_literal && quote < at + CODE_SEEN && !ends_line(s, quote))
+        has_literal = ss_is_quote(ss_scan_at(s, quote++));
+    if (n->is_code && !has_literal)
+        return false;
+    secret->end = bracket_end(s, at, !s->is_source, &has_literal);
+    secret->begin = at;
+    return secret->end > at + 2;
+}
+
+/* The bracket of SecretStr('x') or dict(old='x') at AT; 0 if no such call is there. */
+static size_t holder_bracket(const ss_scan *s, const ss_named *n, size_t at)
+{
+    size_t end = run_end(s, at, "_."), last = end;
+
+    if (end == at || ss_scan_at(s, end) != '(' || !ss_is_letter(ss_scan_at(s, at)))
+        return 0;
+    while (last > at && ss_scan_at(s, last - 1) != '.')
+        last--;
+    if (ss_scan_has(s, last, "secret") ||
+        is_word_of(s, last, end, "dict str bytes bytearray list tuple set"))
+        return end;
+    return !n->is_code && ss_scan_at(s, last) - 'A' < 26 ? end : 0;
+}
+
+static bool read_held(const ss_scan *s, const ss_named *n, size_t bracket, ss_secret *secret)
+{
+    bool has_literal = true;
+    size_t at = bracket + 1;
+
+    while (at < bracket + CODE_SEEN && !ends_line(s, at) && !ss_is_quote(ss_scan_at(s, at)))
+        at++;
+    if (!ss_is_quote(ss_scan_at(s, at)) || ss_is_no_value(s, n, at + 1) || ss_is_remark(s, at + 1))
+        return false;
+    secret->begin = n->at;
+    secret->end = bracket_end(s, bracket, false, &has_literal);
+    return true;
+}
+
+/* ---- Words -----------------------------------------------------------------------------------*/
+
+/* The blank with which a header goes on behind the end of a line at AT: the next line is further in
+   than MARGIN and is no other header; AT itself if the header ends there. */
+static size_t after_fold(const ss_scan *s, size_t at, size_t margin)
+{
+    size_t next = at + 1 + (ss_scan_at(s, at) == '\r' && ss_scan_at(s, at + 1) == '\n');
+    size_t inner = next, name;
+
+    while (inner < next + 64 && ss_is_blank(ss_scan_at(s, inner)))
+        inner++;
+    name = inner;
+    while (name < inner + 64 && ss_is_of_name(ss_scan_at(s, name)))
+        name++;
+    return inner <= next + margin || ends_line(s, inner) ||
+                   (ss_scan_at(s, name) == ':' && ss_scan_at(s, name + 1) == ' ')
+               ? at
+               : next;
+}
+
+/* The blanks before the name, if nothing else stands before it on its line. */
+static size_t margin_of(const ss_scan *s, const ss_named *n)
+{
+    size_t margin = 0;
+
+    while (margin < n->begin && ss_is_blank(ss_scan_at(s, n->begin - 1 - margin)))
+        margin++;
+    return margin == n->begin || ends_line(s, n->begin - 1 - margin) ? margin : 0;
+}
+
+/* Where the line of a header ends, or the literal around it.  Quotes in it are its own. */
+static size_t header_end(const ss_scan *s, const ss_named *n)
+{
+    bool is_inner = n->quote && n->begin > 1 && ss_scan_at(s, n->begin - 2) == '\\';
+    size_t end = n->at, next = end, margin = margin_of(s, n);
+
+    if (n->quote)
+        return literal_end(s, n->at, n->quote, is_inner, false, true);
+    for (; !ends_line(s, end) || (next = after_fold(s, end, margin)) != end; end++) {
+        if (end >= s->text.length)
+            break;
+        end = ends_line(s, end) ? next : end;
+    }
+    return end;
+}
+
+/* Whether the name is a variable of a shell or of .env, whose value ends with a blank: at the
+   beginning of a line, in capitals, with '=' behind it. */
+static bool is_variable(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->begin;
+
+    if (s->is_source || ss_scan_at(s, n->end) != '=' ||
+        (at && !ends_line(s, at - 1) && (at < 7 || !ss_scan_has(s, at - 7, "export "))))
+        return false;
+    while (at < n->end && ss_scan_at(s, at) - 'a' >= 26)
+        at++;
+    return at == n->end;
+}
+
+/* Whether "NAME=" or "NAME:" begins at AT. */
+static bool is_pair(const ss_scan *s, size_t at)
+{
+    size_t end = at;
+
+    while (end < at + FORM_SEEN && is_alnum_or(ss_scan_at(s, end), "_-. []"))
+        end++;
+    return end > at && ss_is_any(ss_scan_at(s, end), "=:");
+}
+
+/* Whether a word goes on behind the C at AT, which often ends one: "a&b" is one, "a&b=" begins a
+   second. */
+static bool goes_on(const ss_scan *s, const ss_named *n, size_t at, uint32_t c)
+{
+    uint32_t next = ss_scan_at(s, at + 1);
+
+    if (c == n->quote && (s->is_source || ss_is_quote(c)))
+        return false;
+    if (c == '\\')
+        return next > ' ' && !ss_is_quote(next) && !ss_is_any(next, "nrt");
+    if (!is_alnum_or(next, "!#$%*+/=?^_~@-"))
+        return false;
+    return (ss_is_any(c, ",;&") && !is_pair(s, at + 1)) ||
+           ((ss_is_any(c, ")]}") || ss_is_quote(c)) && ss_is_alnum(next));
+}
+
+static bool ends_word(const ss_scan *s, const ss_named *n, size_t at)
+{
+    uint32_t c = ss_scan_at(s, at);
+
+    if (n->is_percent && c == '%' && ss_scan_at(s, at + 1) == '2' && ss_scan_at(s, at + 2) == '6')
+        return true;
+    return c <= ' ' || ((ss_is_quote(c) || ss_is_any(c, ",;&)]}<>|\\")) && !goes_on(s, n, at, c));
+}
+
+static size_t word_end(const ss_scan *s, const ss_named *n)
+{
+    bool is_whole = is_variable(s, n);
+    size_t at = n->at;
+
+    while (!ends_line(s, at) && (is_whole ? ss_scan_at(s, at) > ' ' : !ends_word(s, n, at)))
+        at++;
+    return at;
+}
+
+/* Whether what begins at AT can be the secret of N: where it must, it looks like base64, which has
+   not only small letters. */
+static bool may_be_of(const ss_scan *s, const ss_named *n, size_t begin, size_t end)
+{
+    bool is_mixed = false;
+    size_t at = begin, most = end < begin + ENCODED_SEEN ? end : begin + ENCODED_SEEN;
+
+    if (!n->is->fewest)
+        return true;
+    for (; at < most && is_alnum_or(ss_scan_at(s, at), "_-+/=%.:"); at++) {
+        uint32_t c = ss_scan_at(s, at);
+
+        is_mixed = is_mixed || (at > begin && ss_lower(c) != c) || ss_is_digit(c) || c == '=';
+    }
+    if (end == SIZE_MAX)
+        return is_mixed && at >= begin + n->is->fewest;
+    return is_mixed && at == most && at >= begin + n->is->fewest;
+}
+
+static bool read_word(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    uint32_t first = ss_scan_at(s, n->at);
+
+    if (n->is_code && !ss_is_digit(first))
+        return false;
+    if (s->is_source && (first == '%' || first == '$' || first == '{'))
+        return false;
+    if (!n->is->to_line_end && !n->is_code && ss_is_code(s, n))
+        return false;
+    if (!may_be_of(s, n, n->at, SIZE_MAX))
+        return false;
+    secret->begin = n->at;
+    secret->end = n->is->to_line_end && n->by != SS_BLANKS ? header_end(s, n) : word_end(s, n);
+    return secret->end > n->at && (!n->is_code || secret->end > n->at + 3);
+}
+
+/* ---- YAML ------------------------------------------------------------------------------------*/
+
+/* The block that follows "|" or ">", or the list that begins on the next line: the lines that are
+   further in than the name, and items. */
+static bool read_block(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    size_t first = n->at, end, margin = 0;
+    bool is_list = ends_line(s, n->at);
+
+    if (!is_list && !ss_is_any(ss_scan_at(s, n->at), "|>"))
+        return false;
+    if (!is_list)
+        first = after_any(s, n->at + 1, "-+0123456789 \t");
+    if (!ends_line(s, first))
+        return false;
+    while (margin < n->begin && ss_is_blank(ss_scan_at(s, n->begin - 1 - margin)))
+        margin++;
+    for (end = first; end < s->text.length;) {
+        size_t line = after_any(s, end, "\n\r"), inner = after_blanks(s, line);
+        bool is_item = is_list && begins_with(s, inner, "- ");
+
+        if (ends_line(s, inner) || inner < line + margin || (inner == line + margin && !is_item) ||
+            (end == first && is_list && !is_item))
+            break;
+        if (end == first)
+            secret->begin = inner + (is_list ? 2 : 0);
+        for (end = inner; !ends_line(s, end);)
+            end++;
+    }
+    secret->end = end;
+    return end > first && !begins_with(s, secret->begin, "[redacted");
+}
+
+/* ---- Values ----------------------------------------------------------------------------------*/
+
+/* Whether the password of a line in .netrc follows: "login bob password abc". */
+static bool follows_login(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->begin, least = at > LOGIN_SEEN ? at - LOGIN_SEEN : 0;
+
+    while (at > least && ss_is_any(ss_scan_at(s, at - 1), " \t\n\r"))
+        at--;
+    while (at > least && ss_scan_at(s, at - 1) > ' ')
+        at--;
+    while (at > least && ss_is_any(ss_scan_at(s, at - 1), " \t"))
+        at--;
+    return at >= 5 && begins_with(s, at - 5, "login");
+}
+
+/* Whether a value without a sign before it is one: --token abc, Bearer abc, password "abc". */
+static bool may_follow_blanks(const ss_scan *s, const ss_named *n)
+{
+    if (is_quoted(s, n->at))
+        return n->is_code || (!n->is->is_counted && (s->is_source || !n->is->in_prose));
+    if (ss_scan_has(s, n->begin, "bearer ") || n->is->fewest) {
+        size_t end = n->at;
+
+        while (end < n->at + 12 && !ends_word(s, n, end))
+            end++;
+        return end == n->at + 12;
+    }
+    if (ss_scan_at(s, n->begin) == '-')
+        return ss_scan_at(s, n->at) != '-' && n->end > n->begin + 3;
+    return follows_login(s, n);
+}
+
+/* Whether the name is a file and a line follows: "dir/token:12: in f", "<token:12>". */
+static bool is_place(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->end + 1;
+
+    if (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "/<\t"))
+        return false;
+    while (at <= n->end + MOST_LINE_DIGITS && ss_is_digit(ss_scan_at(s, at)))
+        at++;
+    return at > n->end + 1 && ss_is_any(ss_scan_at(s, at), ":>") && ss_scan_at(s, n->end) == ':';
+}
+
+/* Whether the pair around a quoted name and its value, ('password', 'x'), is no list of names. */
+static bool is_pair_of_values(const ss_scan *s, const ss_named *n, const ss_secret *secret)
+{
+    uint32_t before = n->begin > 1 ? ss_scan_at(s, n->begin - 2) : 0;
+    uint32_t after = ss_scan_at(s, after_quote(s, secret->end));
+
+    if (ss_scan_at(s, n->begin) == '-')
+        return true;
+    if (before == '\\')
+        before = n->begin > 2 ? ss_scan_at(s, n->begin - 3) : 0;
+    return (before == '(' || (before == '[' && after == ']')) &&
+           !is_word_of(s, secret->begin, secret->end,
+                       "email username user name login token secret") &&
+           !ss_secret_name_of(s->rules, &s->text, secret->begin, secret->end);
+}
+
+/* Whether the name in "name('x')" says that it asks for the secret, or 'x' is one of several. */
+static bool is_question(const ss_scan *s, const ss_named *n, const ss_secret *secret)
+{
+    size_t end = plain_word_end(s, n->begin);
+
+    return is_word_of(s, n->begin, end,
+                      "get read load fetch find ask input prompt has is require") ||
+           ss_scan_at(s, secret->end - 1) == ' ' ||
+           (n->is->in_prose && ss_scan_at(s, after_quote(s, secret->end)) == ',');
+}
+
+/* What may be a value, by what stands before it and where. */
+enum {
+    A_LITERAL = 1,
+    A_LIST = 2,
+    A_WORD = 4,
+    A_BLOCK = 8,    /* of YAML */
+    NEXT_LINE = 16, /* perhaps on the next line */
+    TYPED = 32,     /* behind a type */
+    JUDGED = 64,    /* unless it is prose */
+    HELD = 128      /* in a call: SecretStr('x') */
+};
+enum { PLAIN, QUOTED, IN_LITERAL, IN_CODE, PLACES };
+
+static const uint8_t allowed[SS_SEPARATORS][PLACES] = {
+    /* separator         PLAIN: in a text         QUOTED: there, behind a name in quotes
+                         IN_LITERAL: of source    IN_CODE: of source, also behind such a name */
+    [SS_BLANKS] = {A_LITERAL | A_WORD, 0, A_LITERAL | A_WORD, A_LITERAL},
+    [SS_COLON] = {A_LITERAL | A_LIST | A_WORD | A_BLOCK | JUDGED | HELD,
+                  A_LITERAL | A_LIST | A_WORD | NEXT_LINE | JUDGED | HELD,
+                  A_LITERAL | A_WORD | JUDGED, A_LITERAL | A_LIST | A_WORD | TYPED | HELD},
+    [SS_EQUALS] = {A_LITERAL | A_LIST | A_WORD | HELD, A_LITERAL | A_LIST | A_WORD | HELD,
+                   A_LITERAL | A_WORD, A_LITERAL | A_LIST | A_WORD | HELD},
+    [SS_COMMA] = {0, A_LITERAL, A_LITERAL, A_LITERAL},
+    [SS_PARENTHESIS] = {A_LITERAL, A_LITERAL, A_LITERAL, A_LITERAL},
+};
+
+static unsigned place_of(const ss_scan *s, const ss_named *n)
+{
+    if (s->is_source)
+        return n->is_code ? IN_CODE : IN_LITERAL;
+    return n->is_quoted ? QUOTED : PLAIN;
+}
+
+/* Whether the literal SECRET of code is a type in quotes: token: "Token" = None. */
+static bool is_annotation(const ss_scan *s, const ss_named *n, const ss_secret *secret)
+{
+    size_t at = secret->begin, after = after_blanks(s, after_quote(s, secret->end));
+
+    if (!n->is_code || n->is_quoted || n->by != SS_COLON || ss_scan_at(s, at) - 'A' >= 26 ||
+        !ss_is_any(ss_scan_at(s, after), "=)"))
+        return false;
+    while (at < secret->end &&
+           (ss_is_letter(ss_scan_at(s, at)) || ss_is_any(ss_scan_at(s, at), "_.[], |")))
+        at++;
+    return at == secret->end;
+}
+
+/* Whether it has nothing but a sign, or the scheme before what the code adds: "Bearer ". */
+static bool is_frame(const ss_scan *s, const ss_named *n, const ss_secret *secret)
+{
+    size_t inner = after_scheme(s, secret->begin);
+
+    return inner >= secret->end || (inner > secret->begin && ss_is_no_value(s, n, inner)) ||
+           (secret->end == secret->begin + 1 && !ss_is_alnum(ss_scan_at(s, secret->begin)));
+}
+
+/* The literal at QUOTE; false if it says that there is no secret. */
+static bool scan_literal(const ss_scan *s, const ss_named *n, size_t quote, ss_secret *secret)
+{
+    size_t inner = after_quote(s, quote);
+
+    if (ss_scan_has(s, inner, "[redacted") || ss_is_no_value(s, n, inner) ||
+        !read_quoted(s, quote, n, secret) || !may_be_of(s, n, secret->begin, secret->end) ||
+        ss_is_remark(s, inner) || is_annotation(s, n, secret) || is_frame(s, n, secret))
+        return false;
+    if (n->by == SS_COMMA)
+        return is_pair_of_values(s, n, secret);
+    return n->by != SS_PARENTHESIS || !is_question(s, n, secret);
+}
+
+/* The list at n->at; false if it has remarks. */
+static bool scan_bracketed(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    size_t at = n->at, most = at + CODE_SEEN;
+
+    while (at < most && !ends_line(s, at) && !ss_is_quote(ss_scan_at(s, at)))
+        at++;
+    if (ss_is_quote(ss_scan_at(s, at)) && ss_is_remark(s, at + 1))
+        return false;
+    return read_bracketed(s, n, n->at, secret);
+}
+
+/* The value of N, after its separator; false if there is no secret. */
+static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
+{
+    unsigned may = allowed[n->by][place_of(s, n)];
+    size_t quote, bracket;
+
+    if ((n->by == SS_BLANKS && !may_follow_blanks(s, n)) || is_place(s, n))
+        return false;
+    if (may & TYPED && !n->is_quoted)
+        n->at = after_type(s, n->at);
+    if (may & NEXT_LINE && ends_line(s, n->at) &&
+        ss_is_any(ss_scan_at(s, after_any(s, n->at, " \t\r\n")), "\"'[{"))
+        n->at = after_any(s, n->at, " \t\r\n");
+    if (ss_scan_has(s, n->at, "[redacted") || (may & JUDGED && ss_is_prose(s, n)))
+        return false;
+    if (may & A_BLOCK && read_block(s, n, secret))
+        return true;
+    if (ends_line(s, n->at) && !n->is->to_line_end)
+        return false;
+    quote = after_prefix(s, n->at);
+    if (n->quote && ss_scan_at(s, quote) == n->quote)
+        return false; /* the literal that the name is in ends here */
+    /* Of a header, a quote is a part. */
+    if (may & A_LITERAL && is_quoted(s, quote) &&
+        !(n->is->to_line_end && n->by == SS_COLON && !n->is_quoted && !s->is_source))
+        return scan_literal(s, n, quote, secret);
+    n->at = after_scheme(s, n->at);
+    if (ss_is_no_value(s, n, n->at))
+        return false;
+    if (may & A_LIST && !n->is->to_line_end && ss_is_any(ss_scan_at(s, n->at), "[{("))
+        return scan_bracketed(s, n, secret);
+    if (may & HELD && (bracket = holder_bracket(s, n, n->at)) && read_held(s, n, bracket, secret))
+        return true;
+    return may & A_WORD && !(s->is_source && ss_is_any(ss_scan_at(s, n->at), "[{(")) &&
+           read_word(s, n, secret);
+}
+
+/* A secret with a telling name at AT, for scan_next: password=..., "api_key": "..." */
+bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
+{
+    ss_named n = {.begin = at, .end = at};
+
+    while (ss_is_of_name(ss_scan_at(s, n.end)))
+        n.end++;
+    read_separator(s, &n);
+    if (n.by == SS_NOTHING || /* most words of a text are looked at no further */
+        ((n.by == SS_COMMA || n.by == SS_PARENTHESIS) && !is_quoted(s, after_prefix(s, n.at))))
+        return false;
+    if (n.by == SS_BLANKS && ss_scan_at(s, at) != '-' && !is_quoted(s, n.at) &&
+        !ss_scan_has(s, at, "bearer") && !ss_scan_has(s, at, "basic") &&
+        !ss_scan_has(s, at, "password "))
+        return false;
+    n.is = ss_secret_name_of(s->rules, &s->text, n.begin, n.end);
+    if (!n.is || n.is->of_variable)
+        return false;
+    secret->kind = n.is->kind;
+    secret->quote = n.quote;
+    return n.by == SS_TAG ? read_element(s, n.at, secret) && !begins_with(s, n.at, "[redacted") &&
+                                !ss_is_no_value(s, &n, n.at)
+                          : scan_value(s, &n, secret);
+}
