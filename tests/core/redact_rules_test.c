@@ -142,6 +142,17 @@ static const row source[] = {
     {"raise ValueError(\"unexpected token: 'end'\")", NULL},
     {"error('wrong password: must have 8 letters')", NULL},
     {"token: Token = read()", NULL},
+    {"use({\"user\": \"bob\", \"password\": \"hunter2\"})",
+     "use({\"user\": \"bob\", \"password\": \"" P "\"})"},
+    {"cfg['password'] = 'hunter2'; use(cfg['x'])", "cfg['password'] = '" P "'; use(cfg['x'])"},
+    {"d = {\"Authorization\": \"Bearer abc\"}", "d = {\"Authorization\": \"" C "\"}"},
+    {"d = {'Authorization': f'Bearer {token}', 'token': tok}", NULL},
+    {"h[\"Authorization\"] = \"Bearer \" + token", NULL},
+    {"password = 'a' 'b'; token = \"a\" + \"b\"", "password = '" P "'; token = \"" T "\""},
+    {"local token = \"a\" .. \"b\"", "local token = \"" T "\""},
+    {"f(secret=SecretStr('x1'), n=1)", "f(secret=" S ", n=1)"},
+    {"fields = [\"password\", \"email\", \"token\"]", NULL},
+    {"def f(token: \"Token\" = None):", NULL},
 };
 
 #define B64 "S3CR3TS3CR3TS3CR3TS3CR3TS3CR3TS3CR3TS3CR3T"
@@ -200,7 +211,30 @@ static const char *const secrets[] = {
     "Server=x;Database=y;Pwd=S3CR3T;",
     "wrong password: S3CR3T",
     "invalid token: S3CR3T0123",
+    "Authorization: Bearer\r\n S3CR3T\r\nHost: x",
+    "Authorization: Bearer a\n\tS3CR3T\nHost: x",
+    "Set-Cookie: a=b;\n path=S3CR3T",
+    "curl -u bob:S3CR3T http://h/",
+    "mysql -u root -pS3CR3T shop",
+    "login -token S3CR3T",
+    "machine h login bob password S3CR3T",
+    "<password>S3CR3T</password>",
+    "<property name=\"db.password\" value=\"S3CR3T\"/>",
+    "a%26password%3DS3CR3T%26b",
+    "password\302\240= S3CR3T",
+    "\"name\": \"DB_PASSWORD\", \"value\": \"S3CR3T\"",
+    "- name: DB_PASSWORD\n  value: S3CR3T\n",
+    "secret_key=SecretStr('S3CR3T')",
+    "password=dict(old='S3CR3T')",
+    "password=a&S3CR3T",
+    "ssh://git:S3CR3T@h/",
+    "postgres://bob:S3/CR3T@db/x",
+    "postgres://bob:S3#CR3T@db/x",
+    "postgres://bob:S3?CR3T@db/x",
+    "postgres://bob:S3 CR3T@db/x",
     /* several lines */
+    "{\"password\":\n  \"S3CR3T\"}",
+    "passwords:\n  - S3CR3T\n  - S3CR3T\nuser: bob",
     "password = \"\"\"\nS3CR3T \"quoted\"\nS3CR3T\n\"\"\"\nuser = 'bob'",
     "password = '''\nS3CR3T\n'''",
     "{\"key\": 1, \"private_key\": \"S3CR3T\nS3CR3T\"}",
@@ -258,7 +292,153 @@ static const char *const prose[] = {
     "it's 'http://host/a' or \"http://host:80\" and bob's",
     "{\"u\":\"http://h:80\",\"m\":\"a@b\"}",
     "cannot find symbol: class Token",
+    "{\"password\": [\"This field may not be blank.\"]}",
+    "parse error: token: EOF",
+    "token: expected ';' but found '}'",
+    "token: 5 unexpected near '='",
+    "cookie: rejected because of SameSite",
+    "token = next(stream); password = read_password()",
+    "credentials: include",
+    "password=${DB_PASSWORD} token=%(token)s secret=[hidden]",
+    "pass=3 fail=2",
+    "dict_keys(['user', 'password', 'token'])",
+    "http://name@host/",
 };
+
+/* The formats that services publish: the prefix, and how many characters follow at the least. */
+static const struct {
+    const char *prefix;
+    size_t fewest;
+    const char *kind;
+} published[] = {
+    {"AKIA", 16, "AWS key"},
+    {"ASIA", 16, "AWS key"},
+    {"ABIA", 16, "AWS key"},
+    {"ABSK", 80, "AWS key"},
+    {"ACCA", 16, "AWS key"},
+    {"AIza", 35, "Google key"},
+    {"AKCp", 60, "Artifactory key"},
+    {"ATATT3", 40, "Atlassian token"},
+    {"ATCTT3", 40, "Atlassian token"},
+    {"AGE-SECRET-KEY-1", 58, "age key"},
+    {"API-", 26, "Octopus key"},
+    {"EAA", 90, "Facebook token"},
+    {"EZAK", 54, "EasyPost key"},
+    {"EZTK", 54, "EasyPost key"},
+    {"FLWSECK", 12, "Flutterwave key"},
+    {"GOCSPX-", 20, "Google secret"},
+    {"GR1348941", 20, "GitLab token"},
+    {"HRKU-", 36, "Heroku key"},
+    {"LTAI", 16, "Alibaba key"},
+    {"NRAK-", 27, "New Relic key"},
+    {"NRJS-", 19, "New Relic key"},
+    {"NRII-", 30, "New Relic key"},
+    {"PMAK-", 40, "Postman key"},
+    {"SG.", 40, "SendGrid key"},
+    {"SK", 32, "Twilio key"},
+    {"dckr_pat_", 20, "Docker token"},
+    {"dckr_oat_", 20, "Docker token"},
+    {"dop_v1_", 40, "DigitalOcean token"},
+    {"doo_v1_", 40, "DigitalOcean token"},
+    {"dor_v1_", 40, "DigitalOcean token"},
+    {"dapi", 32, "Databricks token"},
+    {"dp.pt.", 40, "Doppler token"},
+    {"dp.st.", 40, "Doppler token"},
+    {"dp.ct.", 40, "Doppler token"},
+    {"dt0c01.", 60, "Dynatrace token"},
+    {"duffel_live_", 40, "Duffel token"},
+    {"duffel_test_", 40, "Duffel token"},
+    {"discord.com/api/webhooks/", 60, "Discord webhook"},
+    {"discordapp.com/api/webhooks/", 60, "Discord webhook"},
+    {"fo1_", 40, "Fly token"},
+    {"fm2_", 80, "Fly token"},
+    {"fm1x_", 80, "Fly token"},
+    {"fio-u-", 60, "Frame.io token"},
+    {"ghx_", 30, "GitHub token"},
+    {"github_pat_", 22, "GitHub token"},
+    {"glpat-", 20, "GitLab token"},
+    {"glptt-", 20, "GitLab token"},
+    {"gldt-", 20, "GitLab token"},
+    {"glrt-", 20, "GitLab token"},
+    {"glcbt-", 20, "GitLab token"},
+    {"glft-", 20, "GitLab token"},
+    {"glimt-", 20, "GitLab token"},
+    {"glagent-", 40, "GitLab token"},
+    {"gloas-", 40, "GitLab token"},
+    {"glsoat-", 20, "GitLab token"},
+    {"glffct-", 20, "GitLab token"},
+    {"glsa_", 32, "Grafana token"},
+    {"glc_", 32, "Grafana token"},
+    {"gsk_", 40, "Groq key"},
+    {"hf_", 30, "Hugging Face token"},
+    {"hooks.slack.com/", 20, "Slack webhook"},
+    {"hvs.", 24, "Vault token"},
+    {"hvb.", 60, "Vault token"},
+    {"key-", 32, "Mailgun key"},
+    {"lin_api_", 32, "Linear key"},
+    {"lin_oauth_", 32, "Linear key"},
+    {"npm_", 36, "npm token"},
+    {"ntn_", 40, "Notion token"},
+    {"ops_eyJ", 80, "1Password token"},
+    {"pypi-", 32, "PyPI token"},
+    {"pul-", 40, "Pulumi token"},
+    {"pplx-", 40, "Perplexity key"},
+    {"pnu_", 36, "Prefect key"},
+    {"pscale_tkn_", 32, "PlanetScale token"},
+    {"pscale_pw_", 32, "PlanetScale password"},
+    {"pscale_oauth_", 32, "PlanetScale token"},
+    {"rk_live_", 16, "Stripe key"},
+    {"rk_test_", 16, "Stripe key"},
+    {"rubygems_", 40, "RubyGems key"},
+    {"rdme_", 60, "ReadMe key"},
+    {"r8_", 37, "Replicate token"},
+    {"sk_live_", 16, "Stripe key"},
+    {"sk_test_", 16, "Stripe key"},
+    {"sk-", 32, "key"},
+    {"shpxx_", 32, "Shopify token"},
+    {"shippo_live_", 40, "Shippo token"},
+    {"shippo_test_", 40, "Shippo token"},
+    {"sntrys_", 40, "Sentry token"},
+    {"sntryu_", 40, "Sentry token"},
+    {"sq0atp-", 22, "Square token"},
+    {"sq0csp-", 22, "Square secret"},
+    {"sgp_", 40, "Sourcegraph token"},
+    {"sha256~", 43, "OpenShift token"},
+    {"v1.0-", 100, "Cloudflare key"},
+    {"whsec_", 24, "Stripe secret"},
+    {"webhook.office.com/webhookb2/", 60, "Teams webhook"},
+    {"xoxx-", 10, "Slack token"},
+    {"xoxe.xoxx-", 10, "Slack token"},
+    {"xapp-", 10, "Slack token"},
+    {"xkeysib-", 60, "Brevo key"},
+    {"xsmtpsib-", 60, "Brevo key"},
+    {"ya29.", 20, "Google token"},
+};
+
+static void assert_published(const char *prefix, size_t fewest, const char *kind)
+{
+    char body[128] = "", text[256], want[128];
+
+    memset(body, '7', fewest);
+    snprintf(text, sizeof text, "a %s%s.", prefix, body);
+    snprintf(want, sizeof want, "a [redacted: %s]", kind);
+    {
+        written out = {"", 0};
+
+        (void)stacksplice_redact(text, strlen(text), STACKSPLICE_TEXT_MESSAGE, keep, &out);
+        if (strncmp(out.text, want, strlen(want)))
+            fail_msg("%s is shown as %s", text, out.text);
+    }
+    body[fewest - 1] = '\0';
+    snprintf(text, sizeof text, "a %s%s!", prefix, body);
+    assert_redacted(text, STACKSPLICE_TEXT_MESSAGE, text);
+}
+
+TEST(test_published_formats)
+{
+    for (size_t i = 0; i < COUNT_OF(published); i++)
+        assert_published(published[i].prefix, published[i].fewest, published[i].kind);
+}
 
 TEST(test_of_secrets_nothing_is_left)
 {

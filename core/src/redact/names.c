@@ -1,32 +1,35 @@
 /* Names that tell of a secret: password, apiKey, DB_TOKEN_OLD. */
 #include "redact/scan.h"
 
-/* A name ends in one of these words, which have blanks between. */
+/* A name ends in one of these words, which have blanks between.  Of an exact one longer ones are first. */
 static const struct known_name {
     ss_secret_name is;
+    const char *last; /* the last characters of these words, by which most names are told apart */
     const char *ends;
 } known_names[] = {
     {{.kind = "password"},
+     "dse",
      "password passwords passwd passphrase passcode userpwd storepass keypass"},
-    {{.kind = "password", .whole = true}, "pwd pw"},
-    {{.kind = "password", .whole = true, .is_counted = true}, "pass"},
-    {{.kind = "secret"}, "secret secrets"},
-    {{.kind = "token", .in_prose = true, .is_counted = true}, "token"},
-    {{.kind = "token", .whole = true, .in_prose = true}, "jwt bearer"},
+    {{.kind = "password", .whole = true}, "dw", "pwd pw"},
+    {{.kind = "password", .whole = true, .is_counted = true}, "s", "pass"},
+    {{.kind = "secret"}, "ts", "secret secrets"},
+    {{.kind = "token", .in_prose = true, .is_counted = true}, "n", "token"},
+    {{.kind = "token", .whole = true, .in_prose = true}, "tr", "jwt bearer"},
     {{.kind = "key"},
+     "ye",
      "apikey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey accountkey "
      "sharedkey amzsignature sharedaccesssignature"},
-    {{.kind = "credentials"}, "credential credentials"},
-    {{.kind = "credentials", .to_line_end = true}, "authorization"},
-    {{.kind = "cookie", .whole = true, .to_line_end = true}, "cookie"},
-    {{.kind = "session"}, "sessionid"},
-    {{.kind = "session", .whole = true, .fewest = 8}, "sid sessid phpsessid symfony"},
-    {{.kind = "session", .exact = true, .fewest = 8}, "session usersession aiohttpsession"},
-    {{.kind = "token", .exact = true, .fewest = 8}, "csrf xsrf"},
-    {{.kind = "credentials", .exact = true, .fewest = 8}, "auth"},
-    {{.kind = "address", .exact = true, .of_variable = true}, "xforwardedfor"},
-    {{.kind = "key", .whole = true, .of_text = true, .fewest = 12}, "sig"},
-    {{.kind = "credentials", .whole = true, .of_text = true, .fewest = 12}, "basic auth"},
+    {{.kind = "credentials"}, "ls", "credential credentials"},
+    {{.kind = "credentials", .to_line_end = true}, "n", "authorization"},
+    {{.kind = "cookie", .whole = true, .to_line_end = true}, "e", "cookie"},
+    {{.kind = "session"}, "d", "sessionid"},
+    {{.kind = "session", .whole = true, .fewest = 8}, "dy", "phpsessid sessid sid symfony"},
+    {{.kind = "session", .exact = true, .fewest = 8}, "n", "usersession aiohttpsession session"},
+    {{.kind = "token", .exact = true, .fewest = 8}, "f", "csrf xsrf"},
+    {{.kind = "credentials", .exact = true, .fewest = 8}, "h", "auth"},
+    {{.kind = "address", .exact = true, .of_variable = true}, "r", "xforwardedfor"},
+    {{.kind = "key", .whole = true, .of_text = true, .fewest = 12}, "g", "sig"},
+    {{.kind = "credentials", .whole = true, .of_text = true, .fewest = 12}, "ch", "basic auth"},
 };
 static const ss_secret_name by_host = {.kind = "secret", .whole = true};
 
@@ -88,8 +91,11 @@ static const ss_secret_name *find_name(const ss_rules *rules, const plain_name *
 {
     for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
         const ss_secret_name *is = &known_names[i].is;
-        size_t length = ends_in(n, known_names[i].ends, is->whole);
+        size_t length;
 
+        if (!n->length || !strchr(known_names[i].last, n->text[n->length - 1]))
+            continue;
+        length = ends_in(n, known_names[i].ends, is->whole);
         if (length && (!is->exact || length == n->length))
             return is;
     }

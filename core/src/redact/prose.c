@@ -118,7 +118,7 @@ static size_t placeholder_end(const ss_scan *s, size_t at)
     case '?':
         return at + 1;
     default:
-        return mask_end(s, at, "*.xX");
+        return mask_end(s, at, "*xX");
     }
 }
 

@@ -677,8 +677,9 @@ static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
     if (may & A_LITERAL && is_quoted(s, quote) &&
         !(n->is->to_line_end && n->by == SS_COLON && !n->is_quoted && !s->is_source))
         return scan_literal(s, n, quote, secret);
-    n->at = after_scheme(s, n->at);
-    if (ss_is_no_value(s, n, n->at))
+    if (n->by != SS_BLANKS)
+        n->at = after_scheme(s, n->at);
+    if (ss_scan_has(s, n->at, "[redacted") || ss_is_no_value(s, n, n->at))
         return false;
     if (may & A_LIST && !n->is->to_line_end && ss_is_any(ss_scan_at(s, n->at), "[{("))
         return scan_bracketed(s, n, secret);
@@ -688,6 +689,17 @@ static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
            read_word(s, n, secret);
 }
 
+/* Whether a blank and a letter follow a word that is none of those which need no sign behind them. */
+static bool is_plain_word(const ss_scan *s, const ss_named *n)
+{
+    uint32_t first = ss_lower(ss_scan_at(s, n->begin));
+
+    return ss_scan_at(s, n->end) == ' ' && ss_is_alnum(ss_scan_at(s, n->end + 1)) &&
+           !ss_is_any(first, "-bp") && !is_quoted(s, after_prefix(s, n->end + 1)) &&
+           !ss_scan_has(s, n->end + 1, "or ") &&
+           (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "<:"));
+}
+
 /* A secret with a telling name at AT, for scan_next: password=..., "api_key": "..." */
 bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
 {
@@ -695,8 +707,10 @@ bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
 
     while (ss_is_of_name(ss_scan_at(s, n.end)))
         n.end++;
+    if (is_plain_word(s, &n)) /* most words of a text are looked at no further */
+        return false;
     read_separator(s, &n);
-    if (n.by == SS_NOTHING || /* most words of a text are looked at no further */
+    if (n.by == SS_NOTHING ||
         ((n.by == SS_COMMA || n.by == SS_PARENTHESIS) && !is_quoted(s, after_prefix(s, n.at))))
         return false;
     if (n.by == SS_BLANKS && ss_scan_at(s, at) != '-' && !is_quoted(s, n.at) &&
