@@ -363,14 +363,15 @@ STACKSPLICE_API uint64_t stacksplice_settle(uintptr_t *frames, uint32_t count, u
 /* Whose code a frame is (stacksplice_frame_role). */
 typedef enum stacksplice_role {
     STACKSPLICE_ROLE_OWN = 0,    /* of a program or library: every other frame */
-    STACKSPLICE_ROLE_GLUE = 1,   /* inside of an interpreter, a call into one, start-up, ours */
+    STACKSPLICE_ROLE_GLUE = 1,   /* inside of an interpreter, a call into one, start-up, ours, and a
+                                    gap that tracebacks of its language never mention */
     STACKSPLICE_ROLE_BUILTIN = 2 /* a function of an interpreter's own library that scripts call */
 } stacksplice_role;
 
 /*
  * The role of FRAME, as stacksplice_resolve returns it.  Text reports hide glue; a binding that
  * shows frames in its language's own form hides built-in functions too, as its language does.  Only
- * the names of binary and function decide: without a function name, a frame in a binary with glue
+ * the names of binary and function decide, and the reason of a gap: without a function name, a frame in a binary with glue
  * and built-in functions is glue.  NULL is STACKSPLICE_ROLE_OWN.
  * [own: borrows frame | thread: any | alloc: no | signal: yes]
  */

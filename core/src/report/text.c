@@ -80,17 +80,6 @@ static void put(const ss_report *r, const char *format, ...)
 
 /* ---- What a brief report leaves out -----------------------------------------------------------*/
 
-static bool is_quiet(const stacksplice_frame *gap)
-{
-    const stacksplice_glue *known = ss_glue_of(gap->language);
-
-    for (size_t i = 0; known && known->quiet && gap->reason && known->quiet[i]; i++) {
-        if (!strcmp(gap->reason, known->quiet[i]))
-            return true;
-    }
-    return false;
-}
-
 bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool glue)
 {
     const stacksplice_glue *known;
@@ -98,7 +87,7 @@ bool ss_report_shows(const ss_report *r, const stacksplice_frame *frame, bool gl
     if (r->all_frames)
         return true;
     if (frame->kind == STACKSPLICE_FRAME_GAP)
-        return !is_quiet(frame);
+        return !ss_gap_is_quiet(frame);
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         return !glue;
     known = frame->file ? ss_glue_of(frame->language) : NULL;

@@ -195,6 +195,17 @@ bool ss_glue_is_start_up(const char *symbol)
     return ss_glue_matches(symbol, start_up);
 }
 
+bool ss_gap_is_quiet(const stacksplice_frame *gap)
+{
+    const stacksplice_glue *known = ss_glue_of(gap->language);
+
+    for (size_t i = 0; known && known->quiet && gap->reason && known->quiet[i]; i++) {
+        if (!strcmp(gap->reason, known->quiet[i]))
+            return true;
+    }
+    return false;
+}
+
 /* A name from scripts takes precedence: such a function is not glue by its name in the binary. */
 static stacksplice_role role_of(const stacksplice_frame *frame, bool script_named)
 {
@@ -203,6 +214,8 @@ static stacksplice_role role_of(const stacksplice_frame *frame, bool script_name
     stacksplice_role role = STACKSPLICE_ROLE_OWN;
     const stacksplice_glue *glue;
 
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        return ss_gap_is_quiet(frame) ? STACKSPLICE_ROLE_GLUE : role;
     if (frame->kind != STACKSPLICE_FRAME_NATIVE)
         return role;
     if (frame->inlined == SS_INLINED_INSIDE || is_of_headers(frame) ||

@@ -66,6 +66,8 @@ void ss_frames_end(ss_frames *frames);
  */
 
 bool ss_glue_is(const ss_frame *frame);
+/* Whether the tracebacks of GAP's language never mention such a gap: reports hide it, too. */
+bool ss_gap_is_quiet(const stacksplice_frame *gap);
 
 /* Whether all frames in the binary at PATH are glue. */
 bool ss_glue_is_binary(const char *path);

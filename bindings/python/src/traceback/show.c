@@ -457,24 +457,9 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
 
 /* ---- Results of elements ----------------------------------------------------------------------*/
 
-/* A Python gap that no traceback of Python mentions.  A traceback never has the callers of its
-   outermost frame, nor the C calls between two frames. */
-static bool is_customary(const stacksplice_frame *gap)
-{
-    static const char *const reasons[] = {STACKSPLICE_GAP_RETURNED, SSPY_CAUGHT_BEFORE,
-                                          SSPY_NEVER_RAISED};
-
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (gap->reason && !strcmp(gap->reason, reasons[i]))
-            return !strcmp(gap->language, "python");
-    return false;
-}
-
 /* Lua's own frame for a C function: it has a native frame too, or is built in. */
 static bool is_shown(const stacksplice_frame *frame)
 {
-    if (frame->kind == STACKSPLICE_FRAME_GAP)
-        return !is_customary(frame);
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
         return !frame->file || strcmp(frame->file, "[C]") != 0;
     return stacksplice_frame_role(frame) == STACKSPLICE_ROLE_OWN;

@@ -31,7 +31,8 @@ class Frame:
     - address: the element of the captured stack.
     - asynchronous: a gap where two stacks are joined: the outer frames await the inner ones, or
       re-raised their exception.
-    - glue: the inside of an interpreter, or a call into it, which reports hide.
+    - glue: what reports hide: the inside of an interpreter, a call into it, or a gap that its own
+      tracebacks never mention.
     - function_offset: of a native frame: its address minus the first of the function.
     - calls: of a script frame: its name for the native function that it calls, which is the frame before it
       if the stack has that.
