@@ -58,15 +58,18 @@ def build(factory: pytest.TempPathFactory, name: str, *options: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def cython_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+STABLE_ABI = ["-DCYTHON_LIMITED_API=1", "-DPy_LIMITED_API=0x030b0000"]
+
+
+@pytest.fixture(scope="session", params=[[], STABLE_ABI], ids=["whole", "stable"])
+def cython_module(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("Cython", reason="Cython is not installed")
     folder = tmp_path_factory.mktemp("with_cython")
     source = folder / "with_cython.c"
     subprocess.run(
         [sys.executable, "-m", "cython", str(HERE / "with_cython.pyx"), "-o", str(source)], check=True
     )
-    compile_extension(folder / "with_cython", source)
+    compile_extension(folder / "with_cython", source, *request.param)
     return folder
 
 

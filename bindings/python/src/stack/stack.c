@@ -12,6 +12,7 @@
 #include "stack/stack.h"
 #include "frames/layout.h"
 
+#include <opcode.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -274,7 +275,8 @@ PyObject *sspy_foreign_globals(const stacksplice_frame *frame, PyObject *file)
  *
  *  - a generator's or coroutine's that has forgotten its caller (CPython 3.11, 3.14 and newer);
  *  - one that never ran: C code made it so that its own functions are in the traceback (Cython,
- *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either;
+ *    PyO3).  Like the outermost frame of a thread it has no caller, but it did no step either.  Or one
+ *    that ran to its end, which no exception leaves: with the stable ABI C code makes them so;
  *  - one that ran only to raise: Python code gave the body of a module the name of a function, for
  *    the same purpose (jinja2, tblib).  Its caller is the code that made it.
  */
@@ -311,10 +313,36 @@ static bool has_run(PyFrameObject *frame, const PyCodeObject *code)
     return PyFrame_GetLasti(frame) > (code->_co_firsttraceable + 1) * SSPY_CODE_UNIT;
 }
 
+static bool is_return(unsigned char opcode)
+{
+#ifdef RETURN_CONST
+    if (opcode == RETURN_CONST)
+        return true;
+#endif
+    return opcode == RETURN_VALUE;
+}
+
+/* Whether FRAME, of a renamed body, has returned: an exception never left it.  C code that is limited to
+   the stable ABI gets a frame for its own function by running one, as Cython does.  Only of such code are
+   the instructions copied, as they are without tools that watch them. */
+static bool has_returned(PyFrameObject *frame, PyCodeObject *code)
+{
+    PyObject *instructions = PyCode_GetCode(code);
+    int at = PyFrame_GetLasti(frame);
+    bool returned = instructions && at >= 0 && at < PyBytes_GET_SIZE(instructions) &&
+                    is_return((unsigned char)PyBytes_AS_STRING(instructions)[at]);
+
+    if (!instructions)
+        PyErr_Clear();
+    Py_XDECREF(instructions);
+    return returned;
+}
+
 bool sspy_entry_is_made(const PyTracebackObject *entry)
 {
     PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    bool made = !has_run(entry->tb_frame, code);
+    bool made = !has_run(entry->tb_frame, code) ||
+                (is_renamed_body(code) && has_returned(entry->tb_frame, code));
 
     Py_DECREF(code);
     return made;
