@@ -286,11 +286,18 @@ FRESH_TEST(test_a_stack_grows)
     release(error);
 }
 
+static int copy_reason(const stacksplice_frame *frame, void *text)
+{
+    (void)snprintf(text, 128, "%s", frame->kind == STACKSPLICE_FRAME_GAP ? frame->reason : "");
+    return 0;
+}
+
 FRESH_TEST(test_a_stack_grows_within_bounds)
 {
     uintptr_t frames[ROOM] = {0x9009};
     IRestrictedErrorInfo *error = originated(E_FAIL);
     uint32_t count = stack_of(error, frames), grown = 0;
+    char last[128] = "";
 
     assert_int_equal(stacksplice_error_lengthen(NULL, frames, 1), E_POINTER);
     assert_int_equal(stacksplice_error_lengthen(UNKNOWN(error), NULL, 1), E_POINTER);
@@ -300,7 +307,9 @@ FRESH_TEST(test_a_stack_grows_within_bounds)
     while (stacksplice_error_lengthen(UNKNOWN(error), frames, count) == S_OK)
         grown++;
     assert_int_equal(grown, 100);
-    assert_int_equal(stack_of(error, frames), count);
+    assert_int_equal(stack_of(error, frames), count + 1);
+    assert_int_equal(stacksplice_resolve(frames[count], copy_reason, last), S_OK);
+    assert_string_equal(last, "what the error passed later is not known: its stack grew too often");
     release(error);
 }
 

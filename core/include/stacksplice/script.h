@@ -140,8 +140,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_add_locals(stacksplice_locals_ca
  * it unwinds may know of callers that the captured stack lacks.  FRAMES has everything that
  * stacksplice_error_stack has of ERROR, in its order, but for frames that await others.  The fingerprint stays.
  *
- * Returns S_OK; S_FALSE when COUNT is less than the stack has, when the stack grew 100 times, and
- * for the error for exhausted memory.  Errors: E_POINTER if error or frames is NULL; E_INVALIDARG if
+ * Returns S_OK; S_FALSE when COUNT is less than the stack has, when the stack grew 100 times, the last
+ * time with a gap that says so, and for the error for exhausted memory.  Errors: E_POINTER if error or frames is NULL; E_INVALIDARG if
  * error is not an error object of this library; E_OUTOFMEMORY.
  * [own: frames copied | thread: any | alloc: yes | signal: no]
  */

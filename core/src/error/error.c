@@ -1109,14 +1109,15 @@ HRESULT ss_error_add_node(ss_error *error, const ss_arrival *arrival)
 /* ---- A longer one later ----------------------------------------------------------------------*/
 
 /* Whether STACK, of COUNT elements, is now ERROR's: only if it is longer, so that a reader who has
-   the number of the shorter one reads no further than this one's end. */
-static bool put_longer(ss_error *error, ss_longer_stack *stack, uint32_t count)
+   the number of the shorter one reads no further than this one's end.  The last one for which there is
+   room ends in a gap, so COUNT is one more. */
+static bool put_longer(ss_error *error, ss_longer_stack *stack, uint32_t count, bool is_last)
 {
     stacksplice_record *fixed = &error->record.fixed;
     bool put;
 
     ss_registry_lock();
-    put = error->longer_count < SS_MAX_LONGER && count >= fixed->frame_count;
+    put = error->longer_count < SS_MAX_LONGER - !is_last && count >= fixed->frame_count;
     if (put) {
         error->longer_count++;
         stack->previous = error->longer;
@@ -1128,12 +1129,23 @@ static bool put_longer(ss_error *error, ss_longer_stack *stack, uint32_t count)
     return put;
 }
 
+static bool is_last_longer(ss_error *error)
+{
+    bool is_last;
+
+    ss_registry_lock();
+    is_last = error->longer_count == SS_MAX_LONGER - 1;
+    ss_registry_unlock();
+    return is_last;
+}
+
 stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t *frames,
                                                uint32_t count)
 {
     ss_record *record;
     HRESULT hr = record_asked(object, frames, &record);
     ss_longer_stack *stack;
+    bool is_last;
 
     if (FAILED(hr))
         return hr;
@@ -1141,13 +1153,16 @@ stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t
         return E_INVALIDARG;
     if (record->error->is_static || count > MOST_FRAMES)
         return S_FALSE;
-    stack = ss_alloc_dirty(sizeof *stack + count * sizeof *frames);
+    stack = ss_alloc_dirty(sizeof *stack + (count + (size_t)1) * sizeof *frames);
     if (!stack)
         return E_OUTOFMEMORY;
     memcpy(stack->frames, frames, count * sizeof *frames);
+    is_last = is_last_longer(record->error);
+    if (is_last)
+        stack->frames[count++] = stacksplice_gap("native", SS_GREW_TOO_OFTEN, 0);
     stack->count = count;
     atomic_init(&stack->epoch, ss_code_epoch());
-    if (put_longer(record->error, stack, count))
+    if (put_longer(record->error, stack, count, is_last))
         return S_OK;
     ss_free(stack);
     return S_FALSE;

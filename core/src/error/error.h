@@ -65,6 +65,9 @@ typedef struct ss_note {
     char text[];              /* (RO) with a NUL */
 } ss_note;
 
+/* The reason of the gap outside of a stack that has grown as often as one can. */
+#define SS_GREW_TOO_OFTEN "what the error passed later is not known: its stack grew too often"
+
 /* A stack that came in place of a shorter one.  Readers may still be at the shorter one. */
 typedef struct ss_longer_stack {
     struct ss_longer_stack *previous; /* (RO) or NULL */

@@ -103,8 +103,20 @@ static PyObject *error_wrap_unknown(sspy_state *state, IUnknown *error)
     return result;
 }
 
-/* Add the notes and callers that the exception got since to ERROR, which the caller holds; -1 with
-   an exception. */
+/* An sspy_test that none passes: gives the error of EXC, if it has one, what its traceback has besides. */
+static int lengthen(sspy_state *state, PyObject *exc)
+{
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+
+    if (ties && ties->core.error && sspy_lengthen(state, exc, ties->core.error, false)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+/* Add the notes and callers that the exception, and those that a report shows with it, got since to
+   ERROR, which the caller holds; -1 with an exception. */
 static int error_update(error_object *self, IScriptErrorInfo *error)
 {
     sspy_state *state = sspy_state_current();
@@ -117,8 +129,16 @@ static int error_update(error_object *self, IScriptErrorInfo *error)
         self->exception ? Py_NewRef(self->exception) : sspy_known_object(state, (IUnknown *)error);
     if (self->exception)
         failed = sspy_notes_update(state, exc, error);
-    if (!failed && exc)
-        sspy_lengthen(state, exc, error, SSPY_READ_ALL);
+    if (!failed && exc) {
+        PyObject *pending = sspy_take_pending();
+
+        (void)sspy_first_shown(state, exc, lengthen);
+        failed = PyErr_Occurred() ? -1 : 0;
+        if (!failed)
+            sspy_set_pending(pending);
+        else
+            Py_XDECREF(pending);
+    }
     Py_XDECREF(exc);
     return failed;
 }
@@ -411,6 +431,20 @@ static PyObject *handle_source_reason(error_object *self, PyObject *file)
     return result;
 }
 
+/* Whether the traceback of EXC, whose error this is, has entries that are neither in the error's stack nor
+   counted there. */
+static PyObject *handle_loses(error_object *self, PyObject *exc)
+{
+    sspy_state *state = sspy_state_current();
+    bool loses = false;
+
+    if (state && PyExceptionInstance_Check(exc)) {
+        loses = sspy_loses_entries(state, exc, error_hold(self));
+        error_let_go(self);
+    }
+    return PyBool_FromLong(loses);
+}
+
 static PyObject *handle_format(error_object *self, PyObject *arguments)
 {
     stacksplice_format_options options = {.size = sizeof options};
@@ -444,6 +478,9 @@ static PyMethodDef error_methods[] = {
     METHOD(language, METH_NOARGS, "language($self, /)\n--\n\nOf its exception, or \"native\"."),
     METHOD(source_reason, METH_O,
            "source_reason($self, file, /)\n--\n\nWhy reports show no line of it, or None."),
+    METHOD(loses, METH_O,
+           "loses($self, exc, /)\n--\n\nWhether the traceback of exc, whose error this is, tells "
+           "more."),
     METHOD(format, METH_VARARGS,
            "format($self, kind, order, all_frames, color, alone=False, look=None, shorten=False, /)"
            "\n--\n\nA report."),
@@ -482,7 +519,7 @@ PyTypeObject *sspy_error_type(PyObject *module)
  * our code.  Where we are, the item goes to the ties (value/ties.c).  Copies have no item more.
  */
 
-static PyObject *info_of(sspy_state *state, PyObject *exc);
+static PyObject *info_of(sspy_state *state, PyObject *exc, bool is_whole);
 
 /* The report of the error of TIES for another process, with what it brought from a former one; NULL,
    maybe with an exception, when there is none. */
@@ -497,7 +534,7 @@ static PyObject *report_of(sspy_ties *ties)
     Py_XDECREF(traceback);
     if (!ties->core.error && !traceback)
         return Py_NewRef(ties->remote); /* nothing happened to it since */
-    info = info_of(state, ties->exception);
+    info = info_of(state, ties->exception, false);
     module = info ? PyImport_ImportModule("stacksplice._errors.remote") : NULL;
     report = module ? PyObject_CallMethod(module, "report", "O", info) : NULL;
     Py_XDECREF(info);
@@ -643,19 +680,21 @@ static PyObject *continued_info(sspy_state *state, PyObject *exc)
     return info;
 }
 
-static PyObject *info_of(sspy_state *state, PyObject *exc)
+/* The ErrorInfo of EXC, or None.  IS_WHOLE: its error has all of the traceback. */
+static PyObject *info_of(sspy_state *state, PyObject *exc, bool is_whole)
 {
     sspy_ties *ties;
     IScriptErrorInfo *error;
     PyObject *result;
 
-    if (sspy_error_of_way(state, exc))
+    if (!is_whole && sspy_error_of_way(state, exc))
         return NULL;
     ties = sspy_ties_of(state->interp, exc);
     error = sspy_ties_hold(ties, exc);
     if (!error)
         return continued_info(state, exc);
-    sspy_lengthen(state, exc, error, SSPY_READ);
+    if (!is_whole)
+        (void)sspy_lengthen(state, exc, error, false); /* without memory who reads the stack does */
     result = error_wrap(state, error, ties->core.foreign ? NULL : exc);
     sspy_release(state->interp, error);
     return result;
@@ -667,7 +706,7 @@ PyDoc_STRVAR(own_info_doc,
              "itself; or None.");
 static PyObject *own_info(PyObject *module, PyObject *exc)
 {
-    return is_exception(exc) ? info_of(PyModule_GetState(module), exc) : NULL;
+    return is_exception(exc) ? info_of(PyModule_GetState(module), exc, false) : NULL;
 }
 
 PyDoc_STRVAR(described_doc, "_described(exc, /)\n--\n\n"
@@ -713,12 +752,12 @@ PyDoc_STRVAR(
 static PyObject *originate(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
-
+    bool is_whole;
     HRESULT hr;
 
-    if (!is_exception(exc) || sspy_put(state, exc, NULL, &hr))
+    if (!is_exception(exc) || sspy_put(state, exc, NULL, &hr, &is_whole))
         return NULL;
-    return own_info(module, exc);
+    return info_of(state, exc, is_whole);
 }
 
 PyDoc_STRVAR(
@@ -735,18 +774,19 @@ static PyObject *propagate(PyObject *module, PyObject *exc)
     sspy_ties *ties;
     stacksplice_section section;
     HRESULT hr, failed;
+    bool is_whole;
 
     if (!is_exception(exc))
         return NULL;
     ties = sspy_ties_of(state->interp, exc);
     if (!ties || !ties->core.error)
         return originate(module, exc);
-    if (sspy_put(state, exc, NULL, &hr))
+    if (sspy_put(state, exc, NULL, &hr, &is_whole))
         return NULL;
     section = sspy_enter(state->interp);
     failed = stacksplice_propagate_above(__builtin_frame_address(0), hr, "python");
     sspy_leave(section);
-    return failed == E_OUTOFMEMORY ? PyErr_NoMemory() : own_info(module, exc);
+    return failed == E_OUTOFMEMORY ? PyErr_NoMemory() : info_of(state, exc, is_whole);
 }
 
 PyDoc_STRVAR(peek_error_doc, "peek_error()\n--\n\n"

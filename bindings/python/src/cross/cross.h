@@ -23,8 +23,9 @@ typedef int (*sspy_test)(sspy_state *state, PyObject *exc);
 /* The first of EXC and the exceptions that a traceback shows with it that passes TEST, a new
    reference; NULL, maybe with an exception.  Looks at no more than SSPY_MAX_RELATED. */
 PyObject *sspy_first_shown(sspy_state *state, PyObject *exc, sspy_test test);
-/* Put EXC's error into the slot; *HR is the failing HRESULT to return. -1 with an exception. */
-int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr);
+/* Put EXC's error into the slot; *HR is the failing HRESULT to return, *IS_WHOLE whether the error has
+   all that EXC's traceback has at this moment. -1 with an exception. */
+int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr, bool *is_whole);
 /* The same for C.  Without memory the error says so; never leaves an exception set. */
 HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above);
 /* EXC's language exception with an outside reference; NULL with an exception. */

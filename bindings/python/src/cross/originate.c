@@ -15,6 +15,7 @@ typedef struct maker {
     const void *above;
     uint32_t errors;   /* made for causes and members */
     bool leaves_alone; /* exceptions keep nothing of the errors that are made */
+    bool is_whole;     /* the error of the exception at the border has all that its traceback has */
 } maker;
 
 /* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
@@ -217,6 +218,7 @@ static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HR
         x = new_with_raised(m, step, hr, related, raised, count, &room);
     else if (!sspy_stack_of(m->state, step->exc, step->outer, m->above, &room, &count))
         x = sspy_exception_new(m->state, step->exc, hr, room.frames, count, related);
+    m->is_whole = !raised; /* those behind it were made before */
     sspy_room_end(&room);
     free(raised);
     return x;
@@ -295,7 +297,7 @@ static int cross(crossing *c, maker *m, const sspy_step *step, sspy_ties *own, b
 /* What EXC got since its error was made; -1 with an exception. */
 static int update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
-    sspy_lengthen(state, exc, error, passes ? SSPY_PASSING : SSPY_READ);
+    (void)sspy_lengthen(state, exc, error, passes); /* without memory who reads it does */
     return sspy_notes_update(state, exc, error);
 }
 
@@ -325,25 +327,23 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
     end_crossing(&c);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
-    else if (!known || !*error || !update(m->state, step->exc, *error, hr != NULL))
+    else if (!known || !*error)
         return 0;
+    else if (!update(m->state, step->exc, *error, hr != NULL)) {
+        m->is_whole = true;
+        return 0;
+    }
     sspy_release(m->state->interp, *error);
     *error = NULL;
     return -1;
 }
 
-static int error_for(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr,
-                     IScriptErrorInfo **error)
+int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error)
 {
     maker m = {.state = state, .above = above};
     const sspy_step step = {exc, NULL, 0};
 
-    return take_error(&m, &step, hr, error);
-}
-
-int sspy_error_for(sspy_state *state, PyObject *exc, const void *above, IScriptErrorInfo **error)
-{
-    return error_for(state, exc, above, NULL, error);
+    return take_error(&m, &step, NULL, error);
 }
 
 int sspy_describe(sspy_state *state, PyObject *exc, IScriptErrorInfo **error)
@@ -369,12 +369,15 @@ IUnknown *sspy_language_exception(sspy_state *state, PyObject *exc, const void *
     return unknown;
 }
 
-int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
+int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr, bool *is_whole)
 {
+    maker m = {.state = state, .above = above};
+    const sspy_step step = {exc, NULL, 0};
     IScriptErrorInfo *error;
 
-    if (error_for(state, exc, above, hr, &error))
+    if (take_error(&m, &step, hr, &error))
         return -1;
+    *is_whole = m.is_whole;
     if (!error)
         return 0; /* origination is switched off */
     sspy_release(state->interp, error);
@@ -384,9 +387,10 @@ int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr)
 
 HRESULT sspy_originate(sspy_state *state, PyObject *exc, const void *above)
 {
+    bool is_whole;
     HRESULT hr;
 
-    if (!sspy_put(state, exc, above, &hr))
+    if (!sspy_put(state, exc, above, &hr, &is_whole))
         return hr;
     PyErr_Clear();
     RoOriginateError(E_OUTOFMEMORY, NULL);

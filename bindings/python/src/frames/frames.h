@@ -61,6 +61,8 @@ uintptr_t sspy_mark(void); /* STACKSPLICE_GAP_RETURNED */
 /* Other seams: the frames outside of it raised what was kept. */
 #define SSPY_RAISED_AGAIN "stored exception re-raised here"
 #define SSPY_OTHER_THREAD "error came from another thread"
+/* The reason of the gap outside of a stack whose exception has a traceback that cannot be compared with it. */
+#define SSPY_TOO_MANY_ENTRIES "what the error passed later is not known: its traceback is too long"
 
 /* ---- Live frames of the current thread state (source.c) ----------------------------------------*/
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    MOST_CELLS = 1 << 20, /* of the table by which two lists are aligned */
-    MOST_RELATED = 256,   /* exceptions behind one */
-    MOST_CALLERS = 64     /* of the outermost frame of a traceback */
+    MOST_CELLS = 1 << 25,   /* of the table by which two lists are aligned, four to a byte */
+    MOST_ENTRIES = 1 << 20, /* of a traceback */
+    MOST_CALLERS = 64       /* of the outermost frame of a traceback */
 };
 
 /* ---- What is compared -------------------------------------------------------------------------*/
@@ -98,18 +98,14 @@ static void drop_bridge(items *read, uint32_t begin)
     read->count = kept.count;
 }
 
-/* Nothing without memory: a place that has no token is not known. */
-static items read_traceback(sspy_state *state, PyTracebackObject *head)
+/* The COUNT entries from HEAD on.  Nothing without memory: a place that has no token is not known. */
+static items read_traceback(sspy_state *state, PyTracebackObject *head, size_t count)
 {
-    items read = {NULL, 0};
-    size_t most = 1;
+    items read = {malloc((count + 1) * sizeof *read.all), 0};
     uint32_t begin = 0;
     bool known = true,
          others = true; /* outside of Python's frames is a bridge that EXC passes now */
 
-    for (const PyTracebackObject *entry = head; entry; entry = entry->tb_next)
-        most++;
-    read.all = most <= MOST_CELLS ? malloc(most * sizeof *read.all) : NULL;
     for (PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
         uintptr_t element = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
         sspy_entry_kind kind = sspy_kind_of(entry);
@@ -128,8 +124,11 @@ static items read_traceback(sspy_state *state, PyTracebackObject *head)
     }
     if (others)
         drop_bridge(&read, begin);
-    if (!known)
+    if (!known) {
         drop(&read, 0);
+        free(read.all);
+        read.all = NULL;
+    }
     return read;
 }
 
@@ -144,46 +143,123 @@ static bool is_called(const items *entries, size_t at)
            all[at - 1].entry->tb_next == all[at].entry && sspy_called_next(all[at - 1].entry);
 }
 
-/* The frame of Python outside of AT that called it, plus one; 0: none, or it is not known. */
-static size_t caller_of(const items *stack, size_t at)
-{
-    while (at && !stack->all[at - 1].facts.is_python && !stack->all[at - 1].facts.is_gap)
-        at--;
-    return at && stack->all[at - 1].facts.is_python ? at : 0;
-}
-
 /* How many of the outermost belong to a thread that waited for the others. */
-static size_t count_waiting(const items *list)
+static uint32_t count_waiting(const items *list)
 {
-    size_t at = list->count;
+    uint32_t at = list->count;
 
     while (at && !list->all[at - 1].facts.joins)
         at--;
     return at ? at - 1 : 0;
 }
 
-/* Set in MAY_BE, a table of WIDTH, whether an entry can be the call that the element of the stack is:
-   of the same thread and of the same function, and so are their callers.  Where Python's code passed a
-   line twice, the lines of a caller may differ. */
-static void compare_calls(const items *entries, const items *stack, size_t width, bool *may_be)
+/* An element of the stack that an entry can be: a frame of Python, or one of an entry of others. */
+typedef struct column {
+    uint32_t at; /* in the stack */
+    uint32_t
+        caller; /* the number, from 1 on, of the frame of Python that called it; 0: not known */
+} column;
+
+enum { ANY = UINT32_MAX };
+
+/* Of the first entries and columns a table tells how many they share, where the outermost are as many as
+   there are rows and columns before.  Of a cell only what the way back needs is kept. */
+typedef struct table {
+    const items *entries, *stack;
+    column *columns;
+    uint32_t width; /* columns */
+    uint32_t waiting, stack_waiting;
+    uint32_t *only; /* by entry: the number of the one column that it can be, 0: none, or ANY */
+    unsigned char *cells;
+} table;
+
+enum { ALIKE = 1, OUTER = 2 /* as many are shared without the entry */ };
+
+static unsigned cell_at(const table *t, size_t row, size_t number)
 {
-    size_t waiting = count_waiting(entries), stack_waiting = count_waiting(stack);
+    size_t cell = row * t->width + number;
 
-    for (size_t a = 1; a <= entries->count; a++) {
-        const item *entry = &entries->all[a - 1];
-        bool called = entry->kind == SSPY_ENTRY_OF_PYTHON && is_called(entries, a - 1);
+    return t->cells[cell / 4] >> cell % 4 * 2 & 3;
+}
 
-        for (size_t b = 1; b <= stack->count; b++) {
-            const item *element = &stack->all[b - 1];
-            size_t caller = called && element->facts.is_python ? caller_of(stack, b - 1) : 0;
+static void put_cell(table *t, size_t row, size_t number, unsigned value)
+{
+    size_t cell = row * t->width + number;
 
-            if (waiting && (a <= waiting) != (b <= stack_waiting))
-                continue;
-            may_be[a * width + b] = entry->kind != SSPY_ENTRY_OF_PYTHON ||
-                                    (entry->facts.function == element->facts.function &&
-                                     (!caller || may_be[(a - 1) * width + caller]));
-        }
+    t->cells[cell / 4] |= (unsigned char)(value << cell % 4 * 2);
+}
+
+/* Whether an entry that is none of Python's is ELEMENT. */
+static bool is_of_others(const items *entries, const item *element)
+{
+    for (uint32_t i = 0; i < entries->count; i++)
+        if (entries->all[i].kind != SSPY_ENTRY_OF_PYTHON && is_same(&entries->all[i], element))
+            return true;
+    return false;
+}
+
+static bool has_other_entries(const items *entries)
+{
+    uint32_t i = 0;
+
+    while (i < entries->count && entries->all[i].kind == SSPY_ENTRY_OF_PYTHON)
+        i++;
+    return i < entries->count;
+}
+
+static void set_columns(table *t)
+{
+    bool others = has_other_entries(t->entries);
+    uint32_t caller = 0;
+
+    for (uint32_t i = 0; i < t->stack->count; i++) {
+        const item *element = &t->stack->all[i];
+        const sspy_facts *facts = &element->facts;
+
+        if (facts->is_python || (others && is_of_others(t->entries, element)))
+            t->columns[t->width++] = (column){i, caller};
+        if (facts->is_python)
+            caller = t->width;
+        else if (facts->is_gap)
+            caller = 0;
     }
+}
+
+/* Whether the thread of ENTRY is that of the column, one of two that waits for the other. */
+static bool is_same_thread(const table *t, uint32_t entry, const column *c)
+{
+    return !t->waiting || (entry < t->waiting) == (c->at < t->stack_waiting);
+}
+
+/* The number of the column that ENTRY's caller must be if ENTRY is C; 0: it can be any. */
+static uint32_t caller_for(const table *t, uint32_t entry, const column *c)
+{
+    return t->stack->all[c->at].facts.is_python && is_called(t->entries, entry) ? c->caller : 0;
+}
+
+static bool is_same_function(const table *t, uint32_t entry, const column *c)
+{
+    return t->entries->all[entry].facts.function == t->stack->all[c->at].facts.function;
+}
+
+/* Whether ENTRY can be the call that the column of that NUMBER is: of the same thread and of the same
+   function, and so are their callers.  Where Python's code passed a line twice, the lines of a caller may
+   differ. */
+static bool can_be(const table *t, uint32_t entry, uint32_t number)
+{
+    do {
+        const column *c = &t->columns[number - 1];
+
+        if (!is_same_thread(t, entry, c))
+            return false;
+        if (t->entries->all[entry].kind != SSPY_ENTRY_OF_PYTHON)
+            return true;
+        if (!is_same_function(t, entry, c))
+            return false;
+        number = caller_for(t, entry, c);
+        entry--; /* which is that caller, if there is one */
+    } while (number);
+    return true;
 }
 
 /* The first frame of Python in LIST from AT on; its end if there is none. */
@@ -194,14 +270,23 @@ static size_t find_python(const items *list, size_t at)
     return at;
 }
 
-/* Whether the outermost frames of Python in STACK are those of ENTRIES from BEGIN to END. */
-static bool begins_with(const items *stack, const items *entries, size_t begin, size_t end)
+/* The first column of Python from AT on; the width if there is none. */
+static uint32_t next_python(const table *t, uint32_t at)
 {
-    size_t at = find_python(stack, 0);
+    while (at < t->width && !t->stack->all[t->columns[at].at].facts.is_python)
+        at++;
+    return at;
+}
 
-    while (begin < end && at < stack->count && is_same(&entries->all[begin], &stack->all[at])) {
+/* Whether the outermost frames of Python in the stack are those of the entries from BEGIN to END. */
+static bool begins_with(const table *t, uint32_t begin, uint32_t end)
+{
+    uint32_t at = next_python(t, 0);
+
+    while (begin < end && at < t->width &&
+           is_same(&t->entries->all[begin], &t->stack->all[t->columns[at].at])) {
         begin++;
-        at = find_python(stack, at + 1);
+        at = next_python(t, at + 1);
     }
     return begin == end;
 }
@@ -214,60 +299,138 @@ static bool continues(const items *entries, size_t at)
 }
 
 /* In a stack of another thread, the frames of Python that wait are there only if they were put there
-   before, as its outermost: MAY_BE is that for them. */
-static void match_newest(const items *entries, const items *stack, size_t width, bool *may_be)
+   before, as its outermost. */
+static void match_newest(table *t)
 {
-    size_t begin = 0, end = 0, at = find_python(stack, 0);
+    const items *entries = t->entries;
+    uint32_t begin = 0, end = 0, at = next_python(t, 0);
 
     while (end < entries->count && entries->all[end].kind == SSPY_ENTRY_OF_PYTHON &&
            (!end || continues(entries, end)))
-        end++;
-    memset(may_be + width, false, end * width * sizeof *may_be);
-    while (begin < end && !begins_with(stack, entries, begin, end))
+        t->only[end++] = 0;
+    while (begin < end && !begins_with(t, begin, end))
         begin++;
-    for (; begin < end; begin++, at = find_python(stack, at + 1))
-        may_be[(begin + 1) * width + at + 1] = true;
+    for (; begin < end; begin++, at = next_python(t, at + 1))
+        t->only[begin] = at + 1;
 }
 
-/* Set the partners of ENTRIES in STACK: as many as there can be, the innermost of those that are
-   alike.  False without memory, or if there are too many. */
-static bool align(const items *entries, const items *stack, bool other_thread)
+/* Whether ENTRY is that column, if it CAN be. */
+static bool is_alike(const table *t, uint32_t entry, uint32_t number, bool can)
 {
-    size_t width = stack->count + (size_t)1, cells = (entries->count + (size_t)1) * width;
-    /* How many are shared by so many outer ones of both. */
-    uint16_t *shared = cells <= MOST_CELLS ? calloc(cells, sizeof *shared) : NULL;
-    bool *alike = shared ? calloc(cells, sizeof *alike) : NULL;
-    uint32_t i = entries->count, j = stack->count;
+    return can && (t->only[entry] == ANY || t->only[entry] == number) &&
+           is_same(&t->entries->all[entry], &t->stack->all[t->columns[number - 1].at]);
+}
 
-    if (!alike) {
-        free(shared);
-        return false;
+/* Of the COUNT innermost of ROWS entries and of the columns, which are alike: how many can be each other. */
+static uint32_t count_fitting(const table *t, uint32_t rows, uint32_t count)
+{
+    uint32_t at = 0;
+
+    while (at < count && can_be(t, rows - 1 - at, t->width - at)) {
+        /* So can its callers, of which that asked. */
+        while (at + 1 < count &&
+               caller_for(t, rows - 1 - at, &t->columns[t->width - 1 - at]) == t->width - 1 - at)
+            at++;
+        at++;
     }
-    compare_calls(entries, stack, width, alike);
-    if (other_thread)
-        match_newest(entries, stack, width, alike);
-    for (size_t a = 1; a <= entries->count; a++) {
-        for (size_t b = 1; b <= stack->count; b++) {
-            uint16_t outer = shared[(a - 1) * width + b], without = shared[a * width + b - 1];
+    return at;
+}
 
-            alike[a * width + b] &= is_same(&entries->all[a - 1], &stack->all[b - 1]);
-            shared[a * width + b] = alike[a * width + b]
-                                        ? (uint16_t)(shared[(a - 1) * width + b - 1] + 1)
-                                    : outer > without ? outer
-                                                      : without;
+/* Make partners of the innermost of ROWS entries and of the columns as long as they are alike, which is
+   where the way back would begin.  Returns how many entries are left. */
+static uint32_t take_inner(table *t, uint32_t rows)
+{
+    uint32_t most = rows < t->width ? rows : t->width, count = 0;
+
+    while (count < most && is_alike(t, rows - 1 - count, t->width - count, true))
+        count++;
+    for (count = count_fitting(t, rows, count); count; count--)
+        t->entries->all[--rows].partner = (int32_t)t->columns[--t->width].at;
+    return rows;
+}
+
+/* Fill the row of ENTRY: SHARED is that of before, and becomes this one's; so is CAN. */
+static void fill_row(table *t, uint32_t entry, uint32_t *shared, const bool *could, bool *can)
+{
+    uint32_t diagonal = 0, inner = 0; /* of the row before; of this one */
+    bool of_python = t->entries->all[entry].kind == SSPY_ENTRY_OF_PYTHON;
+    bool called = of_python && is_called(t->entries, entry);
+
+    for (uint32_t i = 0; i < t->width; i++) {
+        const column *c = &t->columns[i];
+        uint32_t outer = shared[i], caller = called ? c->caller : 0;
+        bool is_python = t->stack->all[c->at].facts.is_python;
+
+        can[i] = is_same_thread(t, entry, c) &&
+                 (!of_python ||
+                  (is_same_function(t, entry, c) && (!caller || !is_python || could[caller - 1])));
+        if (is_alike(t, entry, i + 1, can[i])) {
+            put_cell(t, entry, i, ALIKE);
+            inner = diagonal + 1;
+        } else if (outer >= inner) {
+            put_cell(t, entry, i, OUTER);
+            inner = outer;
         }
+        diagonal = outer;
+        shared[i] = inner;
     }
-    while (i && j) {
-        if (alike[i * width + j])
-            entries->all[--i].partner = (int32_t)--j;
-        else if (shared[(i - 1) * width + j] >= shared[i * width + j - 1])
-            i--;
+}
+
+/* Set the partners of the outermost ROWS entries: as many as there can be, the innermost of those that
+   are alike.  False without memory. */
+static bool align_outer(table *t, uint32_t rows)
+{
+    uint32_t *shared = calloc(t->width + (size_t)1, sizeof *shared), number = t->width;
+    bool *can = calloc(2 * (size_t)t->width + 1, sizeof *can);
+    bool done;
+
+    t->cells = calloc((size_t)rows * t->width / 4 + 1, 1);
+    done = shared && can && t->cells;
+    for (uint32_t i = 0; done && i < rows; i++)
+        fill_row(t, i, shared, can + (i & 1 ? 0 : t->width), can + (i & 1 ? t->width : 0));
+    while (done && rows && number) {
+        unsigned cell = cell_at(t, rows - 1, number - 1);
+
+        if (cell & ALIKE)
+            t->entries->all[--rows].partner = (int32_t)t->columns[--number].at;
+        else if (cell & OUTER)
+            rows--;
         else
-            j--;
+            number--;
     }
-    free(alike);
     free(shared);
-    return true;
+    free(can);
+    free(t->cells);
+    return done;
+}
+
+typedef enum aligned { ALIGNED, NO_MEMORY, TOO_MANY } aligned;
+
+static aligned align(const items *entries, const items *stack, bool other_thread)
+{
+    table t = {.entries = entries,
+               .stack = stack,
+               .columns = malloc((stack->count + (size_t)1) * sizeof *t.columns),
+               .waiting = count_waiting(entries),
+               .stack_waiting = count_waiting(stack),
+               .only = malloc((entries->count + (size_t)1) * sizeof *t.only)};
+    aligned result = NO_MEMORY;
+    uint32_t rows;
+
+    if (t.columns && t.only) {
+        set_columns(&t);
+        memset(t.only, 0xff, entries->count * sizeof *t.only); /* ANY */
+        if (other_thread)
+            match_newest(&t);
+        rows = take_inner(&t, entries->count);
+        if ((size_t)rows * t.width > MOST_CELLS)
+            result = TOO_MANY;
+        else if (align_outer(&t, rows))
+            result = ALIGNED;
+    }
+    free(t.columns);
+    free(t.only);
+    return result;
 }
 
 /* ---- The longer stack -------------------------------------------------------------------------*/
@@ -321,12 +484,31 @@ static uintptr_t seam_inside(const PyTracebackObject *entry)
     return seam == sspy_mark() ? 0 : seam;
 }
 
-/* What stands between the last frame of R and the next entry; 0: the one has called the other. */
+/* The entry after R, if only functions of C code are between: they do not tell who called whom. */
+static const item *next_to(const merge *m, const run *r)
+{
+    uint32_t at = r->last;
+
+    while (at < r->end && entry_at(m, at)->kind == SSPY_ENTRY_MADE)
+        at++;
+    return at == r->end && at < m->entries->count ? entry_at(m, at) : NULL;
+}
+
+static bool has_called(const item *outer, const item *inner)
+{
+    PyFrameObject *back = PyFrame_GetBack(inner->entry->tb_frame);
+
+    Py_XDECREF(back);
+    return back == outer->entry->tb_frame;
+}
+
+/* What stands between the last frame of R and the next entry; 0: the one has called the other.
+   The stack is that of a moment when the next one ran, and was whole, or tells where it is not: who is not
+   in it raised again what had been caught or kept. */
 static uintptr_t seam_of(const merge *m, const run *r)
 {
-    const item *last = entry_at(m, r->last - 1);
+    const item *last = entry_at(m, r->last - 1), *next = next_to(m, r);
     bool joins = !r->begin && m->other_thread && !m->joined;
-    bool is_next = r->last == r->end;
     uintptr_t seam;
 
     for (uint32_t i = r->last; i < r->end; i++)
@@ -335,10 +517,8 @@ static uintptr_t seam_of(const merge *m, const run *r)
     if (joins)
         return sspy_seam_gap(SSPY_OTHER_THREAD);
     /* Python called the other language at this place, or was called by it. */
-    if (is_next && r->end < m->entries->count &&
-        (last->kind == SSPY_ENTRY_OF_OTHERS || entry_at(m, r->end)->kind == SSPY_ENTRY_OF_OTHERS))
-        return 0;
-    if (is_next && sspy_called_next(last->entry))
+    if (next && (last->kind == SSPY_ENTRY_OF_OTHERS || next->kind == SSPY_ENTRY_OF_OTHERS ||
+                 has_called(last, next)))
         return 0;
     seam = seam_inside(last->entry);
     /* What called the next one may be among the frames that were left out. */
@@ -429,7 +609,7 @@ static bool run_of(const merge *m, uint32_t begin, uint32_t end, run *r)
     return r->last > begin;
 }
 
-/* ---- All together -----------------------------------------------------------------------------*/
+/* ---- Runs into the stack ----------------------------------------------------------------------*/
 
 static void put_part(merge *m, const run *r)
 {
@@ -506,90 +686,202 @@ static bool is_other_thread(IScriptErrorInfo *error, const PyTracebackObject *he
            (passes || sspy_frame_live(head->tb_frame, sspy_chain_has_owned()));
 }
 
-static void lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements taken,
-                     PyTracebackObject *head, bool other_thread)
+/* Say at the outer end of STACK, which is ERROR's, that what its exception passed later is not shown. */
+static HRESULT put_gap(IScriptErrorInfo *error, sspy_elements stack)
 {
-    items stack = read_stack(state, taken), entries = read_traceback(state, head);
-    uint32_t limit = stacksplice_max_frames();
+    uintptr_t gap = sspy_gap(SSPY_TOO_MANY_ENTRIES), *out;
+    HRESULT hr = E_OUTOFMEMORY;
+
+    if (stack.frames[stack.count - 1] == gap)
+        return S_OK;
+    out = malloc((stack.count + (size_t)1) * sizeof *out);
+    if (out) {
+        memcpy(out, stack.frames, stack.count * sizeof *out);
+        out[stack.count] = gap;
+        hr = stacksplice_error_lengthen((IUnknown *)error, out, stack.count + 1);
+    }
+    free(out);
+    return hr;
+}
+
+/* Merge the entries into the stack of M, TAKEN from ERROR, and give it to that if it has become another. */
+static HRESULT put_merged(merge *m, IScriptErrorInfo *error, sspy_elements taken)
+{
+    HRESULT hr = S_OK;
+
+    m->out = malloc((m->stack->count + 2 * (size_t)m->entries->count + 1) * sizeof *m->out);
+    if (!m->out)
+        return E_OUTOFMEMORY;
+    merge_all(m);
+    if (m->longer) {
+        m->count = stacksplice_copy_ends(m->out, m->count, stacksplice_max_frames(), m->out);
+        if (m->count != taken.count || memcmp(m->out, taken.frames, m->count * sizeof *m->out) != 0)
+            hr = stacksplice_error_lengthen((IUnknown *)error, m->out, m->count);
+    }
+    free(m->out);
+    return hr;
+}
+
+static size_t count_entries(const PyTracebackObject *head)
+{
+    size_t count = 0;
+
+    for (; head; head = head->tb_next)
+        count++;
+    return count;
+}
+
+/* E_OUTOFMEMORY: a later call may do it. */
+static HRESULT lengthen(sspy_state *state, IScriptErrorInfo *error, sspy_elements taken,
+                        PyTracebackObject *head, bool other_thread)
+{
+    size_t count = count_entries(head);
+    items stack, entries;
     merge m = {.state = state,
                .entries = &entries,
                .stack = &stack,
                .is_cut = stacksplice_frames_left_out(taken.frames, taken.count) > 0,
                .other_thread = other_thread};
+    aligned how = NO_MEMORY;
+    HRESULT hr = E_OUTOFMEMORY;
 
+    if (count > MOST_ENTRIES)
+        return put_gap(error, taken);
+    stack = read_stack(state, taken);
+    entries = read_traceback(state, head, count);
     for (uint32_t i = 0; i < stack.count; i++)
         m.joined |= stack.all[i].facts.joins;
-    if (stack.all && entries.all && align(&entries, &stack, other_thread)) {
-        m.out = malloc((stack.count + 2 * (size_t)entries.count + 1) * sizeof *m.out);
-        if (m.out)
-            merge_all(&m);
-        if (m.longer) {
-            m.count = stacksplice_copy_ends(m.out, m.count, limit, m.out);
-            (void)stacksplice_error_lengthen((IUnknown *)error, m.out, m.count);
-        }
-        free(m.out);
-    }
+    if (stack.all && entries.all)
+        how = align(&entries, &stack, other_thread);
+    if (how == ALIGNED)
+        hr = put_merged(&m, error, taken);
+    else if (how == TOO_MANY)
+        hr = put_gap(error, taken);
     drop(&entries, 0);
     free(entries.all);
     free(stack.all);
+    return hr;
 }
 
-static void lengthen_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
+static HRESULT lengthen_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
 {
     PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
+    HRESULT hr = S_OK;
     bool other_thread;
     sspy_stack_copy copy;
     sspy_elements stack;
 
     if (!head)
-        return;
+        return S_OK;
     other_thread = is_other_thread(error, head, passes);
     stack = sspy_shown(error, &copy);
     if (stack.count && (other_thread || !has_all(state, stack, head)))
-        lengthen(state, error, stack, head, other_thread);
+        hr = lengthen(state, error, stack, head, other_thread);
     free(copy.far);
     Py_DECREF(head);
+    return hr;
 }
 
-/* Every one of them has its own traceback. */
-static void lengthen_behind(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left);
+/* ---- What is lost -----------------------------------------------------------------------------*/
 
-static void lengthen_related(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left)
+/* Lines of frames, as facts have them: some more than once. */
+typedef struct lines {
+    uint64_t *all; /* malloc */
+    size_t count;
+} lines;
+
+static int by_number(const void *a, const void *b)
 {
-    sspy_ties *ties;
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
-    if (!exc || !PyExceptionInstance_Check(exc) || !*left || depth > SSPY_MAX_STEPS)
-        return;
-    --*left;
-    ties = sspy_ties_of(state->interp, exc);
-    if (ties && ties->core.error)
-        lengthen_one(state, exc, ties->core.error, false);
-    lengthen_behind(state, exc, depth + 1, left);
+    return (left > right) - (left < right);
 }
 
-static void lengthen_behind(sspy_state *state, PyObject *exc, uint32_t depth, uint32_t *left)
+static void add_line(lines *l, uint64_t line)
 {
-    PyObject *cause = PyException_GetCause(exc), *context = PyException_GetContext(exc);
-    PyObject *members = Py_XNewRef(sspy_group_members(exc));
-
-    lengthen_related(state, cause, depth, left);
-    if (context != cause)
-        lengthen_related(state, context, depth, left);
-    for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members); i++)
-        lengthen_related(state, PyTuple_GET_ITEM(members, i), depth, left);
-    Py_XDECREF(cause);
-    Py_XDECREF(context);
-    Py_XDECREF(members);
+    if (line)
+        l->all[l->count++] = line;
 }
 
-void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, sspy_lengthening why)
+/* Those of Python's frames in STACK. */
+static lines lines_of_stack(sspy_state *state, sspy_elements stack, bool *has_others)
 {
-    uint32_t left = MOST_RELATED;
+    lines read = {malloc((stack.count + (size_t)1) * sizeof *read.all), 0};
+
+    for (uint32_t i = 0; read.all && i < stack.count; i++) {
+        sspy_facts facts = sspy_facts_of(state, stack.frames[i]);
+
+        *has_others |= facts.line && !facts.is_python;
+        add_line(&read, facts.is_python ? facts.line : 0);
+    }
+    return read;
+}
+
+/* Those of the entries from HEAD on that Python's own text shows for frames of Python, and WITH_MADE also
+   those of C code: of a bridge to another language they say nothing that its frames do not. */
+static lines lines_of_entries(sspy_state *state, const PyTracebackObject *head, bool with_made)
+{
+    lines read = {malloc((count_entries(head) + 1) * sizeof *read.all), 0};
+
+    for (const PyTracebackObject *entry = head; read.all && entry; entry = entry->tb_next) {
+        sspy_entry_kind kind = sspy_kind_of(entry);
+
+        if (kind == SSPY_ENTRY_OF_PYTHON || (kind == SSPY_ENTRY_MADE && with_made))
+            add_line(
+                &read,
+                sspy_facts_of(state, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK)).line);
+    }
+    return read;
+}
+
+/* How many of ENTRIES are not among TOLD, each of which stands for one. */
+static size_t count_lost(lines *entries, lines *told)
+{
+    size_t lost = 0, at = 0;
+
+    qsort(entries->all, entries->count, sizeof *entries->all, by_number);
+    qsort(told->all, told->count, sizeof *told->all, by_number);
+    for (size_t i = 0; i < entries->count; i++) {
+        while (at < told->count && told->all[at] < entries->all[i])
+            at++;
+        if (at < told->count && told->all[at] == entries->all[i])
+            at++;
+        else
+            lost++;
+    }
+    return lost;
+}
+
+bool sspy_loses_entries(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
     PyObject *pending = sspy_take_pending();
+    sspy_stack_copy copy;
+    sspy_elements stack = sspy_shown(error, &copy);
+    bool has_others = false, loses = true; /* without memory Python's own text is right */
+    lines told = lines_of_stack(state, stack, &has_others);
+    lines entries = lines_of_entries(state, head, !has_others);
 
-    lengthen_one(state, exc, error, why == SSPY_PASSING);
-    if (why == SSPY_READ_ALL)
-        lengthen_behind(state, exc, 0, &left);
-    PyErr_Clear(); /* without memory the stack stays as it is */
+    if (told.all && entries.all)
+        loses =
+            count_lost(&entries, &told) > stacksplice_frames_left_out(stack.frames, stack.count);
+    free(told.all);
+    free(entries.all);
+    free(copy.far);
+    Py_XDECREF(head);
+    PyErr_Clear();
     sspy_set_pending(pending);
+    return loses;
+}
+
+/* ---- All together -----------------------------------------------------------------------------*/
+
+int sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes)
+{
+    PyObject *pending = sspy_take_pending();
+    HRESULT hr = lengthen_one(state, exc, error, passes);
+
+    PyErr_Clear();
+    sspy_set_pending(pending);
+    return hr == E_OUTOFMEMORY ? -1 : 0;
 }

@@ -35,14 +35,12 @@ void sspy_show_live(sspy_state *state, PyTracebackObject *head, const void *abov
    traceback, which may have none. */
 void sspy_show_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
-typedef enum sspy_lengthening {
-    SSPY_PASSING, /* the exception is leaving Python in this thread */
-    SSPY_READ,
-    SSPY_READ_ALL /* with the causes, contexts and members that have errors */
-} sspy_lengthening;
-
-/* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides. */
-void sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, sspy_lengthening why);
+/* Give the stack of ERROR, which is EXC's, what EXC's traceback has besides; EXC PASSES if it is leaving
+   Python in this thread.  -1 without memory, and without an exception: the stack stays as it is. */
+int sspy_lengthen(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, bool passes);
+/* Whether the traceback of EXC has entries that ERROR, which is EXC's, neither has nor counts among the
+   frames that were left out: then Python's own text tells more. */
+bool sspy_loses_entries(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
 /* ---- Entries of C code (made.c) ----------------------------------------------------------------*/
 

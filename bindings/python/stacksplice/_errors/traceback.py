@@ -27,6 +27,7 @@ _MOST_NOTES = 150  # as an error keeps
 _STACK = 3  # stacksplice_format_kind
 _MARK = "\0\n"  # in place of a frame; the core escapes each NUL of its own text
 _NO_LINES = "  ... no lines of "  # of what the core says, and of what is said here
+_LOSES = "  ... frames of other languages are in error_info(exc).stack: not all of these entries are in it\n"
 # Lines that say how much was left out, where nothing need be of another language.
 _ASIDES = ("  ... ", "  \x1b[2m... ", "  [Previous ")
 
@@ -268,7 +269,10 @@ def _combine(
     is_behind = _is_of_bridge(exc.__traceback__)
     entries = _entries(chunks, known, begin, end, is_behind) if shown.stack or not limited else []
     if any(map(_is_of_others, entries)):
-        shown.stack = _Combined(entries)
+        if limited or not info._handle.loses(exc):
+            shown.stack = _Combined(entries)
+        else:  # Python's own text tells more of Python
+            reasons.append(_LOSES)
     _retitle(shown, exc, info)
     _add_notes(shown, info, hresult)
     return reasons + _remove_lines(shown.stack, info._handle)
