@@ -249,3 +249,46 @@ def test_a_gap_that_reports_hide_says_so() -> None:
     assert gap.kind == "gap" and gap.glue
     assert RETURNED not in info.format() and RETURNED not in str(info.stack)
     assert RETURNED in info.format(all_frames=True)
+
+
+# ---- Errors that are made to be read ----------------------------------------------------------------
+
+
+def raised_again_here(call):
+    kept = None
+    try:
+        call()
+    except Exception as exc:
+        kept = exc
+    raise kept
+
+
+def lines_of(info):
+    """Of raised_again_here(), from its first line on."""
+    first = raised_again_here.__code__.co_firstlineno
+    return [f.line - first for f in info.stack if f.function == "raised_again_here"]
+
+
+def test_a_frame_raises_again_in_an_error_that_no_exception_keeps():
+    """Only what is behind the exception crossed a border: its own error is made anew for each reader."""
+
+    def crosses():
+        exc = KeyError("crossed")
+        stacksplice.originate(exc)
+        stacksplice.take_error()
+        raise exc
+
+    def wraps():
+        try:
+            crosses()
+        except KeyError as exc:
+            raise ValueError("wrapped") from exc
+
+    def outermost():
+        try:
+            raised_again_here(wraps)
+        except ValueError as exc:
+            raise RuntimeError("the last") from exc
+
+    assert lines_of(stacksplice.error_info(caught(raised_again_here, wraps))) == [3, 6]
+    assert lines_of(stacksplice.error_info(caught(outermost)).cause) == [3, 6]

@@ -15,7 +15,8 @@ typedef struct maker {
     const void *above;
     uint32_t errors;   /* made for causes and members */
     bool leaves_alone; /* exceptions keep nothing of the errors that are made */
-    bool is_whole;     /* the error of the exception at the border has all that its traceback has */
+    bool is_whole;     /* the error of the newest exception has all that its traceback has */
+    bool is_late;      /* it has not, and who reads it will not add it */
 } maker;
 
 /* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
@@ -218,7 +219,8 @@ static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HR
         x = new_with_raised(m, step, hr, related, raised, count, &room);
     else if (!sspy_stack_of(m->state, step->exc, step->outer, m->above, &room, &count))
         x = sspy_exception_new(m->state, step->exc, hr, room.frames, count, related);
-    m->is_whole = !raised; /* those behind it were made before */
+    m->is_whole = !raised && room.is_whole; /* those behind it were made before */
+    m->is_late = !m->is_whole && (m->leaves_alone || !raised);
     sspy_room_end(&room);
     free(raised);
     return x;
@@ -314,6 +316,7 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
             return 0;
         m->errors++;
     }
+    m->is_late = false;
     if (cross(&c, m, step, own, false))
         return -1;
     if (hr) {
@@ -327,9 +330,11 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
     end_crossing(&c);
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
-    else if (!known || !*error)
+    else if (!known || !*error) {
+        if (*error && m->is_late)
+            m->is_whole = !sspy_lengthen(m->state, step->exc, *error, hr != NULL);
         return 0;
-    else if (!update(m->state, step->exc, *error, hr != NULL)) {
+    } else if (!update(m->state, step->exc, *error, hr != NULL)) {
         m->is_whole = true;
         return 0;
     }

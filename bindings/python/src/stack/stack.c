@@ -25,6 +25,7 @@
 int sspy_room_begin(sspy_room *room, uint32_t limit)
 {
     room->limit = limit;
+    room->is_whole = true;
     room->frames = limit <= SSPY_NEAR_FRAMES
                        ? room->near
                        : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
@@ -701,6 +702,7 @@ typedef struct passed_frames {
     sspy_replaced_frame *live; /* malloc; each frame once */
     uint32_t ended_count, live_count;
     bool after_seam;   /* the last of ENDED is a seam */
+    bool repeats;      /* a frame has several entries, of which the stack has the innermost */
     PyObject *leaving; /* the exception, at a border; else NULL */
     uint32_t lost;     /* native frames inside of the next entry that are not known any more */
 } passed_frames;
@@ -731,6 +733,7 @@ static int add_live(passed_frames *passed, const void *data, PyTracebackObject *
         i++;
     passed->live[i] =
         (sspy_replaced_frame){data, sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK)};
+    passed->repeats |= i < passed->live_count;
     passed->live_count += i == passed->live_count;
     return 0;
 }
@@ -819,6 +822,7 @@ static int read_path(const path *p, passed_frames *passed)
         const void *data;
 
         /* At a border, entries of C code wait for sspy_place_made. */
+        passed->repeats |= is_repeated(entry);
         if (is_repeated(entry) || (passed->leaving && sspy_entry_is_made(entry)))
             continue;
         data = sspy_frame_live(entry->tb_frame, owned);
@@ -904,6 +908,7 @@ static int stack_of(sspy_state *state, PyObject *exc, const path *p, const void 
         .ended = frames, .most = room->limit + 2, .leaving = at_border ? exc : NULL};
     int failed = read_path(p, &passed);
 
+    room->is_whole = !passed.repeats;
     if (!failed) {
         sspy_replacement wanted = {.frames = passed.live, .count = passed.live_count};
 
