@@ -63,6 +63,14 @@ bool has(const std::string &text, const std::string &part)
     return text.find(part) != std::string::npos;
 }
 
+std::string line_of(const std::string &text, const std::string &part)
+{
+    const std::size_t begin = text.find(part);
+
+    return begin == std::string::npos ? std::string()
+                                      : text.substr(begin, text.find('\n', begin) - begin);
+}
+
 std::string line(unsigned number)
 {
     return "line " + std::to_string(number) + ", in ";
@@ -78,8 +86,10 @@ TEST(a_lambda_as_a_pointer_is_in_the_stack_and_received_the_error)
     assert_int_equal(hr, E_BOUNDS);
     assert_true(has(text, line(__LINE__ - 4) + "operator()"));
     assert_true(has(text, line(__LINE__ - 5)));
-    assert_true(has(text, "C++ received it in operator() (nested_test.cpp:" +
-                              std::to_string(__LINE__ - 7) + ")"));
+    const std::string received = line_of(text, "C++ received it in ");
+    // Alone, or as a part of the whole name: that is a matter of what is inlined.
+    assert_true(has(received, "operator()"));
+    assert_true(has(received, " (nested_test.cpp:" + std::to_string(__LINE__ - 9) + ")"));
 }
 
 TEST(a_function_of_a_local_class_has_its_own_line)

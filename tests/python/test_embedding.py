@@ -129,6 +129,7 @@ def shown_frames(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [next(filter(None, match.groups())) for match in found if match]
 
 
+UNREAD_ENVIRONMENT = {"STACKSPLICE_REPORT_DIR": "", "PYTHONHOME": sys.base_prefix}
 UNREAD = "Python frames unknown: stacksplice is not imported"
 
 
@@ -136,7 +137,7 @@ UNREAD = "Python frames unknown: stacksplice is not imported"
 @pytest.mark.parametrize("way", ["report", "crash"])
 def test_python_that_nobody_reads_is_a_gap(unread, way, interpreter):
     """The bytecode's loop, not the calls of C around it, has it: once for each time that it was entered."""
-    done = ran(unread, f"{way} {interpreter}", status=None, STACKSPLICE_REPORT_DIR="")
+    done = ran(unread, f"{way} {interpreter}", status=None, **UNREAD_ENVIRONMENT)
     assert done.returncode == (-signal.SIGSEGV if way == "crash" else 0), done.stderr
     expected = ["fail", UNREAD, "call", UNREAD, "main"]
     assert shown_frames(done)[: len(expected)] == expected, done.stdout + done.stderr
@@ -146,7 +147,7 @@ def test_python_that_nobody_reads_is_a_gap(unread, way, interpreter):
 @pytest.mark.parametrize("way", ["report", "crash"])
 def test_python_that_is_read_has_no_such_gap(unread, way, interpreter):
     """One import is enough for all interpreters of the process."""
-    done = ran(unread, f"{way} imported {interpreter}", status=None, STACKSPLICE_REPORT_DIR="")
+    done = ran(unread, f"{way} imported {interpreter}", status=None, **UNREAD_ENVIRONMENT)
     expected = ["fail", "inner", "call", "outer", "<module>", "main"]
     assert shown_frames(done)[: len(expected)] == expected, done.stdout + done.stderr
 

@@ -256,7 +256,7 @@ with concurrent.futures.InterpreterPoolExecutor(1) as pool:
     exc = pool.submit(process_jobs.originates, "x").exception()
 info = stacksplice.error_info(exc)
 print(type(exc).__name__, info.message, info.stack[0].function, info.process["id"] == os.getpid())
-assert info.process["interpreter"] > 0 and info.language_exception is None
+assert info.process["interpreter"] > 0 and info.language_exception is exc
 """)
     assert done.stdout == "ValueError x plain True\n"
 
