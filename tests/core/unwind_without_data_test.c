@@ -7,6 +7,7 @@
 #include <stacksplice/script.h>
 #include <stacksplice/stacksplice.h>
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
@@ -296,3 +297,76 @@ TEST(test_unwind_ends_at_the_first_code_of_an_added_stack)
     assert_int_equal(stacksplice_remove_stack(low), S_OK);
     munmap(low, FIBER_BYTES);
 }
+
+#if defined __x86_64__
+/* Pushes 0 where its unwind data, which is right at its end, has the return address. */
+void misdescribed(void);
+__asm__(".pushsection .text\n"
+        ".globl misdescribed\n"
+        ".type misdescribed, @function\n"
+        "misdescribed:\n"
+        ".cfi_startproc\n"
+        "pushq $0\n"
+        "int3\n"
+        "addq $8, %rsp\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size misdescribed, .-misdescribed\n"
+        ".popsection");
+
+/* Has 0 for its return address, and the one that it returns to in a register. */
+void first_of_stack(void);
+__asm__(".pushsection .text\n"
+        ".globl first_of_stack\n"
+        ".type first_of_stack, @function\n"
+        "first_of_stack:\n"
+        ".cfi_startproc\n"
+        "popq %rax\n"
+        "pushq $0\n"
+        "int3\n"
+        "addq $8, %rsp\n"
+        "jmp *%rax\n"
+        ".cfi_endproc\n"
+        ".size first_of_stack, .-first_of_stack\n"
+        ".popsection");
+
+static void on_trap(int number)
+{
+    (void)number;
+    leaf();
+}
+
+static void interrupted_by_trap(void (*function)(void), char *stack_end)
+{
+    struct sigaction action = {.sa_handler = on_trap}, former;
+
+    assert_int_equal(sigaction(SIGTRAP, &action, &former), 0);
+    if (stack_end)
+        call_on_stack(stack_end, function);
+    else
+        function();
+    assert_int_equal(sigaction(SIGTRAP, &former, NULL), 0);
+    assert_true(captured.count > 2);
+}
+
+TEST(test_unwind_takes_no_word_of_interrupted_code_for_the_end)
+{
+    interrupted_by_trap(misdescribed, NULL);
+    assert_true(is_gap(captured.frames[captured.count - 1], STACKSPLICE_TRUST_EXACT,
+                       "unwind data of this code is damaged"));
+}
+
+TEST(test_unwind_ends_at_the_interrupted_first_code_of_an_added_stack)
+{
+    char *low = mmap(NULL, FIBER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(low != MAP_FAILED);
+    assert_int_equal(stacksplice_add_stack(low, low + FIBER_BYTES), S_OK);
+    interrupted_by_trap(first_of_stack, low + FIBER_BYTES);
+    assert_false(stacksplice_is_token(captured.frames[captured.count - 1]));
+    interrupted_by_trap(misdescribed, low + FIBER_BYTES); /* with callers */
+    assert_true(stacksplice_is_token(captured.frames[captured.count - 1]));
+    assert_int_equal(stacksplice_remove_stack(low), S_OK);
+    munmap(low, FIBER_BYTES);
+}
+#endif

@@ -308,11 +308,11 @@ static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
  */
 #define MOST_ABOVE_FIRST 1024
 
-SS_COLD bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t high)
+SS_COLD bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t sp, uintptr_t high)
 {
-    uintptr_t sp = walk->frames[walk->count - 1].sp, word;
+    uintptr_t word;
 
-    if (walk->count < 2 || sp > high || high - sp > MOST_ABOVE_FIRST || !ss_stack_is_added(sp - 1))
+    if (sp > high || high - sp > MOST_ABOVE_FIRST || !ss_stack_is_added(sp - 1))
         return false;
     for (; high - sp >= SS_WORD; sp += SS_WORD)
         if (!ss_read_word(walk, sp, &word) ||

@@ -210,7 +210,8 @@ static ss_verdict step_on(trail *t, ss_verdict found, uint32_t *flags)
         found = ss_step(walk, &t->table->rules[t->frame[-1].rule], &next);
     if (found == SS_STEP_NO_DATA) {
         found = ss_step_without_data(walk, &next);
-        if (found != SS_STEP_ON && ss_begins_added_stack(walk, t->high))
+        if (found != SS_STEP_ON && walk->count > 1 &&
+            ss_begins_added_stack(walk, t->frame[-1].sp, t->high))
             found = SS_STEP_END;
     }
     if (found != SS_STEP_ON)
@@ -264,6 +265,15 @@ static const char *reason_of(ss_verdict found)
     return reasons[of[found]];
 }
 
+/* Whether the walk met a return address of 0, by which some stacks end, in code that a signal interrupted.
+   Only at calls is unwind data sure to be right: assembly that moves the stack pointer in between may not
+   say so, and its word is then another one, unless that lies where a stack begins. */
+static SS_COLD bool ends_in_doubt(const trail *t)
+{
+    return !t->ip && t->frame > t->walk->frames && t->frame[-1].flags & STACKSPLICE_NATIVE_SIGNAL &&
+           !ss_begins_added_stack(t->walk, t->sp, t->high);
+}
+
 static ss_verdict walk_on(trail *t)
 {
     ss_unwind *walk = t->walk;
@@ -276,6 +286,8 @@ static ss_verdict walk_on(trail *t)
         found = take_frames(t);
         if (t->frame > first)
             first->flags |= flags;
+        if (found == SS_STEP_END && ends_in_doubt(t))
+            found = SS_STEP_BROKEN;
         if (found == SS_STEP_ON || found == SS_STEP_NO_DATA)
             found = step_on(t, found, &flags);
     } while (found == SS_STEP_ON);

@@ -86,10 +86,10 @@ ss_verdict ss_step(ss_unwind *walk, const ss_rule *rule, ss_caller *next);
 ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next);
 
 /*
- * Whether the outermost frame, whose code nothing describes, is the first of a stack that the host
- * added: between it and the end at HIGH no word is a return address, so it has no caller there.
+ * Whether the frame of which no more is known than that it ends outward of SP is the first of a stack that
+ * the host added: from there to the end at HIGH no word is a return address, so it has no caller there.
  */
-bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t high);
+bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t sp, uintptr_t high);
 
 /* ---- walk.c -----------------------------------------------------------------------------------*/
 
