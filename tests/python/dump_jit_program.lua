@@ -1,5 +1,5 @@
 -- Rests in many ways: by its argument.  Prints the stack that debug.traceback says, and a line with a dot.
-local ffi = require "ffi"
+local ffi, jit = require "ffi", require "jit"
 ffi.cdef [[
 int usleep(unsigned);
 void qsort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
@@ -83,6 +83,28 @@ function forms.exits() -- often leaves compiled code, for the interpreter, the c
     return #kept + i
   end
   told() for i = 1, math.huge do step(i) end return 1 end
+
+-- The loop calls nothing, and what the last call in C left on Lua's stack is old.
+local function spin()
+  jit.off() told() os.time() for i = 1, math.huge do local x = i end return 1 end -- luacheck: ignore
+
+function forms.returned() spin() return 1 end
+
+function forms.returned_inside()
+  local step = coroutine.wrap(function()
+    string.gsub("a", ".", function() coroutine.wrap(function() spin() return 1 end)() return "b" end)
+  end)
+  step()
+  return 1
+end
+
+function forms.helpers() -- parts of the loop that have a frame of their own
+  jit.off() told() local n, floor = 0, math.floor for i = 1, math.huge do n = i % 3 + floor(i / 7) end return n end
+
+function forms.kept() -- C that the loop calls without a word in the state
+  local list, sin, fmod, x, y = { 1, 2, 3 }, math.sin, math.fmod
+  jit.off() told() os.time() for i = 1, math.huge do x = sin(i ^ 1.5) y = fmod(i, 7) + #list end return x, y
+end
 
 local name = arg and arg[1] or form -- luacheck: ignore
 pcall(function() forms[name]() return 1 end)

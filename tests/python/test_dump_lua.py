@@ -130,6 +130,43 @@ def jit_name(command: list[str]) -> str:
     return re.search(r"luajit(\d\d)?", command[-1])[0]
 
 
+SCHEDULE = """
+typedef struct lua_State lua_State;
+lua_State *lua_newthread(lua_State *L);
+void lua_pushvalue(lua_State *L, int index);
+void lua_xmove(lua_State *from, lua_State *to, int count);
+int lua_resume(lua_State *L, int arguments);
+
+static __attribute__((noinline)) void run(lua_State *L, int index)
+{
+    lua_State *volatile thread = lua_newthread(L);
+
+    lua_pushvalue(L, index);
+    lua_xmove(L, thread, 1);
+    lua_resume(thread, 0);
+}
+
+/* Runs each of its two functions in a coroutine. */
+int c_schedule(lua_State *L)
+{
+    for (int i = 1; i <= 2; i++)
+        run(L, i);
+    return 0;
+}
+"""
+SCHEDULED = """
+jit.off()
+local schedule = package.loadlib(arg[1], "c_schedule")
+local function wait() coroutine.yield() return 1 end
+local function leaf()
+  print() io.flush() os.time() for i = 1, math.huge do local x = i end
+  return 1
+end
+local function child() string.gsub("a", ".", function() leaf() return "b" end) return 1 end
+local function main() child() return 1 end
+local function parent() wait() return 1 end
+schedule(parent, main)
+"""
 each_jit = pytest.mark.parametrize("lua", list(luajits()), ids=jit_name)
 JIT_PROGRAM = HERE / "dump_jit_program.lua"
 
@@ -218,6 +255,52 @@ def test_luajit_between_compiled_code_and_all_else(lua):
             reason.endswith("jit.off() has them shown") and "where that" in reason for reason in reasons
         )
         assert "main" in str(stack[-3:]) or "python" in str(stack[-3:])
+
+
+@each_jit
+@pytest.mark.parametrize("form", ["returned", "returned_inside", "helpers", "kept"])
+def test_luajit_in_a_loop_whose_calls_have_returned(lua, form, tmp_path):
+    """What its state had stored before them names functions that ended; the loop's registers are right."""
+    with jit_resting(lua, form) as (process, told):
+        time.sleep(0.2)
+        documents = [dumped(process, "--all-frames") for _ in range(4 if form.startswith("returned") else 12)]
+        documents.append(read(copy_of(process, tmp_path)))
+    truth = [":".join(line.split(":")[:2]) for line in told if not line.startswith("[")]
+    assert len(truth) > 1
+    for document in documents:
+        stack = document["threads"][0]["stack"]
+        assert [frame["reason"] for frame in stack if frame["kind"] == "gap"] == []
+        seen = places([frame for frame in stack if frame["language"] == "lua"])
+        assert seen[: len(truth)] == truth
+        outside = 4 if form == "returned_inside" else 0  # debug.traceback tells of one coroutine
+        assert len(seen) >= len(truth) + outside
+        assert "main" in [frame.get("function") for frame in stack[-4:]] or "python" in str(stack[-4:])
+
+
+@each_jit
+def test_a_coroutine_of_luajit_that_has_yielded_does_not_run(lua, tmp_path):
+    """Its address is still on the stack, as where a host in C resumes the next one."""
+    compiler = shutil.which("cc")
+    if not compiler or lua[0] == sys.executable:
+        pytest.skip("no C compiler, or lupa's LuaJIT, which exports nothing")
+    (tmp_path / "schedule.c").write_text(SCHEDULE)
+    (tmp_path / "schedule.lua").write_text(SCHEDULED.lstrip())
+    module = tmp_path / "schedule.so"
+    subprocess.run([compiler, "-O0", "-fPIC", "-shared", tmp_path / "schedule.c", "-o", module], check=True)
+    with Resting(*lua, tmp_path / "schedule.lua", module) as child:
+        assert child.line == "\n"
+        time.sleep(0.2)
+        documents = [dumped(child.pid) for _ in range(5)]
+        documents.append(read(copy_of(child.pid, tmp_path)))
+    for document in documents:
+        assert [(frame["line"], frame["function"]) for frame in lua_frames(document)] == [
+            (5, "leaf"),
+            (8, f"function <{tmp_path / 'schedule.lua'}:8>"),
+            (8, "child"),
+            (9, f"function <{tmp_path / 'schedule.lua'}:9>"),
+            (11, "main chunk"),
+        ]
+        assert "gap" not in [frame["kind"] for frame in document["threads"][0]["stack"]]
 
 
 @each_jit

@@ -66,6 +66,13 @@ static uint64_t link_of(const ssi_jit *jit, uint64_t frame)
     return jit->is_narrow ? half(frame + 4) : ssi_word(frame);
 }
 
+/* How far it is from the frame of a function to that of its caller in Lua, which is at PC: the instruction
+   before it says so. */
+static uint64_t by_instruction(const ssi_jit *jit, uint64_t pc)
+{
+    return (uint64_t)SLOT * ((half(pc - INSTRUCTION) >> 8 & 255) + pick(jit, SSI_JIT_FRAME_SLOTS));
+}
+
 /* The frame outside; the first one has none: 0. */
 static uint64_t outside(const ssi_jit *jit, uint64_t frame)
 {
@@ -74,8 +81,7 @@ static uint64_t outside(const ssi_jit *jit, uint64_t frame)
     if (frame == jit->first)
         return 0;
     if ((link & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_LUA)
-        distance = (uint64_t)SLOT *
-                   ((half(link - INSTRUCTION) >> 8 & 255) + pick(jit, SSI_JIT_FRAME_SLOTS));
+        distance = by_instruction(jit, link);
     return distance && distance <= frame - jit->first ? frame - distance : 0;
 }
 
@@ -94,6 +100,28 @@ static bool is_chain(const ssi_jit *jit, uint64_t frame)
         frame = outside(jit, frame);
     }
     return false;
+}
+
+static bool is_empty(const ssi_jit *jit, uint64_t frame)
+{
+    return kind_of(jit, object_of(jit, frame)) == SSI_JIT_THREAD;
+}
+
+/* Whether a frame of this link has a word that says what continues it, which is FOUND. */
+static bool continues(const ssi_jit *jit, uint64_t frame, uint64_t *found)
+{
+    if ((link_of(jit, frame) & SSI_JIT_LINK_BITS) != SSI_JIT_LINK_NEXT)
+        return false;
+    *found = jit->is_narrow ? half(frame - SLOT) : ssi_word(frame - 3 * SLOT);
+    return true;
+}
+
+static bool is_entered(const ssi_jit *jit, uint64_t frame)
+{
+    uint64_t continuation;
+
+    return (link_of(jit, frame) & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_C ||
+           (continues(jit, frame, &continuation) && continuation == SSI_JIT_CALLBACK);
 }
 
 /*
@@ -138,10 +166,20 @@ bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow)
     jit->end = reference(jit, state, SSI_JIT_STACK_END);
     jit->stack = reference(jit, state, SSI_JIT_STACK);
     jit->first = jit->stack + (pick(jit, SSI_JIT_FRAME_SLOTS) - 1) * SLOT;
-    jit->frame = ssi_word(state + pick(jit, SSI_JIT_BASE)) - SLOT;
     jit->c_frame = ssi_word(state + (is_narrow ? 48 : 80)) & ~(uint64_t)3;
-    if (!jit->stack || jit->stack >= jit->end || jit->end - jit->stack > (uint64_t)MAX_SLOTS * SLOT)
-        return false;
+    return jit->stack && jit->stack < jit->end &&
+           jit->end - jit->stack <= (uint64_t)MAX_SLOTS * SLOT && jit->c_frame &&
+           object_of(jit, jit->first) == state;
+}
+
+uint64_t ssi_jit_stored_base(const ssi_jit *jit)
+{
+    return ssi_word(jit->state + pick(jit, SSI_JIT_BASE));
+}
+
+bool ssi_jit_begin_stored(ssi_jit *jit)
+{
+    jit->frame = ssi_jit_stored_base(jit) - SLOT;
     if (is_chain(jit, jit->frame))
         return true;
     jit->frame = entry_base(jit) - SLOT; /* compiled code leaves the state's own base behind */
@@ -178,14 +216,57 @@ static uint32_t place_of(const ssi_jit *jit, uint64_t proto, uint64_t pc)
                : UINT32_MAX;
 }
 
-bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc)
+/* Whether FRAME is that of a Lua function in which PC is. */
+static bool is_at(const ssi_jit *jit, uint64_t frame, uint64_t pc)
 {
-    uint64_t frame = base - SLOT;
+    return is_chain(jit, frame) &&
+           place_of(jit, proto_of(jit, object_of(jit, frame)), pc) != UINT32_MAX;
+}
 
-    if (!is_chain(jit, frame) ||
-        place_of(jit, proto_of(jit, object_of(jit, frame)), pc) == UINT32_MAX)
+/* Whether FRAME is that of a function that is not in Lua, with PC behind the one instruction that it consists
+   of, or already where it returns to. */
+static bool is_at_own(const ssi_jit *jit, uint64_t frame, uint64_t pc)
+{
+    uint64_t object = object_of(jit, frame);
+
+    return is_chain(jit, frame) && kind_of(jit, object) == SSI_JIT_FUNCTION &&
+           byte(jit, object, SSI_JIT_SORT) &&
+           (pc == reference(jit, object, 32, 16) + INSTRUCTION || pc == link_of(jit, frame));
+}
+
+/* Whether PC is a link to the function outside of FRAME, as while that is entered in another way than by a
+   call instruction of Lua, or returns. */
+static bool is_at_link(const ssi_jit *jit, uint64_t frame, uint64_t pc)
+{
+    return pc & SSI_JIT_LINK_KIND && pc < jit->end - jit->stack && is_chain(jit, frame) &&
+           (!proto_of(jit, object_of(jit, frame)) || pc == link_of(jit, frame));
+}
+
+bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t *pc)
+{
+    uint64_t frame = base - SLOT, caller;
+
+    if (base <= jit->first || base >= jit->end)
         return false;
-    jit->frame = frame;
+    caller = frame - by_instruction(jit, *pc);
+    if (*pc == reference(jit, object_of(jit, frame), 32, 16))
+        *pc += INSTRUCTION; /* it was just called */
+    if (is_at(jit, frame, *pc)) {
+        jit->frame = frame;
+    } else if (is_at_own(jit, frame, *pc)) {
+        jit->frame = frame;
+        *pc = 0;
+    } else if (is_at(jit, caller, *pc)) {
+        jit->frame = caller;
+    } else if (is_at_link(jit, frame, *pc)) {
+        bool returns = proto_of(jit, object_of(jit, frame)) && !is_entered(jit, frame);
+
+        jit->inner = returns ? frame : 0;
+        jit->frame = returns ? outside(jit, frame) : frame;
+        *pc = 0;
+    } else {
+        return false;
+    }
     return true;
 }
 
@@ -286,28 +367,6 @@ uint64_t ssi_jit_loop(const ssi_jit *jit, uint64_t start, uint64_t end)
             return word;
     }
     return 0;
-}
-
-static bool is_empty(const ssi_jit *jit, uint64_t frame)
-{
-    return kind_of(jit, object_of(jit, frame)) == SSI_JIT_THREAD;
-}
-
-/* Whether a frame of this link has a word that says what continues it, which is FOUND. */
-static bool continues(const ssi_jit *jit, uint64_t frame, uint64_t *found)
-{
-    if ((link_of(jit, frame) & SSI_JIT_LINK_BITS) != SSI_JIT_LINK_NEXT)
-        return false;
-    *found = jit->is_narrow ? half(frame - SLOT) : ssi_word(frame - 3 * SLOT);
-    return true;
-}
-
-static bool is_entered(const ssi_jit *jit, uint64_t frame)
-{
-    uint64_t continuation;
-
-    return (link_of(jit, frame) & SSI_JIT_LINK_KIND) == SSI_JIT_LINK_C ||
-           (continues(jit, frame, &continuation) && continuation == SSI_JIT_CALLBACK);
 }
 
 /* Where the function goes on that called the one of FRAME; 0: not known. */

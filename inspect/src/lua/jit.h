@@ -39,11 +39,17 @@ typedef struct ssi_jit_call {
     bool is_own;       /* LuaJIT's own, which has no native frame */
 } ssi_jit_call;
 
-/* Whether STATE is one, with references of this size, whose frames form one chain down to its first. */
+/* Whether STATE is one, with references of this size, that runs or waits for what it called: it has a frame
+   of the loop on the stack of a thread.  One that has yielded or ended has none. */
 bool ssi_jit_begin(ssi_jit *jit, uint64_t state, bool is_narrow);
-/* Have the next activation be that of the Lua function whose variables begin at BASE and which is at PC;
-   false if that cannot be. */
-bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t pc);
+/* Have the next activation be the one that the loop's registers name: BASE, where its variables begin, and
+   *PC, its next instruction, which becomes 0 if the function is not in Lua or its frames tell.  While the loop
+   calls or returns, they are of two functions, and it is the caller.  False if they agree with none. */
+bool ssi_jit_begin_at(ssi_jit *jit, uint64_t base, uint64_t *pc);
+/* The base that the state had when it called C last, which may have returned since. */
+uint64_t ssi_jit_stored_base(const ssi_jit *jit);
+/* Have the next activation be that one, or the one in which compiled code was entered. */
+bool ssi_jit_begin_stored(ssi_jit *jit);
 /* Whether the state is in compiled code that a thread whose registers say PC and SP runs.  The next
    activation is then the one in which that code was entered. */
 bool ssi_jit_find_trace(ssi_jit *jit, uint64_t sp, uint64_t pc, ssi_jit_trace *trace);

@@ -1224,24 +1224,119 @@ static void add_jumps(reader *r, const ssi_lua *copy, ssi_jit jit, const ssi_jit
     }
 }
 
-/* LuaJIT itself runs, or what it compiled, which was entered at *PC: what it had stored of its place is old,
-   the registers have it. */
-static bool begin_at_registers(reader *r, const ssi_lua *copy, ssi_jit *jit, uint64_t *pc,
-                               bool *is_compiled)
-{
-    enum { RDX = 1, RBX = 3 };
-    const ssi_machine *machine = r->target->machine;
-    const uint64_t *registers = r->thread->registers;
-    uint64_t at = registers[machine->pc];
-    ssi_jit_trace trace;
+/*
+ * The registers in which LuaJIT's loop has its base and its pc while it runs, and where it keeps the base while
+ * it calls C that cannot fail.  Before it calls what can fail, it stores the base in the state, and x86-64's
+ * keeps the state there instead.  What it had stored stays when that C has returned, so it may be old.
+ */
+typedef struct loop_registers {
+    unsigned machine, base, kept, pc;
+} loop_registers;
 
-    if (machine->number != EM_X86_64)
-        return false;
-    *is_compiled = ssi_jit_find_trace(jit, registers[machine->sp], at, &trace);
-    *pc = *is_compiled ? trace.pc : registers[RBX];
-    add_jumps(r, copy, *jit, &trace);
-    return *is_compiled ||
-           (at >= copy->start && at < copy->end && ssi_jit_begin_at(jit, registers[RDX], *pc));
+static const loop_registers *loop_registers_of(const ssi_machine *machine)
+{
+    static const loop_registers known[] = {{EM_X86_64, 1 /* rdx */, 6 /* rbp */, 3 /* rbx */},
+                                           {EM_AARCH64, 19, 19, 21}};
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].machine == machine->number)
+            return &known[i];
+    return NULL;
+}
+
+/* The thread whose stack has the loop's frame of JIT; NULL: none, it is on a suspended fiber's. */
+static const ssi_thread *thread_of(const reader *r, const ssi_jit *jit)
+{
+    for (size_t i = 0; i < r->target->thread_count; i++) {
+        const ssi_thread *thread = &r->target->threads[i];
+
+        if (thread->has_registers && jit->c_frame < thread->stack_end &&
+            jit->c_frame >= thread->registers[r->target->machine->sp])
+            return thread;
+    }
+    return NULL;
+}
+
+/* What C that the loop called may have put onto the stack: the loop's registers, among other words. */
+enum { MAX_PUSHED = 64 };
+typedef struct pushed {
+    uint64_t words[MAX_PUSHED + 1];
+    size_t count;
+} pushed;
+
+/* The value of REGISTER, and the words inside of the loop's frame if they are few. */
+static void find_pushed(const reader *r, const ssi_jit *jit, const ssi_thread *thread, unsigned at,
+                        pushed *found)
+{
+    uint64_t sp = thread->registers[r->target->machine->sp];
+
+    found->count = 0;
+    found->words[found->count++] = thread->registers[at];
+    if (jit->c_frame - sp > MAX_PUSHED * sizeof sp)
+        return;
+    for (; sp < jit->c_frame && found->count <= MAX_PUSHED; sp += sizeof sp)
+        if (!ssi_read_word(sp, &found->words[found->count++]))
+            found->count--;
+}
+
+/* Whether the loop called C with its base kept in a register, which is then *BASE. */
+static bool begin_at_kept(const reader *r, ssi_jit *jit, const ssi_thread *thread, uint64_t *base,
+                          uint64_t *pc)
+{
+    const loop_registers *at = loop_registers_of(r->target->machine);
+    pushed bases, pcs;
+
+    find_pushed(r, jit, thread, at->kept, &bases);
+    find_pushed(r, jit, thread, at->pc, &pcs);
+    for (size_t i = 0; i < bases.count; i++) {
+        *base = bases.words[i];
+        if (*base <= jit->first || *base >= jit->end || *base == ssi_jit_stored_base(jit))
+            continue;
+        for (size_t j = 0; j < pcs.count; j++) {
+            *pc = pcs.words[j];
+            if (ssi_jit_begin_at(jit, *base, pc))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Where the innermost activation of a state was found. */
+typedef struct jit_start {
+    bool is_found;
+    bool is_running;  /* by the thread's own registers: LuaJIT itself runs, or what it compiled */
+    bool is_compiled; /* which was entered at PC */
+    uint64_t pc;      /* 0: its frames tell */
+    uint64_t base;    /* to be compared with what the loop's frame keeps */
+} jit_start;
+
+static jit_start begin_jit(reader *r, const ssi_lua *copy, ssi_jit *jit)
+{
+    const ssi_machine *machine = r->target->machine;
+    const loop_registers *at = loop_registers_of(machine);
+    const ssi_thread *thread = thread_of(r, jit);
+    const uint64_t *registers = thread ? thread->registers : NULL;
+    jit_start start = {.is_found = false};
+    ssi_jit_trace trace = {.count = 0};
+
+    if (registers && machine->number == EM_X86_64) {
+        start.is_compiled =
+            ssi_jit_find_trace(jit, registers[machine->sp], registers[machine->pc], &trace);
+        add_jumps(r, copy, *jit, &trace);
+    }
+    start.pc = start.is_compiled ? trace.pc : registers && at ? registers[at->pc] : 0;
+    start.is_running =
+        start.is_compiled ||
+        (registers && at && registers[machine->pc] - copy->start < copy->end - copy->start &&
+         ssi_jit_begin_at(jit, registers[at->base], &start.pc));
+    start.is_found = start.is_running ||
+                     (registers && at && begin_at_kept(r, jit, thread, &start.base, &start.pc));
+    if (start.is_found)
+        return start;
+    start.pc = 0;
+    start.base = ssi_jit_stored_base(jit);
+    start.is_found = ssi_jit_begin_stored(jit);
+    return start;
 }
 
 /* Add the frame of the Lua function of C to RUN, or of LuaJIT's own, with the name that the caller OUTER
@@ -1263,30 +1358,58 @@ static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const
 }
 
 /* Each time that C enters LuaJIT it has one frame more, also if only functions in C run in it. */
-static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
+static void add_jit_runs(reader *r, const jit_start *start, ssi_jit *jit, ssi_lua_state *state)
 {
-    ssi_lua_state state = {.address = jit->state, .first = r->luas->run_count};
-    ssi_lua_run run = {.first = r->scripts->frames.count};
+    ssi_lua_run run = {
+        .first = r->scripts->frames.count, .base = start->base, .is_running = start->is_running};
+    bool has_outer, is_compiled = start->is_compiled;
     ssi_jit_call c, outer;
-    bool has_outer, is_compiled = false;
-    uint64_t pc = 0;
 
-    jit->is_old = copy->is_old;
-    jit->is_arm = r->target->machine->number == EM_AARCH64;
-    run.is_running = begin_at_registers(r, copy, jit, &pc, &is_compiled);
     if (!ssi_jit_next(jit, &c))
         return;
-    if (run.is_running)
-        c.pc = pc;
+    if (start->is_compiled || start->pc)
+        c.pc = start->pc;
     for (bool goes_on = true; goes_on; c = outer, goes_on = has_outer, is_compiled = false) {
         has_outer = ssi_jit_next(jit, &outer);
         run.is_jit = true;
         run.held = jit->state;
         if (!add_jit_frame(r, jit, &run, &c, has_outer ? &outer : NULL, is_compiled) ||
-            (c.is_entered && !end_run(r, &state, &run)))
+            (c.is_entered && !end_run(r, state, &run)))
             return;
     }
-    end_state(r, &state, &run);
+    end_state(r, state, &run);
+}
+
+/* Runs of which only the loop's frames are known. */
+static void add_lost_runs(reader *r, ssi_jit *jit, ssi_lua_state *state)
+{
+    enum { MAX_ENTRIES = 200 }; /* of C into C, which LuaJIT itself limits */
+    ssi_lua_run run = {.first = r->scripts->frames.count};
+
+    state->is_lost = true;
+    for (int i = 0; jit->c_frame && i < MAX_ENTRIES; i++) {
+        run.is_jit = true;
+        run.held = jit->state;
+        if (!end_run(r, state, &run))
+            return;
+        jit->c_frame = ssi_jit_outer_c_frame(jit);
+    }
+    end_state(r, state, &run);
+}
+
+static void add_jit_state(reader *r, const ssi_lua *copy, ssi_jit *jit)
+{
+    ssi_lua_state state = {
+        .address = jit->state, .first = r->luas->run_count, .is_narrow = jit->is_narrow};
+    jit_start start;
+
+    jit->is_old = copy->is_old;
+    jit->is_arm = r->target->machine->number == EM_AARCH64;
+    start = begin_jit(r, copy, jit);
+    if (start.is_found)
+        add_jit_runs(r, &start, jit, &state);
+    else
+        add_lost_runs(r, jit, &state);
 }
 
 /* ---- Where states are found -------------------------------------------------------------------*/
@@ -1634,6 +1757,8 @@ static bool place_others(const placing *p, int thread, ssi_scripts *scripts, con
     for (size_t i = 0; i < p->luas->state_count; i++) {
         ssi_lua_state *state = &p->luas->states[i];
 
+        if (state->is_lost)
+            continue;
         for (; state->placed && state->placed < state->count; state->placed++) {
             const ssi_lua_run *run = &p->luas->runs[state->first + state->placed];
             ssi_run behind = {.thread = thread,
@@ -1650,8 +1775,7 @@ static bool place_others(const placing *p, int thread, ssi_scripts *scripts, con
     return true;
 }
 
-/* Whether what LuaJIT has stored of its place is new: the function in C that it calls runs inside of
-   native frame AT, or another run does. */
+/* Whether native frame AT calls what RUN says: the function in C runs inside of it, or another run does. */
 static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
 {
     enum { MAX_FUNCTION = 1 << 16 /* bytes */ };
@@ -1664,6 +1788,62 @@ static bool calls(const placing *p, size_t at, const ssi_lua_run *run)
            function_of(p, &p->stack->frames[at - 1], &size) == own;
 }
 
+/* What native frame AT has in a register; false if that is not known. */
+static bool saved_at(const placing *p, size_t at, unsigned in, uint64_t *value)
+{
+    const ssi_machine *machine = p->target->machine;
+    const ssi_native_frame *frame = &p->stack->frames[at];
+
+    for (unsigned i = 0; i < machine->saved_count; i++)
+        if (machine->saved[i] == in && frame->known >> i & 1) {
+            *value = frame->saved[i];
+            return true;
+        }
+    return false;
+}
+
+/* Whether the registers of LuaJIT's loop, BASE and PC, name an activation of STATE; *FRAME is its. */
+static bool names_activation(const ssi_lua_state *state, uint64_t base, uint64_t pc,
+                             uint64_t *frame)
+{
+    ssi_jit jit;
+    bool is =
+        ssi_jit_begin(&jit, state->address, state->is_narrow) && ssi_jit_begin_at(&jit, base, &pc);
+
+    *frame = jit.frame;
+    return is;
+}
+
+/*
+ * Whether RUN, the innermost of a state of LuaJIT, began with the activation that native frame AT is in: what
+ * the loop's frame keeps says so.
+ */
+static bool is_current(const placing *p, size_t at, const ssi_lua_state *state,
+                       const ssi_lua_run *run)
+{
+    const loop_registers *in = loop_registers_of(p->target->machine);
+    uint64_t kept, pc, frame, other;
+
+    if (run->is_running)
+        return true;
+    if (!in || !saved_at(p, at, in->kept, &kept))
+        return calls(p, at, run);
+    if (kept == run->base || kept == state->address)
+        return true;
+    return (saved_at(p, at, in->pc, &pc) && names_activation(state, run->base, pc, &frame) &&
+            !names_activation(state, kept, pc, &other)) ||
+           calls(p, at, run);
+}
+
+/* A gap in the place of native frame AT. */
+static bool place_unknown(const placing *p, size_t at, int thread, ssi_scripts *scripts)
+{
+    ssi_run placed = {thread, p->stack->frames[at].sp, scripts->frames.count, 1};
+
+    return ssi_frames_add_gap(&scripts->frames, "Lua functions that ran here were not found") &&
+           ssi_scripts_add_run(scripts, &placed);
+}
+
 static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
 {
     uint64_t places = 0;
@@ -1674,19 +1854,16 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
 
     p->inside = at + 1;
     p->places &= state ? places : 0;
-    if (run) {
-        run->is_old = run->is_jit && !run->is_running && !calls(p, at, run);
-        state->thread = thread;
-        placed.first = run->first;
-        placed.count = run->count;
-        last[state - p->luas->states] = scripts->run_count;
-        state->placed = which + 1;
-    } else {
-        placed.first = scripts->frames.count;
-        placed.count = 1;
-        if (!ssi_frames_add_gap(&scripts->frames, "Lua functions that ran here were not found"))
-            return false;
-    }
+    if (!run)
+        return place_unknown(p, at, thread, scripts);
+    state->thread = thread;
+    state->is_lost |= run->is_jit && !which && !is_current(p, at, state, run);
+    last[state - p->luas->states] = scripts->run_count;
+    state->placed = which + 1;
+    if (state->is_lost)
+        return place_unknown(p, at, thread, scripts);
+    placed.first = run->first;
+    placed.count = run->count;
     return !placed.count || ssi_scripts_add_run(scripts, &placed);
 }
 
@@ -1699,7 +1876,7 @@ static bool are_matched(const placing *p)
     return p->places & ~((uint64_t)1 << FAR) && !p->stack->truncated && !p->stack->left_out;
 }
 
-/* The script frames of THREAD, but for that whose line was guessed, and a run that may have gone on. */
+/* The script frames of THREAD, but for that whose line was guessed. */
 static void mark_exact(const placing *p, int thread, ssi_scripts *scripts)
 {
     for (size_t i = 0; i < p->luas->state_count; i++)
@@ -1707,7 +1884,7 @@ static void mark_exact(const placing *p, int thread, ssi_scripts *scripts)
             const ssi_lua_run *run = &p->luas->runs[p->luas->states[i].first + at];
 
             for (size_t n = run->is_running; n < run->count; n++)
-                if (p->luas->states[i].thread == thread && !run->is_old)
+                if (p->luas->states[i].thread == thread && !p->luas->states[i].is_lost)
                     scripts->frames.items[run->first + n].known.trust = STACKSPLICE_TRUST_EXACT;
         }
 }

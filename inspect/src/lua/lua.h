@@ -30,7 +30,7 @@ typedef struct ssi_lua_run {
     bool is_running;     /* Lua itself runs, in the first one */
     uint64_t called;     /* the function in C that the run calls; 0: none */
     bool is_jit;
-    bool is_old; /* it may have gone on since what was stored */
+    uint64_t base; /* of LuaJIT's innermost activation, as its loop has to keep it */
 } ssi_lua_run;
 
 typedef struct ssi_lua_state {
@@ -38,6 +38,8 @@ typedef struct ssi_lua_state {
     size_t first, count; /* of the runs, from the innermost outward */
     size_t placed;       /* so many are on the stack that is put together */
     int thread;          /* whose stack that was */
+    bool is_narrow;      /* of LuaJIT */
+    bool is_lost;        /* it is on a stack, and which functions run in it is not known */
 } ssi_lua_state;
 
 typedef struct ssi_luas {

@@ -426,7 +426,7 @@ static const ssi_native_jump *jump_of(const ssi_native *native, const ssi_native
 }
 
 /* Whether the walk goes on behind FRAME in the loop's own, on top of which x86-64's compiled code keeps two
-   registers. */
+   registers.  A part of the loop has the others as the loop does. */
 static bool jump(ssi_native *native, ssi_native_frame *frame, bool *is_part)
 {
     enum { R12 = 12, R13 = 13 };
@@ -436,8 +436,13 @@ static bool jump(ssi_native *native, ssi_native_frame *frame, bool *is_part)
     if (!j)
         return false;
     memset(r, 0, sizeof native->registers);
-    r[R12] = ssi_word(j->sp);
-    r[R13] = ssi_word(j->sp - sizeof *r);
+    for (unsigned i = 0; *is_part && i < native->target->machine->saved_count; i++)
+        if (frame->known >> i & 1)
+            r[native->target->machine->saved[i]] = frame->saved[i];
+    if (!*is_part || j->sp - frame->sp >= 2 * sizeof *r) {
+        r[R12] = ssi_word(j->sp);
+        r[R13] = ssi_word(j->sp - sizeof *r);
+    }
     r[native->target->machine->sp] = j->sp;
     r[native->target->machine->pc] = j->pc;
     frame->described = native->is_call = native->goes_on = true;
@@ -448,6 +453,18 @@ static int stop(ssi_native_stack *stack, const char *why)
 {
     stack->truncated = why;
     return 1;
+}
+
+/* The caller of LAST, which ends at SP, is at 0, by which some stacks end.  Only at calls is unwind data sure to
+   be right: assembly that moves the stack pointer in between may not say so, and its word is then another
+   one, unless that lies where a stack begins, as that of a fiber. */
+static int end_at_none(const ssi_native *native, const ssi_native_frame *last, uint64_t sp)
+{
+    enum { MOST_ABOVE_FIRST = 1024 };
+
+    if (!last || !last->interrupted || native->thread->stack_end - sp <= MOST_ABOVE_FIRST)
+        return 1;
+    return stop(native->stack, "native part truncated: the caller is unknown");
 }
 
 static int on_frame(Dwfl_Frame *state, void *data)
@@ -464,7 +481,7 @@ static int on_frame(Dwfl_Frame *state, void *data)
         native->dw->dwfl_frame_reg(state, native->target->machine->sp, &frame.sp))
         return stop(stack, "registers of the caller are not known");
     if (!pc)
-        return 1;
+        return end_at_none(native, last, frame.sp);
     if (native->walked++ >= MAX_WALKED)
         return stop(stack, "native part truncated: the threads have too many frames in all");
     if (last && !is_further(native, last, frame.sp))
