@@ -266,7 +266,7 @@ describe("install", function()
     local wrap, resume, traceback = coroutine.wrap, coroutine.resume, debug.traceback
     local uninstall = stacksplice.install()
     assert.is_true(coroutine.wrap ~= wrap and coroutine.resume ~= resume)
-    assert.is_true(_VERSION == "Lua 5.1" or stacksplice.traceback == debug.traceback) -- it has one for each place
+    assert.is_true(debug.traceback ~= traceback and debug.traceback ~= stacksplice.traceback) -- one for each name
     local text = coroutine.wrap(function()
       local _, value = coroutine.resume(coroutine.create(function(value) error(value) end), {})
       return debug.traceback("m", 0), value
@@ -276,6 +276,18 @@ describe("install", function()
       uninstall()
       assert.is_true(coroutine.wrap == wrap and coroutine.resume == resume and debug.traceback == traceback)
     end
+  end)
+
+  it("lets debug.traceback name itself as Lua's own does", function()
+    local said, uninstall = {}, nil
+    for i = 1, 2 do
+      said[i] = debug.traceback("hi", 0) .. tostring(select(2, pcall(debug.traceback, "hi", {})))
+        .. tostring(select(2, pcall(debug.traceback, coroutine.create(function() end), "hi", {})))
+      uninstall = uninstall or stacksplice.install()
+    end
+    uninstall()
+    assert.equal(said[1], said[2])
+    assert.truthy(said[1]:find("traceback", 1, true))
   end)
 
   it("leaves what others put there meanwhile", function()

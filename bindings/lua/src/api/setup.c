@@ -84,16 +84,13 @@ static int uninstall(lua_State *L)
 }
 
 /*
- * Push the replacement.  The coroutine functions are other ones than the module's, with the same
- * effect, so that package.loaded has one name for each, the library's.  What they are closures over
- * is of no use, also to a script that reads it by the library debug.
+ * Push the replacement.  It is another function than the module's, with the same effect, so that
+ * package.loaded has one name for each, the library's: Lua itself uses that name in tracebacks and
+ * messages.  What it is a closure over is of no use, also to a script that reads it by the library
+ * debug.
  */
 static void push_replacement(lua_State *L, const struct replacement *what)
 {
-    if (what->function == ss_lua_traceback) {
-        lua_pushcfunction(L, what->function);
-        return;
-    }
     lua_pushboolean(L, 1);
     lua_pushcclosure(L, what->function, 1);
 }
