@@ -93,7 +93,6 @@ return {
     {"5.1", "traceback treats messages as debug.traceback does, with", "a message ends at its first NUL there"},
     {"5.1 luajit", "traceback with frames of another language has them in a coroutine that waits", NO_MAIN},
     {"5.1 luajit", "traceback with frames of another language has a tail call", TAIL_CALL},
-    {"5.1", "traceback raises what", "it takes any level without a word"},
     {"luajit", "traceback as a message handler gives the text", C_OVERFLOW},
   },
 }

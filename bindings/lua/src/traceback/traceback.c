@@ -424,20 +424,49 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
     return true;
 }
 
+#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+/*
+ * Leave the message alone behind ARG, and set *LEVEL to where to begin, if there is such an argument; false if
+ * the value at the top is the result, as it is no message.  5.1 ignores a level that is no number: with one
+ * that is it drops the last argument, and all that are left then make up the message. [-n, +0, e]
+ */
+static bool take_arguments(lua_State *L, int arg, int *level)
+{
+    if (lua_isnumber(L, arg + 2)) {
+        *level = (int)lua_tointeger(L, arg + 2);
+        lua_pop(L, 1);
+    }
+    if (lua_gettop(L) > arg && !lua_isstring(L, arg + 1))
+        return false;
+    if (lua_gettop(L) > arg + 1)
+        lua_concat(L, lua_gettop(L) - arg);
+    return true;
+}
+#else
+/* Set *LEVEL to where to begin, if there is such an argument behind ARG; false if the value at the top is the
+   result, as it is no message.  LuaJIT takes nil for one that is none. [-0, +(0|1), e] */
+static bool take_arguments(lua_State *L, int arg, int *level)
+{
+    if (!lua_isstring(L, arg + 1) &&
+        (SS_LUA_JIT ? !lua_isnone(L, arg + 1) : !lua_isnoneornil(L, arg + 1))) {
+        lua_pushvalue(L, arg + 1);
+        return false;
+    }
+    *level = (int)luaL_optinteger(L, arg + 2, *level);
+    return true;
+}
+#endif
+
 SS_LUA_OWN int ss_lua_traceback(lua_State *L)
 {
     int arg = lua_isthread(L, 1) ? 1 : 0;
     lua_State *thread = arg ? lua_tothread(L, 1) : L;
-    const char *message = lua_tostring(L, arg + 1);
-    int level;
+    int level = thread == L ? 1 : 0;
+    const char *message;
 
-    /* An error value that is no string; until 5.1 it may be nil. */
-    if (!message &&
-        (LUA_VERSION_NUM == 501 ? !lua_isnone(L, arg + 1) : !lua_isnoneornil(L, arg + 1))) {
-        lua_pushvalue(L, arg + 1);
+    if (!take_arguments(L, arg, &level))
         return 1;
-    }
-    level = (int)luaL_optinteger(L, arg + 2, thread == L ? 1 : 0);
+    message = lua_tostring(L, arg + 1);
     if (!stacksplice_has_other_sources("lua") ||
         !push_with_others(L, thread, message, level, SS_LUA_HERE()))
         push_alone(L, thread, message, level);
