@@ -261,6 +261,71 @@ describe("an error that resume returned", function()
   end
 end)
 
+describe("a coroutine that fails in what a function in C had called", function()
+  local is_jit = rawget(_G, "jit") ~= nil
+  local LOST = "functions that C called here may be missing: LuaJIT drops them where a coroutine fails"
+  local function leaf() error({}) end
+  local line = debug.getinfo(leaf, "S").linedefined
+  local function with(event) return setmetatable({}, {[event] = function() leaf() return "" end}) end
+  local calls = { -- of C, and that have lost nothing
+    sort = function() table.sort({2, 1}, function() leaf() return false end) end,
+    ["sort in sort"] = function() table.sort({2, 1}, function() table.sort({2, 1}, leaf) return false end) end,
+    gsub = function() string.gsub("x", "x", function() leaf() end) end,
+    require = function()
+      package.preload["fails.when.loaded"], package.loaded["fails.when.loaded"] = function() leaf() end, nil
+      require "fails.when.loaded"
+    end,
+    ["gsub in a coroutine"] = function()
+      stacksplice.wrap(function() string.gsub("x", "x", function() leaf() end) end)()
+    end,
+  }
+  local others = {
+    tostring = function() tostring(with "__tostring") end,
+    index = function() return with("__index").missing .. "" end,
+    iterator = function() for _ in function() leaf() end do return end end,
+    direct = function() leaf() return 1 end,
+    ["after a call of C"] = function() table.sort({2, 1}, function(a, b) return a < b end) leaf() return 1 end,
+  }
+  -- The error of a coroutine that runs F; whether it has the line of the raise, and that gap.
+  local function seen_of(f, how)
+    local _, _, err = stacksplice.pcall(function()
+      if how == "wrap" then stacksplice.wrap(f)() end
+      local _, value = stacksplice.resume(coroutine.create(f))
+      error(value)
+    end)
+    local raised, lost
+    for _, frame in ipairs(err.stack) do
+      raised = raised or frame.currentline == line
+      lost = lost or frame.reason == LOST
+    end
+    return raised or false, lost or false
+  end
+
+  for _, how in ipairs {"wrap", "resume"} do
+    for name, f in pairs(calls) do
+      it("has the raise, or a gap in LuaJIT: " .. name .. ", " .. how, function()
+        local raised, lost = seen_of(f, how)
+        assert.equal(not is_jit, raised)
+        assert.equal(is_jit, lost)
+      end)
+    end
+    for name, f in pairs(others) do
+      it("has no such gap without that: " .. name .. ", " .. how, function()
+        local raised, lost = seen_of(f, how)
+        assert.is_true(raised)
+        assert.is_false(lost)
+      end)
+    end
+    it("has no such gap where that function itself raises, " .. how, function()
+      for _, f in ipairs {function() table.concat({{}}) return 1 end, function() error({}) return 1 end,
+          function() return _G.assert(nil, "no") .. "" end} do
+        local _, lost = seen_of(f, how)
+        assert.is_false(lost)
+      end
+    end)
+  end
+end)
+
 describe("install", function()
   it("replaces wrap, resume and traceback until it is uninstalled", function()
     local wrap, resume, traceback = coroutine.wrap, coroutine.resume, debug.traceback

@@ -213,6 +213,7 @@ static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_
     ss_lua_state *state = ss_lua_state_find(host);
     HRESULT hr;
 
+    now.origin.has_lost = !refused && ss_lua_has_lost_frames(L, true);
     now.unseen = refused || !state || !ss_lua_take_raising(L, state, 0);
     if (refused) {
         now.origin.dead = NULL;
@@ -418,7 +419,8 @@ SS_LUA_OWN int ss_lua_xpcall_function(lua_State *L)
 typedef struct failure {
     lua_State *co;
     const void *above;
-    bool same; /* the value was raised by one of these functions inside the coroutine */
+    bool has_lost; /* the coroutine may have lost its innermost frames */
+    bool same;     /* the value was raised by one of these functions inside the coroutine */
 } failure;
 
 static bool has_failed(lua_State *co)
@@ -442,8 +444,11 @@ static SS_LUA_BODY int remember_protected(lua_State *L)
 {
     failure *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
-    ss_lua_origin origin = {
-        .above = now->above, .status = lua_status(now->co), .unwound = true, .dead = now->co};
+    ss_lua_origin origin = {.above = now->above,
+                            .status = lua_status(now->co),
+                            .unwound = true,
+                            .dead = now->co,
+                            .has_lost = now->has_lost};
 
     ss_lua_state_drain(L, state);
     if (state->handling || ss_lua_to_error(L, 1))
@@ -521,6 +526,7 @@ static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
     lua_xmove(L, co, nargs);
     status = lua_resume(co, L, nargs, &nresults);
     if (status != LUA_OK && status != LUA_YIELD) {
+        now->has_lost = has_failed(co) && ss_lua_has_lost_frames(co, true);
         lua_xmove(co, L, 1);
         if (could_run && has_failed(co))
             call_protected(L, remember_protected, now);

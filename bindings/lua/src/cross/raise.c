@@ -397,6 +397,7 @@ static SS_LUA_BODY int note_raise(lua_State *L)
     /* An equal string was another error: values without an identity are not recognised by it. */
     ss_lua_forget_equal(L, state, 1);
     origin.unwound = comes_from_wrap(L, &origin.dead);
+    origin.has_lost = origin.dead && ss_lua_has_lost_frames(origin.dead, false);
     (void)ss_lua_ties_make(L, state, 1, &origin);
     ss_lua_plant_gc_canary(L, state); /* for the next error: this one is recorded by now */
     return 0;

@@ -62,6 +62,19 @@ bool ss_lua_is_entered_here(const ss_lua_activation_log *log, const lua_State *L
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log);
 
+/* Whether the coroutine DEAD, which has just failed, may have lost what its innermost function, one in C, had
+   called.  HAS_VALUE: the error value is still at its top. [-0, +0, -] */
+#if SS_LUA_JIT
+bool ss_lua_has_lost_frames(lua_State *dead, bool has_value);
+#else
+static inline bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
+{
+    (void)dead;
+    (void)has_value;
+    return false;
+}
+#endif
+
 /* Where the activation CI of L goes on, a function in Lua; NULL where this copy of Lua hides it. */
 const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci);
 

@@ -1,6 +1,7 @@
 /* The interpreter's call sites among the native frames, and the runs of activations between them. */
 #include "frames/collection.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 /* ---- Runs -------------------------------------------------------------------------------------*/
@@ -21,6 +22,33 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
     return ci && layout && !layout->failure ? (const void *)ss_lua_pc_of(ss_lua_ci_address(L, ci))
                                             : NULL;
 }
+
+#if SS_LUA_JIT
+/*
+ * LuaJIT drops the frames inside of a function in C as the error passes it, and moves the error value to where
+ * they began.  In wide builds the second word of the first one, which leads out to that function, follows the
+ * value; narrow ones have it in the word of the value.
+ */
+bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
+{
+    uintptr_t inner = ss_lua_top_of((uintptr_t)dead) + (has_value ? 0 : SS_LUA_SLOT_SIZE), link;
+    const ss_lua_layout *layout = ss_lua_layout_get();
+    uintptr_t ci = layout && !layout->failure ? ss_lua_innermost(dead) : 0;
+    lua_Debug activation;
+
+    if (!ci || ss_lua_is_in_lua(ci))
+        return false;
+    if (!ss_lua_narrow) {
+        link = inner < ss_lua_stack_end_of((uintptr_t)dead) ? ss_lua_link_of(inner) : 0;
+        return (link & SSI_JIT_LINK_KIND) != SSI_JIT_LINK_LUA &&
+               inner - (link & ~(uintptr_t)SSI_JIT_LINK_BITS) == ss_lua_frame_of(ci);
+    }
+    activation = ss_lua_debug_of(dead, ci);
+    lua_getinfo(dead, "n", &activation);
+    return !activation.name ||
+           (strcmp(activation.name, "error") != 0 && strcmp(activation.name, "assert") != 0);
+}
+#endif
 
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log)

@@ -561,8 +561,13 @@ static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scri
 static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
                            uintptr_t *frames, ss_lua_activation_log *log)
 {
-    uint32_t count = dead ? ss_lua_dead_frames(dead, max + 4, frames, log) : 0;
+    uint32_t count = 0;
 
+    if (dead && origin->has_lost)
+        frames[count++] = ss_lua_gap("functions that C called here may be missing: LuaJIT drops "
+                                     "them where a coroutine fails");
+    if (dead)
+        count += ss_lua_dead_frames(dead, max + 4, frames + count, log);
     if (origin->unwound) {
         frames[count] = ss_lua_gap(count ? STACKSPLICE_GAP_ENDED : STACKSPLICE_GAP_RETURNED);
         count++;

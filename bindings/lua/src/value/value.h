@@ -13,6 +13,7 @@ typedef struct ss_lua_origin {
     int status;        /* LUA_ERRRUN, or what a protected call returned */
     bool unwound;      /* the frames between the raise and here are gone: leave a gap */
     lua_State *dead;   /* a coroutine that failed: its activations are still there; or NULL */
+    bool has_lost;     /* it may have lost the innermost ones */
     HRESULT hresult;   /* 0: use the value's, else that of the status */
     const char *line;  /* with wrong syntax, if its text is known; or NULL */
 } ss_lua_origin;
