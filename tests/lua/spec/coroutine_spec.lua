@@ -282,7 +282,7 @@ describe("a coroutine that fails in what a function in C had called", function()
   local others = {
     tostring = function() tostring(with "__tostring") end,
     index = function() return with("__index").missing .. "" end,
-    iterator = function() for _ in function() leaf() end do return end end,
+    iterator = function() for _ in function() leaf() end do _G.assert(false) end end,
     direct = function() leaf() return 1 end,
     ["after a call of C"] = function() table.sort({2, 1}, function(a, b) return a < b end) leaf() return 1 end,
   }
