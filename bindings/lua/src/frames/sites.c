@@ -27,7 +27,8 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
 /*
  * LuaJIT drops the frames inside of a function in C as the error passes it, and moves the error value to where
  * they began.  In wide builds the second word of the first one, which leads out to that function, follows the
- * value; narrow ones have it in the word of the value.
+ * value; narrow ones have it in the word of the value.  There only LuaJIT's own functions that call others are
+ * known: one of a host that fails has most often raised the error itself.
  */
 bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
 {
@@ -45,8 +46,11 @@ bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
     }
     activation = ss_lua_debug_of(dead, ci);
     lua_getinfo(dead, "n", &activation);
-    return !activation.name ||
-           (strcmp(activation.name, "error") != 0 && strcmp(activation.name, "assert") != 0);
+    if (activation.name && strcmp(activation.name, "require") == 0)
+        return true;
+    return ss_lua_sort_of(ss_lua_function_of(ci)) > 1 &&
+           (!activation.name ||
+            (strcmp(activation.name, "error") != 0 && strcmp(activation.name, "assert") != 0));
 }
 #endif
 
