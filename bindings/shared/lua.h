@@ -110,9 +110,10 @@ enum {
     /* The link to the frame outside, in the lowest bits of a frame's second word. */
     SSI_JIT_LINK_BITS = 7,
     SSI_JIT_LINK_KIND = 3,
-    SSI_JIT_LINK_LUA = 0,    /* else the other bits are the distance */
-    SSI_JIT_LINK_C = 1,      /* C has called this function */
-    SSI_JIT_LINK_NEXT = 2,   /* a continuation follows, as after a metamethod, or C's callback */
+    SSI_JIT_LINK_LUA = 0,       /* else the other bits are the distance */
+    SSI_JIT_LINK_C = 1,         /* C has called this function */
+    SSI_JIT_LINK_NEXT = 2,      /* a continuation follows, as after a metamethod, or C's callback */
+    SSI_JIT_LINK_PROTECTED = 5, /* C has called it by lua_pcall */
     SSI_JIT_LINK_VARARG = 3, /* the frame outside is the same call's, before its arguments moved */
     SSI_JIT_CALLBACK = 1     /* the continuation of what C has called by FFI */
 };

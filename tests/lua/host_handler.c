@@ -234,16 +234,53 @@ STATE_TEST(test_an_equal_text_is_the_older_error_only_while_that_is_raised)
     next = error_of_x(L, NULL, fail_with_x);
     assert_ptr_not_equal(next, unseen);
     in_flight = next;
-    for (int round = 0; round < 2; round++) {
-        again = error_of_x(L, round ? stacksplice_lua_handler : NULL, raise_x);
-        assert_ptr_equal(again, next);
-        again->lpVtbl->Release(again);
-    }
+    again = error_of_x(L, stacksplice_lua_handler, raise_x);
+    assert_ptr_equal(again, next);
+    again->lpVtbl->Release(again);
+    again = error_of_x(L, NULL, raise_x); /* the call may have failed with any "x" */
+    assert_ptr_not_equal(again, next);
+    again->lpVtbl->Release(again);
     again = error_of_x(L, NULL, fail_with_x);
     assert_ptr_not_equal(again, next);
     again->lpVtbl->Release(again);
     next->lpVtbl->Release(next);
     unseen->lpVtbl->Release(unseen);
     handled->lpVtbl->Release(handled);
+    assert_no_error();
+}
+
+/* Nobody asks for the error that the handler has seen. */
+static int drop_x(lua_State *L)
+{
+    lua_settop(L, 0);
+    lua_pushcfunction(L, stacksplice_lua_handler);
+    lua_pushcfunction(L, fail_with_x);
+    assert_int_equal(lua_pcall(L, 0, 0, 1), LUA_ERRRUN);
+    return 0;
+}
+
+static int ask_x(lua_State *L)
+{
+    IRestrictedErrorInfo *error = error_of_x(L, NULL, fail_with_x);
+
+    seen = script_stack((IUnknown *)error);
+    error->lpVtbl->Release(error);
+    return 0;
+}
+
+/* The calls of both functions stand at one place of the stack. */
+STATE_TEST(test_an_error_that_a_function_dropped_is_not_that_of_another_function)
+{
+    lua_State *L = *state;
+
+    lua_register(L, "drop_x", drop_x);
+    lua_register(L, "ask_x", ask_x);
+    load(
+        L,
+        "local function dropped()\ndrop_x()\nend\ndropped()\nlocal function asked()\nask_x()\nend\n"
+        "asked()");
+    assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
+    assert_string_equal(seen.text,
+                        "gap:frames here had already returned lua:asked:6 lua:main chunk:8 ");
     assert_no_error();
 }

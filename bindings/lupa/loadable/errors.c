@@ -22,7 +22,7 @@ static IUnknown *error_of(lua_State *L, ss_lua_state *state, int index, const ss
     ss_lua_push_error_of(L, state, index, origin);
     error = ss_lua_to_error(L, -1);
     if (error) { /* else origination is switched off */
-        ss_lua_pin(L, state, -1, ss_lua_ties_find(L, state, -1));
+        ss_lua_pin(L, -1, ss_lua_ties_find(L, -1));
         error->lpVtbl->AddRef(error);
     }
     lua_pop(L, 1);
@@ -36,7 +36,7 @@ static SS_LUA_BODY int record_protected(lua_State *L)
 {
     const wanted *now = lua_touserdata(L, 2);
     const ss_lua_attachment *attachment = now->attachment;
-    ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
+    ss_lua_origin origin = {.which = SS_LUA_LANDED, .above = now->above, .status = LUA_ERRRUN};
     IUnknown *error;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
@@ -66,7 +66,7 @@ static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const
     /* Without a GC canary each capture would look for the names of all functions. */
     if (state && state->wants_tending)
         (void)ss_lua_call_protected(L, tend, NULL);
-    ties = state ? ss_lua_ties_find(L, state, 1) : NULL;
+    ties = state ? ss_lua_ties_find(L, 1) : NULL;
     if (ties && ties->exception) {
         frames = ss_lua_copy_stack(ties->exception, &count);
         ss_lua_untie(L, 1);
@@ -112,7 +112,6 @@ static SS_LUA_BODY int find_protected(lua_State *L)
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     ss_lua_state_tend(L, state);
     lua_pushlstring(L, now->text, now->length);
-    ss_lua_forget_equal(L, state, -1);
     now->found = error_of(L, state, -1, &origin);
     return 0;
 }

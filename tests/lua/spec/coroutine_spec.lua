@@ -149,6 +149,31 @@ describe("wrap and resume", function()
       assert.is_true(frame.kind ~= "gap")
     end
   end)
+
+  if modern then
+    it("do not take what a closer raises for the equal error before it", function()
+      local run = load([[local wrap, value, closer = ...
+        local function inner() error(value, 0) end
+        wrap(function()
+          local c <close> = setmetatable({}, {__close = closer})
+          inner()
+        end)()]])
+      local function is_known(value, closer)
+        local ok, _, err = stacksplice.pcall(run, stacksplice.wrap, value, closer)
+        assert.is_false(ok)
+        for _, frame in ipairs(err.stack) do
+          if frame.name == "inner" then return true end
+        end
+        return false
+      end
+      for _, value in ipairs({"equal", ("equal "):rep(20), 7, 0.5, false}) do
+        local function raise() error(value, 0) end
+        assert.is_true(is_known(value, function() end))
+        assert.is_true(is_known(value, function() pcall(raise) end))
+        assert.is_false(is_known(value, raise))
+      end
+    end)
+  end
 end)
 
 -- _G.assert is Lua's, assert is busted's.
@@ -191,6 +216,12 @@ describe("an error that resume returned", function()
         if not ok then error(e, 2) end
       end
       step()
+    end,
+    ["raised after others"] = function(resume, value)
+      local ok, e = resume(failing(value))
+      stacksplice.pcall(error, "another", 0)
+      stacksplice.pcall(error, value, 0)
+      if not ok then error(e, 0) end
     end,
     ["asserted"] = function(resume, value) _G.assert(resume(failing(value))) end,
     ["asserted at the end"] = function(resume, value) return _G.assert(resume(failing(value))) end,
@@ -243,10 +274,10 @@ describe("an error that resume returned", function()
       step(false)
       step(true)
     end,
-    ["after another error"] = function(resume, value)
-      local ok, e = resume(failing(value))
-      stacksplice.pcall(error, "another", 0)
-      error(ok or e, 0)
+    ["after an equal one of the same call"] = function(resume, value)
+      local _, e = resume(failing(value))
+      local ok, other = resume(coroutine.create(error), e, 0)
+      error(ok or e, 0, other)
     end,
     ["behind another place"] = function(resume, value)
       local ok, e = resume(failing(value))

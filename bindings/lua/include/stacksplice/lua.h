@@ -149,9 +149,11 @@ STACKSPLICE_LUA_API stacksplice_hresult stacksplice_lua_resume(lua_State *L, lua
  * has the gap STACKSPLICE_GAP_RETURNED and the stack from here on.  A value that came from another
  * language is that language's error again.
  *
- * Strings, numbers, booleans and nil have no identity.  Such a value is the error that the handler
- * or stacksplice_lua_raise saw last, if it is equal to that error's value and that error was not
- * originated yet, here or by a call above; otherwise it is a new error.
+ * Strings, numbers, booleans and nil have no identity.  Such a value is the error that the handler saw
+ * on its way to a call of the function that runs now, in the same coroutine, if that error was not
+ * originated yet; otherwise it is a new error, even if its text is equal.  So call this function before
+ * another lua_pcall, with the value where lua_pcall left it.  If the handler stands directly below the
+ * function that is called, you may remove it before.
  * Errors: E_OUTOFMEMORY; E_INVALIDARG if there is nothing at INDEX.  Both become the thread's
  * error.
  * [-0, +0, -] [thread: the state's | alloc: yes]

@@ -384,8 +384,10 @@ enum { DEADLINE = 1, HANDLER, RESULTS = HANDLER };
 /* Raise the value at the top again: it is still the error that the handler has recorded. */
 static int raise_again(lua_State *L, ss_lua_state *state)
 {
-    if (ss_lua_ties_find(L, state, -1) == &state->last)
-        ss_lua_remember_raiser(L, state);
+    const ss_lua_origin origin = ss_lua_landing(L, LUA_ERRRUN, HANDLER, HANDLER + 1, NULL);
+
+    if (ss_lua_ties_known(L, state, -1, &origin) == &state->last)
+        ss_lua_mark_last(L, state);
     return lua_error(L);
 }
 

@@ -48,7 +48,7 @@ static int module_take_error(lua_State *L)
 
 static SS_LUA_OWN int module_originate(lua_State *L)
 {
-    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN};
+    ss_lua_origin origin = {.which = SS_LUA_LAST, .above = SS_LUA_HERE(), .status = LUA_ERRRUN};
     ss_lua_state *state;
     HRESULT hr;
 
@@ -89,7 +89,8 @@ static HRESULT propagate_in_slot(IRestrictedErrorInfo *error, const void *above)
 
 static SS_LUA_OWN int module_propagate(lua_State *L)
 {
-    ss_lua_origin origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true};
+    ss_lua_origin origin = {
+        .which = SS_LUA_LAST, .above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true};
     ss_lua_state *state = ss_lua_state_open(L);
     IRestrictedErrorInfo *info = NULL;
     HRESULT hr;
@@ -98,7 +99,7 @@ static SS_LUA_OWN int module_propagate(lua_State *L)
     push_argument(L, state, &origin);
     if (lua_isnil(L, -1))
         return luaL_error(L, "the thread has no error to propagate");
-    ss_lua_pin(L, state, -1, ss_lua_ties_find(L, state, -1));
+    ss_lua_pin(L, -1, ss_lua_ties_find(L, -1));
     hr = ss_lua_to_error(L, -1)->lpVtbl->QueryInterface(ss_lua_to_error(L, -1),
                                                         &IID_IRestrictedErrorInfo, (void **)&info);
     if (SUCCEEDED(hr)) {
@@ -113,7 +114,8 @@ static SS_LUA_OWN int module_propagate(lua_State *L)
 /* Push the error object of the cause at index 2, or nil. */
 static void push_cause(lua_State *L, ss_lua_state *state, const void *above)
 {
-    ss_lua_origin origin = {.above = above, .status = LUA_ERRRUN, .unwound = true};
+    ss_lua_origin origin = {
+        .which = SS_LUA_LAST, .above = above, .status = LUA_ERRRUN, .unwound = true};
 
     if (lua_isnoneornil(L, 2))
         lua_pushnil(L);
@@ -131,7 +133,7 @@ static SS_LUA_OWN int module_error(lua_State *L)
     luaL_checkany(L, 1);
     lua_settop(L, 2);
     ss_lua_state_tend(L, state);
-    ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, state, 1) : NULL;
+    ties = ss_lua_has_identity(L, 1) ? ss_lua_ties_find(L, 1) : NULL;
     luaL_argcheck(L, lua_isnil(L, 2) || !(ss_lua_to_error(L, 1) || (ties && ties->error)), 2,
                   "value is an error already; its cause cannot change");
     push_cause(L, state, SS_LUA_HERE());
@@ -143,26 +145,25 @@ static SS_LUA_OWN int module_error(lua_State *L)
         lua_concat(L, 2);
         lua_replace(L, 1);
     }
-    ss_lua_forget_equal(L, state, 1);
     ties = ss_lua_ties_make(L, state, 1, &origin);
     if (ss_lua_to_error(L, 3))
-        ss_lua_set_cause(L, state, 1, ties, 3);
-    if (ties == &state->last)
-        ss_lua_remember_raiser(L, state);
+        ss_lua_set_cause(L, 1, ties, 3);
     lua_settop(L, 1);
+    if (ties == &state->last)
+        ss_lua_mark_last(L, state);
     return lua_error(L);
 }
 
 /* Return the error object of an error value that was seen before; nil for any other value. */
 static int module_error_info(lua_State *L)
 {
-    ss_lua_origin origin = {.status = LUA_ERRRUN};
+    ss_lua_origin origin = {.which = SS_LUA_LAST, .status = LUA_ERRRUN};
     ss_lua_state *state;
 
     luaL_checkany(L, 1);
     state = ss_lua_state_open(L);
     ss_lua_state_tend(L, state);
-    if (!ss_lua_to_error(L, 1) && !ss_lua_ties_find(L, state, 1)) {
+    if (!ss_lua_to_error(L, 1) && !ss_lua_ties_known(L, state, 1, &origin)) {
         lua_pushnil(L);
         return 1;
     }

@@ -123,8 +123,7 @@ static bool was_raised_before(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_find(L);
 
-    return ss_lua_to_error(L, 1) ||
-           (state && ss_lua_has_identity(L, 1) && ss_lua_ties_find(L, state, 1));
+    return ss_lua_to_error(L, 1) || (state && ss_lua_has_identity(L, 1) && ss_lua_ties_find(L, 1));
 }
 
 /* A report ends its last line, a message does not. [-1, +1, m] */
@@ -153,7 +152,7 @@ static void push_message(lua_State *L)
 static SS_LUA_BODY int report_protected(lua_State *L)
 {
     enum { LEVEL = 3 }; /* outside of traceback, this function and the handler */
-    ss_lua_origin origin = {.status = LUA_ERRRUN};
+    ss_lua_origin origin = {.which = SS_LUA_IN_FLIGHT, .status = LUA_ERRRUN};
 
     ss_lua_push_error_of(L, ss_lua_state_open(L), 1, &origin);
     if (ss_lua_to_error(L, -1) && (lua_toboolean(L, 2) || has_more(L))) {

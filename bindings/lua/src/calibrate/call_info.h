@@ -93,6 +93,7 @@ enum {
     SS_LUA_AT_REGISTER = 7,
     SS_LUA_AT_HANDLER = 168,
     SS_LUA_AT_HOOKS = LUA_VERSION_NUM < 505 ? 11 : 10,
+    SS_LUA_AT_LUA_STATUS = LUA_VERSION_NUM < 505 ? 10 : 11, /* what lua_status returns */
     SS_LUA_STATE_SIZE = 176,
 #endif
 #endif

@@ -1,11 +1,14 @@
 /* Calls and coroutines, of hosts and of scripts: failures become the thread's error, or have an error
    object. */
+#include "calibrate/call_info.h"
 #include "cross/cross.h"
 
-/* Make the error value at the top the thread's error, and pop it. */
-static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, const void *above)
+/* Make the error value at the top the thread's error, and pop it.  HANDLER and FUNCTION are the indices of
+   the call's message handler and function. */
+static SS_LUA_NOINLINE HRESULT fail(lua_State *L, int status, int handler, int function,
+                                    const void *above)
 {
-    ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true},
+    ss_lua_job now = {.origin = ss_lua_landing(L, status, handler, function, above),
                       .hr = E_UNEXPECTED};
     HRESULT hr;
 
@@ -63,7 +66,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_xpcall(lua_State *L, int nar
         know_state(L);
     status = lua_pcall(L, nargs, nresults, msgh);
     if (status != LUA_OK)
-        return fail(L, status, SS_LUA_HERE());
+        return fail(L, status, msgh, base, SS_LUA_HERE());
     return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
 }
 
@@ -87,7 +90,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int narg
     else
         lua_remove(L, base);
     if (status != LUA_OK)
-        return fail(L, status, SS_LUA_HERE());
+        return fail(L, status, base, base + 1, SS_LUA_HERE());
     return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
 }
 
@@ -104,7 +107,7 @@ static SS_LUA_NOINLINE HRESULT finish_yieldable(lua_State *L, int base, int stat
     lua_rotate(L, base, -FUNCTION);
     lua_pop(L, FUNCTION);
     if (status != LUA_OK && status != LUA_YIELD)
-        return fail(L, status, above);
+        return fail(L, status, base + YIELDING_HANDLER, base + FUNCTION, above);
     return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, above) : S_OK;
 }
 
@@ -214,7 +217,10 @@ static SS_LUA_NOINLINE HRESULT resume_failed(lua_State *L, lua_State *from, lua_
     HRESULT hr;
 
     now.origin.has_lost = !refused && ss_lua_has_lost_frames(L, true);
-    now.unseen = refused || !state || !ss_lua_take_raising(L, state, 0);
+    if (!refused && state && ss_lua_take_raising(L, state, -1, L, 0)) {
+        ss_lua_begin_flight(state, host, (ss_lua_call_place){0, 0});
+        now.origin.which = SS_LUA_LANDED;
+    }
     if (refused) {
         now.origin.dead = NULL;
         now.origin.unwound = false;
@@ -304,7 +310,7 @@ static void push_raised_value(lua_State *L, int status)
 static SS_LUA_NOINLINE int finish_failed(lua_State *L, ss_lua_state *state, int status,
                                          const void *above)
 {
-    const ss_lua_origin origin = {.above = above, .status = status, .unwound = true};
+    const ss_lua_origin origin = ss_lua_landing(L, status, HANDLER, RESULTS + 1, above);
 
     luaL_checkstack(L, LUA_MINSTACK, "too many results"); /* which may fill the stack */
     if (state && may_catch(L, state))
@@ -419,22 +425,13 @@ SS_LUA_OWN int ss_lua_xpcall_function(lua_State *L)
 typedef struct failure {
     lua_State *co;
     const void *above;
-    bool has_lost; /* the coroutine may have lost its innermost frames */
-    bool same;     /* the value was raised by one of these functions inside the coroutine */
+    uintptr_t mark; /* of a value without identity: how to find it again; else 0 */
+    bool has_lost;  /* the coroutine may have lost its innermost frames */
 } failure;
 
 static bool has_failed(lua_State *co)
 {
     return lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD;
-}
-
-/*
- * Whether the value at INDEX is the one that a function of ours raised last in the coroutine.  If
- * so its stack is known already, from the innermost coroutine on.
- */
-static bool was_raised_inside(lua_State *L, ss_lua_state *state, int index, lua_State *co)
-{
-    return ss_lua_is_raising(L, co, state, 0) && ss_lua_ties_find(L, state, index) == &state->last;
 }
 
 /* ---- Remembering -----------------------------------------------------------------------------*/
@@ -453,13 +450,13 @@ static SS_LUA_BODY int remember_protected(lua_State *L)
     ss_lua_state_drain(L, state);
     if (state->handling || ss_lua_to_error(L, 1))
         return 0;
-    now->same =
-        was_raised_inside(L, state, 1, now->co) || ss_lua_is_raised_again(L, state, 1, now->co, 0);
-    if (!now->same) {
-        ss_lua_forget_equal(L, state, 1);
+    /* A function of ours may have raised it inside the coroutine.  Then its stack is known already, from
+       the innermost coroutine on. */
+    if (!ss_lua_take_raising(L, state, 1, now->co, 0) &&
+        !ss_lua_is_raised_again(L, state, 1, now->co, 0))
         (void)ss_lua_ties_make(L, state, 1, &origin);
-        now->same = true;
-    }
+    if (!ss_lua_has_identity(L, 1))
+        now->mark = ss_lua_hold_raised(state, &state->last);
     ss_lua_plant_gc_canary(L, state);
     return 0;
 }
@@ -471,14 +468,19 @@ static void call_protected(lua_State *L, lua_CFunction body, failure *now)
         (void)ss_lua_call_protected(L, body, now);
 }
 
-/* Arguments: the value about to be raised, the failure.  The state's last value is the same error
-   before its place was added. */
+/* Arguments: the value about to be raised, the failure before its place was added. */
 static SS_LUA_BODY int rename_protected(lua_State *L)
 {
+    failure *now = lua_touserdata(L, 2);
     ss_lua_state *state = ss_lua_state_open(L);
+    ss_lua_raising *held = ss_lua_held_raised(state, now->mark);
 
-    if (state->last.exception)
-        ss_lua_rename_last(L, state, 1);
+    now->mark = 0;
+    if (held) {
+        ss_lua_rename_last(L, state, &held->ties, 1);
+        ss_lua_release_raised(state, held);
+        now->mark = ss_lua_hold_raised(state, &state->last);
+    }
     return 0;
 }
 
@@ -541,13 +543,18 @@ static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
     return nresults;
 }
 
-/* The error value, the state's last one if it has no identity, is at the top. */
-static void remember_resumed(lua_State *L)
+/* The error value is at the top. */
+static void remember_resumed(lua_State *L, const failure *now)
 {
     ss_lua_state *state = ss_lua_state_find(L);
 
-    if (state && !ss_lua_has_identity(L, -1) && lua_checkstack(L, 4))
-        ss_lua_remember_resumed(L, state);
+    ss_lua_raising *held = state ? ss_lua_held_raised(state, now->mark) : NULL;
+
+    if (!held)
+        return;
+    if (lua_checkstack(L, 4))
+        ss_lua_remember_resumed(L, state, &held->ties);
+    ss_lua_release_raised(state, held);
 }
 
 SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
@@ -562,8 +569,8 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
     luaL_argcheck(L, co, 1, LUA_VERSION_NUM < 503 ? "coroutine expected" : "thread expected");
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
-    if (results < 0 && now.same)
-        remember_resumed(L);
+    if (results < 0 && now.mark)
+        remember_resumed(L, &now);
     lua_pushboolean(L, results >= 0);
     lua_insert(L, results >= 0 ? -(results + 1) : -2);
     return results >= 0 ? results + 1 : 2;
@@ -571,24 +578,44 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 
 /* ---- Wrapping --------------------------------------------------------------------------------*/
 
+#if LUA_VERSION_NUM >= 504
+/*
+ * Closing a coroutine returns the status of its last error, and a closer may have raised it with
+ * an equal value.  So the coroutine's own error gets a status that nothing in a coroutine raises,
+ * and that Lua treats alike.  False: the status stays what it was.
+ */
+static bool mark_status(lua_State *co)
+{
+    volatile uint8_t *status = (uint8_t *)co + SS_LUA_AT_LUA_STATUS;
+
+    if (lua_status(co) != LUA_ERRRUN || *status != LUA_ERRRUN)
+        return false;
+    *status = LUA_ERRSYNTAX;
+    if (lua_status(co) == LUA_ERRSYNTAX)
+        return true;
+    *status = LUA_ERRRUN; /* this Lua has it in another place */
+    return false;
+}
+#endif
+
 /* Since Lua 5.4 a wrapped coroutine that failed is closed.  Its variables may replace the error at
-   the top; returns whether they did. */
+   the top; returns whether they may have. */
 static bool close_wrapped(lua_State *L, lua_State *co)
 {
 #if LUA_VERSION_NUM >= 504
-    bool replaced;
+    bool marked = mark_status(co);
+    int status;
 
 #if LUA_VERSION_RELEASE_NUM >= 50406
-    (void)lua_closethread(co, L);
+    status = lua_closethread(co, L);
 #else
-    (void)lua_resetthread(co);
+    status = lua_resetthread(co);
 #endif
     if (lua_gettop(co) == 0)
-        return false; /* Lua 5.4.2 and older do not return it */
+        return false; /* Lua 5.4.2 and older return only what a closer raised */
     lua_xmove(co, L, 1);
-    replaced = !lua_rawequal(L, -1, -2);
     lua_remove(L, -2);
-    return replaced;
+    return !marked || status != LUA_ERRSYNTAX;
 #else
     (void)L;
     (void)co;
@@ -614,16 +641,15 @@ static bool add_place(lua_State *L, int status)
 static int raise_again(lua_State *L, int status, failure *now)
 {
     ss_lua_state *state;
+    ss_lua_raising *held;
     bool renamed = add_place(L, status);
 
-    if (now->same && renamed)
+    if (now->mark && renamed)
         call_protected(L, rename_protected, now);
     state = ss_lua_state_find(L);
-    if (state) {
-        state->raising = (ss_lua_raising){0};
-        if (now->same && ss_lua_ties_find(L, state, -1) == &state->last)
-            ss_lua_remember_raiser(L, state);
-    }
+    held = state ? ss_lua_held_raised(state, now->mark) : NULL;
+    if (held)
+        ss_lua_mark_raiser(L, held);
     return lua_error(L);
 }
 
@@ -640,7 +666,7 @@ static SS_LUA_OWN int call_wrapped(lua_State *L)
     if (results >= 0)
         return results;
     if (has_failed(co) && close_wrapped(L, co))
-        now.same = false;
+        now.mark = 0;
     return raise_again(L, status, &now);
 }
 

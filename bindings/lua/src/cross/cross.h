@@ -7,16 +7,28 @@
 /* Remember the value at the top, protected; ABOVE as in origin.  [-0, +0, -] */
 void ss_lua_note_raise(lua_State *L, const void *above);
 
-/* The running C function is about to raise the state's last value.  A value without identity is
-   recognised by the function that raises it, while it is being raised. [-0, +0, -], 1 slot */
-void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state);
+/* Hold TIES of a value without identity that is about to be raised, or returned; the number by which to
+   ask for them. */
+uintptr_t ss_lua_hold_raised(ss_lua_state *state, const stacksplice_ties *ties);
 
-/* Whether the function at LEVEL of THREAD is now raising the state's last value. [-0, +0, -], one
-   slot in L */
-bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level);
+/* What is held under MARK; NULL if clean-up code has raised too much since, or MARK is 0. */
+ss_lua_raising *ss_lua_held_raised(ss_lua_state *state, uintptr_t mark);
 
-/* The same for the function at LEVEL of L.  True only once for each raise. [-0, +0, -], one slot */
-bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level);
+/* Let it go. */
+void ss_lua_release_raised(ss_lua_state *state, ss_lua_raising *raising);
+
+/* The running C function calls lua_error next with the value at the top, of RAISING: a handler recognises
+   it by that function, and by a mark below the value, which only this raise has. [-1, +2, -], 1 slot
+   more */
+void ss_lua_mark_raiser(lua_State *L, ss_lua_raising *raising);
+/* The same of the state's last value, held now. */
+void ss_lua_mark_last(lua_State *L, ss_lua_state *state);
+
+/* Whether the value at INDEX of L is the one that the function at LEVEL of THREAD is now raising.  Then
+   it is the last value again.  True only once for each raise. [-0, +0, -], 3 slots in L and one in
+   THREAD */
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                         int level);
 
 /* ---- Protected work ---------------------------------------------------------------------------*/
 
@@ -25,7 +37,6 @@ typedef struct ss_lua_job {
     ss_lua_origin origin;
     HRESULT hr;
     IUnknown *exception;
-    bool unseen; /* no handler saw it: an equal value without identity was another error */
 } ss_lua_job;
 
 /* Call BODY with the value at the top, which stays, and with DATA.  Returns whether BODY finished;
@@ -55,9 +66,9 @@ HRESULT ss_lua_invalid_count(void);
 
 /* ---- Raised again -----------------------------------------------------------------------------*/
 
-/* The running function, resume, is about to return the state's last value to its caller.
-   [-0, +0, -], 4 slots */
-void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state);
+/* The running function, resume, is about to return the value at the top, without identity, which has
+   TIES, to its caller. [-0, +0, -], 4 slots */
+void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties);
 
 /* Whether the value at INDEX, raised by the function at LEVEL of THREAD, is that value, also with a
    place in front.  Then it is the last value again. [-0, +0, m], 8 slots */

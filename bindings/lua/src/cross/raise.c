@@ -14,13 +14,7 @@ static SS_LUA_BODY int originate_protected(lua_State *L)
     ss_lua_state *state = ss_lua_state_open(L);
 
     ss_lua_state_tend(L, state);
-    if (now->unseen)
-        ss_lua_forget_equal(L, state, 1);
-    else
-        ss_lua_forget_originated(L, state, 1);
     now->hr = ss_lua_originate_value(L, state, 1, &now->origin);
-    if (ss_lua_ties_find(L, state, 1) == &state->last)
-        state->last_raised = false;
     return 0;
 }
 
@@ -132,17 +126,24 @@ static const void *function_of(lua_State *thread, lua_Debug *activation)
     return function;
 }
 
-void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state)
+void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties)
 {
+    ss_lua_resumed *resumed = &state->resumed, former = *resumed;
     lua_Debug caller;
 
     if (!lua_getstack(L, 1, &caller))
         return;
-    state->resumed = (ss_lua_resumed){.L = L,
-                                      .ci = caller.i_ci,
-                                      .function = function_of(L, &caller),
-                                      .pc = ss_lua_saved_pc(L, caller.i_ci),
-                                      .results = count_registers(L, &caller) + 1};
+    *resumed = (ss_lua_resumed){.L = L,
+                                .ci = caller.i_ci,
+                                .function = function_of(L, &caller),
+                                .pc = ss_lua_saved_pc(L, caller.i_ci),
+                                .results = count_registers(L, &caller) + 1};
+    resumed->is_one_of_two = former.L == L && ss_lua_is_same_ci(former.ci, caller.i_ci) &&
+                             former.function == resumed->function &&
+                             former.pc != resumed->pc && /* else called again, or a loop */
+                             ss_lua_is_value_of(L, &former.ties, -1);
+    ss_lua_keep(&resumed->ties, ties);
+    ss_lua_let_go(state, &former.ties);
 }
 
 /* ---- The text --------------------------------------------------------------------------------*/
@@ -200,27 +201,76 @@ static bool is_false(lua_State *thread, const lua_Debug *activation, int number)
     return is;
 }
 
-/* Whether two values are one: of equal strings, the same object. [-0, +0, -] */
-static bool is_one(lua_State *L, int a, int b)
+/* Whether a register other than NUMBER has that value, too: it may be that of another error.
+   [-0, +0, -] */
+static bool has_twice(lua_State *L, int original, lua_State *thread, const lua_Debug *activation,
+                      int number)
 {
-    return lua_rawequal(L, a, b) &&
-           (lua_type(L, a) != LUA_TSTRING || lua_type(L, b) != LUA_TSTRING ||
-            lua_tostring(L, a) == lua_tostring(L, b));
+    bool twice = false;
+
+    for (int i = 1; !twice && lua_getlocal(thread, activation, i); i++) {
+        if (thread != L)
+            lua_xmove(thread, L, 1);
+        twice = i != number && ss_lua_is_one(L, -1, original);
+        lua_pop(L, 1);
+    }
+    return twice;
+}
+
+/* The first argument of a call, counted from its function. */
+#if SS_LUA_JIT
+#define FIRST_ARGUMENT (ss_lua_narrow ? 1U : 2U)
+#else
+#define FIRST_ARGUMENT 1U
+#endif
+
+/* Of an instruction that copies: where the numbers of its registers begin. */
+enum {
+    AT_TARGET = SS_LUA_JIT ? 8 : SS_LUA_AT_REGISTER,
+    AT_COPIED = SS_LUA_JIT || LUA_VERSION_NUM >= 504 ? 16 : 23,
+    OPCODE = LUA_VERSION_NUM >= 504 ? 0x7f : 0x3f,
+    COPY = 0,
+    MOST_ARGUMENTS = 2 /* of `error` */
+};
+
+static inline bool copies(uint32_t instruction)
+{
+    return SS_LUA_JIT || (instruction & OPCODE) == COPY; /* LuaJIT's numbers change */
+}
+
+/* Whether the activation calls with register NUMBER, as lua_getlocal counts, as the first argument. */
+static bool passes(lua_State *thread, const lua_Debug *activation, int number)
+{
+    const uint32_t *pc = ss_lua_saved_pc(thread, activation->i_ci);
+    uint32_t function = pc ? pc[-1] >> AT_TARGET & 0xff : 0;
+
+    for (int i = 2; pc && i < 2 + MOST_ARGUMENTS; i++) {
+        uint32_t target = pc[-i] >> AT_TARGET & 0xff;
+
+        if (target == function + FIRST_ARGUMENT)
+            return copies(pc[-i]) && (pc[-i] >> AT_COPIED & 0xff) == (uint32_t)number - 1;
+        if (target <= function)
+            return false;
+    }
+    return false;
 }
 
 /* Whether the results are still where resume left them. [-0, +0, -] */
 static bool holds_results(lua_State *L, int original, lua_State *thread,
-                          const lua_Debug *activation, int results)
+                          const lua_Debug *activation, const ss_lua_resumed *resumed)
 {
+    int results = resumed->results;
     bool is;
 
     if (!is_false(thread, activation, results) || !lua_getlocal(thread, activation, results + 1))
         return false;
     if (thread != L)
         lua_xmove(thread, L, 1);
-    is = is_one(L, -1, original);
+    is = ss_lua_is_one(L, -1, original);
     lua_pop(L, 1);
-    return is;
+    return is &&
+           ((!resumed->is_one_of_two && !has_twice(L, original, thread, activation, results + 1)) ||
+            passes(thread, activation, results + 1));
 }
 
 /* Whether the activation calls by the instruction behind that which called resume. */
@@ -241,7 +291,7 @@ static bool is_proven(lua_State *L, int original, const ss_lua_resumed *resumed,
         return false;
     if (is_resumer(thread, resumed, &caller))
         return is_next_call(resumed, &caller) ||
-               holds_results(L, original, thread, &caller, resumed->results);
+               holds_results(L, original, thread, &caller, resumed);
     return lua_getstack(thread, level + 2, &outer) && is_resumer(thread, resumed, &outer) &&
            is_next_call(resumed, &outer) &&
            (is_false(thread, &caller, 1) || is_false(thread, &caller, -1));
@@ -254,13 +304,16 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
     int top = lua_gettop(L);
     bool again;
 
-    if (!resumed.L || !state->last.exception || !lua_checkstack(thread, 4) ||
-        !ss_lua_push_value(L, state->last.exception))
+    if (!resumed.L || !lua_checkstack(thread, 4) || !ss_lua_push_value(L, resumed.ties.exception))
         return false;
     again = has_text(L, index, top + 1, thread, level) &&
             is_proven(L, top + 1, &resumed, thread, level);
-    if (again && !lua_rawequal(L, index, top + 1))
-        ss_lua_rename_last(L, state, index);
+    if (again && lua_rawequal(L, index, top + 1))
+        ss_lua_set_last(state, &resumed.ties);
+    else if (again)
+        ss_lua_rename_last(L, state, &resumed.ties, index);
+    if (again)
+        state->resumed.L = NULL;
     lua_settop(L, top);
     return again;
 }
@@ -273,6 +326,7 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
 typedef struct raise_note {
     const void *above;
     ss_lua_state *state; /* NULL if it was not open yet */
+    ss_lua_call_place call;
 } raise_note;
 
 /* Push the function of an activation of THREAD.  Until 5.1 only its own state knows an activation.
@@ -286,35 +340,79 @@ static void push_function(lua_State *L, lua_State *thread, lua_Debug *activation
         lua_xmove(asked, L, 1);
 }
 
-bool ss_lua_is_raising(lua_State *L, lua_State *thread, const ss_lua_state *state, int level)
+/* Whether the mark of the raise is in its activation, where no other can have it. [-0, +0, -], one
+   slot in THREAD */
+static bool has_mark(lua_State *thread, const lua_Debug *activation, const ss_lua_raising *raising)
+{
+    bool has = false;
+
+    if (lua_checkstack(thread, 1) && lua_getlocal(thread, activation, raising->slot)) {
+        has = lua_type(thread, -1) == LUA_TLIGHTUSERDATA &&
+              lua_touserdata(thread, -1) == (const void *)raising->mark;
+        lua_pop(thread, 1);
+    }
+    return has;
+}
+
+/* Whether the function at LEVEL of THREAD is raising what the state remembers. [-0, +0, -], a slot */
+static bool is_raiser(lua_State *L, lua_State *thread, const ss_lua_raising *raising, int level)
 {
     lua_Debug activation;
     bool same;
 
-    if (state->raising.L != thread || !lua_getstack(thread, level, &activation) ||
-        !ss_lua_is_same_ci(activation.i_ci, state->raising.ci) || !lua_checkstack(L, 1))
+    if (raising->L != thread || !lua_getstack(thread, level, &activation) ||
+        !ss_lua_is_same_ci(activation.i_ci, raising->ci) || !lua_checkstack(L, 1))
         return false;
     push_function(L, thread, &activation);
-    same = lua_topointer(L, -1) == state->raising.function;
+    same = lua_topointer(L, -1) == raising->function;
     lua_pop(L, 1);
-    return same;
+    return same && (!raising->slot || has_mark(thread, &activation, raising));
 }
 
-bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int level)
+/* Whether that function still runs: clean-up code of its own may raise meanwhile. [-0, +0, -], a slot */
+static bool may_raise(lua_State *L, const ss_lua_raising *raising)
 {
-    bool raising = ss_lua_is_raising(L, L, state, level);
+    lua_Debug activation;
 
-    state->raising = (ss_lua_raising){0};
-    return raising;
+    for (int level = 0; lua_getstack(raising->L, level, &activation); level++)
+        if (is_raiser(L, raising->L, raising, level))
+            return true;
+    return false;
 }
 
-/*
- * A value without identity that stacksplice_lua_raise is raising right now already has its ties.
- * The function that called stacksplice_lua_raise is the handler's caller, two levels out from here.
- */
-static bool is_being_raised(lua_State *L, ss_lua_state *state)
+/* What the function at LEVEL of THREAD began to raise last, or NULL. [-0, +0, -], a slot in both */
+static ss_lua_raising *raising_at(lua_State *L, ss_lua_state *state, lua_State *thread, int level)
 {
-    return ss_lua_take_raising(L, state, 2) && ss_lua_ties_find(L, state, 1) == &state->last;
+    ss_lua_raising *newest = NULL;
+
+    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++)
+        if ((!newest || state->raising[i].mark > newest->mark) &&
+            is_raiser(L, thread, &state->raising[i], level))
+            newest = &state->raising[i];
+    return newest;
+}
+
+/* Let go what functions of THREAD raised that have ended, and what the one at LEVEL raises. */
+static void release_ended(lua_State *L, ss_lua_state *state, lua_State *thread, int level)
+{
+    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++) {
+        ss_lua_raising *raising = &state->raising[i];
+
+        if (raising->L == thread &&
+            (is_raiser(L, thread, raising, level) || !may_raise(L, raising)))
+            ss_lua_release_raised(state, raising);
+    }
+}
+
+bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level)
+{
+    const ss_lua_raising *raising = raising_at(L, state, thread, level);
+    bool raised = raising && ss_lua_is_value_of(L, &raising->ties, index);
+
+    if (raised)
+        ss_lua_set_last(state, &raising->ties);
+    release_ended(L, state, thread, level);
+    return raised;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -391,14 +489,16 @@ static SS_LUA_BODY int note_raise(lua_State *L)
     }
 #endif
     ss_lua_state_drain(L, state);
-    if (ss_lua_to_error(L, 1) || is_being_raised(L, state) ||
-        ss_lua_is_raised_again(L, state, 1, L, 2))
+    if (ss_lua_to_error(L, 1))
         return 0;
-    /* An equal string was another error: values without an identity are not recognised by it. */
-    ss_lua_forget_equal(L, state, 1);
-    origin.unwound = comes_from_wrap(L, &origin.dead);
-    origin.has_lost = origin.dead && ss_lua_has_lost_frames(origin.dead, false);
-    (void)ss_lua_ties_make(L, state, 1, &origin);
+    /* The function that called stacksplice_lua_raise is the handler's caller, two levels out. */
+    if (!ss_lua_take_raising(L, state, 1, L, 2) && !ss_lua_is_raised_again(L, state, 1, L, 2)) {
+        origin.unwound = comes_from_wrap(L, &origin.dead);
+        origin.has_lost = origin.dead && ss_lua_has_lost_frames(origin.dead, false);
+        (void)ss_lua_ties_make(L, state, 1, &origin);
+    }
+    if (!ss_lua_has_identity(L, 1))
+        ss_lua_begin_flight(state, L, now->call);
     ss_lua_plant_gc_canary(L, state); /* for the next error: this one is recorded by now */
     return 0;
 }
@@ -406,7 +506,7 @@ static SS_LUA_BODY int note_raise(lua_State *L)
 void ss_lua_note_raise(lua_State *L, const void *above)
 {
     ss_lua_state *state = ss_lua_state_find(L);
-    raise_note now = {above, state};
+    raise_note now = {above, state, ss_lua_innermost_call(L)};
     int handling = state ? state->handling : 0;
 
     if (handling || (state && ss_lua_foreign_hold(L)))
@@ -438,14 +538,25 @@ static bool has_value(lua_State *L, int index)
     return !lua_isnone(L, index);
 }
 
+/* ORIGIN of the value at INDEX, which a call of the running function failed with. */
+static void find_call(lua_State *L, int index, ss_lua_origin *origin)
+{
+    const ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        ss_lua_find_call(L, state, lua_absindex(L, index), origin);
+}
+
 static HRESULT originate_at(lua_State *L, int index, int status, const void *above)
 {
-    ss_lua_job now = {.origin = {.above = above, .status = status, .unwound = true},
-                      .hr = E_UNEXPECTED};
+    ss_lua_job now = {
+        .origin = {.which = SS_LUA_LANDED, .above = above, .status = status, .unwound = true},
+        .hr = E_UNEXPECTED};
     HRESULT hr;
 
     if (!has_value(L, index))
         return ss_lua_invalid("no value at this index");
+    find_call(L, index, &now.origin);
     lua_pushvalue(L, index);
     hr = ss_lua_originate_top(L, &now);
     lua_pop(L, 1);
@@ -485,7 +596,10 @@ static SS_LUA_BODY int exception_protected(lua_State *L)
 SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int index,
                                                               IUnknown **out)
 {
-    ss_lua_job now = {.origin = {.above = SS_LUA_HERE(), .status = LUA_ERRRUN, .unwound = true},
+    ss_lua_job now = {.origin = {.which = SS_LUA_IN_FLIGHT,
+                                 .above = SS_LUA_HERE(),
+                                 .status = LUA_ERRRUN,
+                                 .unwound = true},
                       .hr = E_UNEXPECTED};
     HRESULT hr;
 
@@ -494,6 +608,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_exception(lua_State *L, int 
     if (!has_value(L, index))
         return E_INVALIDARG;
     *out = NULL;
+    find_call(L, index, &now.origin);
     lua_pushvalue(L, index);
     hr = ss_lua_call_protected(L, exception_protected, &now) ? now.hr : E_OUTOFMEMORY;
     lua_pop(L, 1);
@@ -517,38 +632,93 @@ int stacksplice_lua_push(lua_State *L, IUnknown *language_exception)
 
 /* Raises the thread's error in Lua. */
 
-void ss_lua_remember_raiser(lua_State *L, ss_lua_state *state)
+/* A free place, or the oldest. */
+static ss_lua_raising *place_to_hold(ss_lua_state *state)
+{
+    ss_lua_raising *place = state->raising;
+
+    for (uint32_t i = 1; i < SS_LUA_AT_ONCE; i++)
+        if (state->raising[i].mark < place->mark)
+            place = &state->raising[i];
+    return place;
+}
+
+static ss_lua_raising *hold(ss_lua_state *state, const stacksplice_ties *ties)
+{
+    ss_lua_raising *place = place_to_hold(state);
+    stacksplice_ties kept;
+
+    ss_lua_keep(&kept, ties);
+    ss_lua_release_raised(state, place);
+    *place = (ss_lua_raising){.mark = ++state->marks, .ties = kept};
+    return place;
+}
+
+uintptr_t ss_lua_hold_raised(ss_lua_state *state, const stacksplice_ties *ties)
+{
+    return hold(state, ties)->mark;
+}
+
+ss_lua_raising *ss_lua_held_raised(ss_lua_state *state, uintptr_t mark)
+{
+    for (uint32_t i = 0; mark && i < SS_LUA_AT_ONCE; i++)
+        if (state->raising[i].mark == mark)
+            return &state->raising[i];
+    return NULL;
+}
+
+void ss_lua_release_raised(ss_lua_state *state, ss_lua_raising *raising)
+{
+    raising->L = NULL;
+    raising->mark = 0;
+    ss_lua_let_go(state, &raising->ties);
+}
+
+/* The running function is about to raise the error of RAISING. */
+static void set_raiser(lua_State *L, ss_lua_raising *raising)
 {
     lua_Debug activation;
 
-    state->last_raised = true;
-    state->raising = (ss_lua_raising){0};
     if (!lua_getstack(L, 0, &activation))
         return;
     lua_getinfo(L, "f", &activation);
-    state->raising = (ss_lua_raising){L, activation.i_ci, lua_topointer(L, -1)};
+    raising->L = L;
+    raising->ci = activation.i_ci;
+    raising->function = lua_topointer(L, -1);
     lua_pop(L, 1);
 }
 
-/* Push the value to raise for ERROR: the value it was born from, tied to it again, or its error
-   object. [-0, +1, m] */
-static void push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
+void ss_lua_mark_raiser(lua_State *L, ss_lua_raising *raising)
+{
+    set_raiser(L, raising);
+    raising->slot = lua_gettop(L);
+    lua_pushlightuserdata(L, (void *)raising->mark);
+    lua_insert(L, -2);
+}
+
+void ss_lua_mark_last(lua_State *L, ss_lua_state *state)
+{
+    ss_lua_mark_raiser(L, hold(state, &state->last));
+}
+
+/* Push the value to raise for ERROR, and return true if that is the value it was born from, without
+   identity: then the last value is that; else the value, tied to ERROR again, or its error object.
+   [-0, +1, m] */
+static bool push_raised(lua_State *L, ss_lua_state *state, IUnknown *error)
 {
     stacksplice_exception *x = stacksplice_own_exception(ss_lua_owner(state), error);
+    stacksplice_ties ties = {x, NULL, 0};
 
     if (!x || !ss_lua_push_value(L, x)) {
         ss_lua_push_error(L, state, error);
-        return;
+        return false;
     }
-    if (!ss_lua_ties_find(L, state, -1)) {
-        IScriptErrorInfo *info = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
-
-        stacksplice_exception_ref(x);
-        ss_lua_set_last(state, x, info);
-        ss_lua_release(info);
-    }
-    if (ss_lua_ties_find(L, state, -1) == &state->last)
-        ss_lua_remember_raiser(L, state);
+    if (ss_lua_has_identity(L, -1) && ss_lua_ties_find(L, -1))
+        return false;
+    ties.error = ss_lua_query(error, &stacksplice_IID_IScriptErrorInfo);
+    ss_lua_set_last(state, &ties);
+    ss_lua_release(ties.error);
+    return !ss_lua_has_identity(L, -1);
 }
 
 /* lua.h does not tell the compiler that its errors do not return. */
@@ -600,7 +770,7 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     const void *above = SS_LUA_HERE();
     ss_lua_state *state;
     IUnknown **holder;
-    bool interrupts;
+    bool interrupts, plain;
 
     if (SUCCEEDED(hr))
         raise_text(L, "stacksplice_lua_raise: %s is a success code", hr);
@@ -614,32 +784,41 @@ SS_LUA_NOINLINE int stacksplice_lua_raise(lua_State *L, stacksplice_hresult hr)
     (void)stacksplice_arrive(ss_lua_owner(state), above, hr, (IRestrictedErrorInfo **)holder);
     if (!*holder)
         raise_text(L, "error %s has no error object", hr);
-    push_raised(L, state, *holder);
+    plain = push_raised(L, state, *holder);
     interrupts = ss_lua_is_interrupt(*holder);
     if (interrupts)
         ss_lua_interrupt_set(L, state, above);
     ss_lua_drop_holder(L, -2);
+    if (plain)
+        ss_lua_mark_last(L, state);
     (void)(interrupts ? ss_lua_raise_interrupt(L, state) : lua_error(L));
     __builtin_unreachable();
 }
 
-/* Arguments: the error or NULL, the frame of what asks. */
+/* An error to push, or NULL. */
+typedef struct pushed {
+    IUnknown *error;
+    const void *above;
+    bool plain; /* as push_raised says */
+} pushed;
+
+/* Argument: what is to be pushed. */
 static int push_argument(lua_State *L)
 {
-    IUnknown *error = lua_touserdata(L, 1);
+    pushed *now = lua_touserdata(L, 1);
     ss_lua_state *state = ss_lua_state_open(L);
 
-    if (!error)
+    if (!now->error)
         return luaL_error(L, "not enough memory for an error object");
-    push_raised(L, state, error);
-    if (ss_lua_is_interrupt(error))
-        ss_lua_interrupt_set(L, state, lua_touserdata(L, 2));
+    now->plain = push_raised(L, state, now->error);
+    if (ss_lua_is_interrupt(now->error))
+        ss_lua_interrupt_set(L, state, now->above);
     return 1;
 }
 
 SS_LUA_NOINLINE int stacksplice_lua_push_error(lua_State *L, stacksplice_hresult hr)
 {
-    void *above = SS_LUA_HERE();
+    pushed now = {.above = SS_LUA_HERE()};
     ss_lua_state *state;
     IUnknown **holder;
 
@@ -649,14 +828,14 @@ SS_LUA_NOINLINE int stacksplice_lua_push_error(lua_State *L, stacksplice_hresult
     if (!holder)
         return 1;
     state = ss_lua_state_find(L);
-    (void)stacksplice_arrive(ss_lua_owner(state), above, FAILED(hr) ? hr : E_UNEXPECTED,
+    (void)stacksplice_arrive(ss_lua_owner(state), now.above, FAILED(hr) ? hr : E_UNEXPECTED,
                              (IRestrictedErrorInfo **)holder);
+    now.error = *holder;
     lua_pushcfunction(L, push_argument);
-    lua_pushlightuserdata(L, *holder);
-    lua_pushlightuserdata(L, above);
-    (void)lua_pcall(L, 2, 1, 0);
+    lua_pushlightuserdata(L, &now);
+    (void)lua_pcall(L, 1, 1, 0);
     ss_lua_drop_holder(L, -2);
-    if (ss_lua_ties_find(L, state, -1) == &state->last)
-        ss_lua_remember_raiser(L, state);
+    if (now.plain)
+        set_raiser(L, hold(state, &state->last));
     return 1;
 }

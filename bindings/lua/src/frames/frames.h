@@ -78,6 +78,11 @@ static inline bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
 /* Where the activation CI of L goes on, a function in Lua; NULL where this copy of Lua hides it. */
 const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci);
 
+/* L's innermost protected call by C, for a handler that runs inside. [-0, +0, -] */
+ss_lua_call_place ss_lua_innermost_call(lua_State *L);
+/* One of the running function with its handler, in LuaJIT its function, at INDEX. [-0, +0, -] */
+ss_lua_call_place ss_lua_place_of(lua_State *L, int index);
+
 /* The token of a gap. */
 uintptr_t ss_lua_gap(const char *reason);
 

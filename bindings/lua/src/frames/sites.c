@@ -23,6 +23,98 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
                                             : NULL;
 }
 
+/* ---- Protected calls -------------------------------------------------------------------------*/
+
+#if SS_LUA_JIT
+static bool knows_calls(void)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    return layout && !layout->failure;
+}
+
+/* The frame of the function that runs. */
+static uintptr_t running_frame(lua_State *L)
+{
+    return ss_lua_base_of((uintptr_t)L) - SS_LUA_SLOT_SIZE;
+}
+
+/* The function of a frame; 0 where C runs below all functions. */
+static uintptr_t function_at(uintptr_t frame)
+{
+    return ss_lua_is_empty(frame) ? 0 : ss_lua_frame_object(frame);
+}
+
+/* LuaJIT leaves the error where the function was that C called. */
+ss_lua_call_place ss_lua_innermost_call(lua_State *L)
+{
+    ss_lua_call_place none = {0, 0};
+    uintptr_t frame;
+
+    if (!knows_calls())
+        return none;
+    for (frame = running_frame(L); !ss_lua_is_base(frame); frame = ss_lua_frame_outside(frame)) {
+        uintptr_t kind = ss_lua_link_of(frame) & SSI_JIT_LINK_BITS;
+
+        if (kind == SSI_JIT_LINK_PROTECTED)
+            return (ss_lua_call_place){frame - (ss_lua_narrow ? 0 : SS_LUA_SLOT_SIZE) -
+                                           ss_lua_stack_of((uintptr_t)L),
+                                       function_at(ss_lua_frame_outside(frame))};
+        if (kind > SSI_JIT_LINK_PROTECTED)
+            break; /* the library's pcall and xpcall */
+    }
+    return none;
+}
+
+ss_lua_call_place ss_lua_place_of(lua_State *L, int index)
+{
+    if (!knows_calls())
+        return (ss_lua_call_place){0, 0};
+    return (ss_lua_call_place){ss_lua_base_of((uintptr_t)L) +
+                                   (uintptr_t)(index - 1) * SS_LUA_SLOT_SIZE -
+                                   ss_lua_stack_of((uintptr_t)L),
+                               function_at(running_frame(L))};
+}
+#else
+static bool knows_calls(void)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    return layout && !layout->failure && layout->knows_state;
+}
+
+ss_lua_call_place ss_lua_innermost_call(lua_State *L)
+{
+    ss_lua_call_place place = {0, 0};
+    uintptr_t ci, handler;
+
+    if (!knows_calls() || !*ss_lua_handler_of(L))
+        return place;
+    place.at = *ss_lua_handler_of(L);
+    ci = ss_lua_innermost(L);
+    handler = ci ? ss_lua_base_slot(ci) + place.at : 0;
+    while (ci && ss_lua_slot_of(ci) >= handler)
+        ci = ss_lua_outer(ci);
+    place.caller = ci ? ss_lua_function_of(ci) : 0;
+    return place;
+}
+
+ss_lua_call_place ss_lua_place_of(lua_State *L, int index)
+{
+    uintptr_t ci;
+
+    if (!knows_calls())
+        return (ss_lua_call_place){0, 0};
+    ci = ss_lua_innermost(L);
+    if (!ci)
+        return (ss_lua_call_place){(uintptr_t)index * SSI_LUA_VALUE, 0};
+    /* A function in C keeps no address of its registers until 5.3; they follow it. */
+    return (ss_lua_call_place){ss_lua_slot_of(ci) - ss_lua_base_slot(ci) +
+                                   (uintptr_t)index * SSI_LUA_VALUE,
+                               ss_lua_function_of(ci)};
+}
+#endif
+
 #if SS_LUA_JIT
 /*
  * LuaJIT drops the frames inside of a function in C as the error passes it, and moves the error value to where

@@ -102,20 +102,47 @@ void ss_lua_source_register(void);
 
 typedef struct ss_lua_hold ss_lua_hold;
 
-/* The function that raised the state's last error, for a handler that runs inside that call. */
+/*
+ * A value without identity equals those of other errors, so the state keeps which error travels on
+ * which way.  All TIES here are held from outside, so that their values live.
+ */
+
+/* The function that raises an error, for a handler that runs inside that call. */
 typedef struct ss_lua_raising {
-    lua_State *L;
+    uintptr_t mark; /* its number; 0: none */
+    lua_State *L;   /* NULL: no function yet */
     ss_lua_ci ci;
     const void *function;
+    int slot; /* of the mark in that activation; 0: the function raises by itself */
+    stacksplice_ties ties;
 } ss_lua_raising;
 
-/* The activation to which coroutine.resume returned the state's last error. */
+/* The activation to which coroutine.resume returned an error. */
 typedef struct ss_lua_resumed {
     lua_State *L; /* NULL: none */
     ss_lua_ci ci;
     const void *function, *pc;
-    int results; /* the register of the first result, as lua_getlocal counts */
+    int results;        /* the register of the first result, as lua_getlocal counts */
+    bool is_one_of_two; /* another call in that activation has got an equal one before */
+    stacksplice_ties ties;
 } ss_lua_resumed;
+
+/* A protected call: where on its coroutine's stack its handler is, in LuaJIT its function, and the function
+   that made the call, only to compare; 0: C below all functions. */
+typedef struct ss_lua_call_place {
+    uintptr_t at; /* 0: unknown */
+    uintptr_t caller;
+} ss_lua_call_place;
+
+/* An error that a message handler saw on its way to the call that fails with it. */
+typedef struct ss_lua_flight {
+    lua_State *L;
+    ss_lua_call_place call;
+    stacksplice_ties ties;
+} ss_lua_flight;
+
+/* More than one is on its way only where clean-up code fails that another error runs. */
+enum { SS_LUA_AT_ONCE = 8 };
 
 /* A hook that an interrupt displaced. */
 typedef struct ss_lua_displaced {
@@ -157,10 +184,13 @@ struct ss_lua_state {
     stacksplice_ties last;     /* of an error value without identity; an outside reference, too */
     const ss_lua_texts *texts; /* of chunks that the program compiled; or NULL */
     bool shows_locals;         /* errors keep the local variables of their frames */
-    bool last_raised;          /* raised since a host's C code originated it last */
-    ss_lua_raising raising;
+    ss_lua_raising raising[SS_LUA_AT_ONCE];
     ss_lua_resumed resumed;
-    int handling; /* > 0 while a message handler of ours runs */
+    ss_lua_flight flights[SS_LUA_AT_ONCE]; /* the newest last */
+    uint32_t flight_count;
+    uintptr_t marks; /* how many raises were marked */
+    int handling;    /* > 0 while a message handler of ours runs */
+    int metamethods; /* of error values that run for us, one in the other */
     bool interrupted;
     bool
         insists; /* the interrupt spares no clean-up, and nothing but its deadline's end clears it */
@@ -296,8 +326,12 @@ ss_lua_hold *ss_lua_push_hold(lua_State *L, ss_lua_state *state, const ss_lua_ho
 /* Release what the object's hold has, and the hold; does nothing the second time. */
 int ss_lua_collect_hold(lua_State *L);
 
-/* Forget the state's last value without identity. [-0, +0, -] */
-void ss_lua_forget_last(ss_lua_state *state);
+/* Hold TIES in PLACE, from outside too, instead of what it has. */
+void ss_lua_keep(stacksplice_ties *place, const stacksplice_ties *ties);
+/* Let go what PLACE of STATE has; the other places of that error learn its error object. */
+void ss_lua_let_go(ss_lua_state *state, stacksplice_ties *place);
+/* Forget the error with that NUMBER of those in flight. */
+void ss_lua_forget_flight(ss_lua_state *state, uint32_t number);
 
 /* Push an object that owns the COM reference put into its hold, even if something raises. [-0, +1,
    m] */

@@ -262,17 +262,66 @@ static void drop(ss_lua_hold *hold)
     free(hold);
 }
 
-void ss_lua_forget_last(ss_lua_state *state)
+/* ---- Errors of values without identity -------------------------------------------------------*/
+
+void ss_lua_keep(stacksplice_ties *place, const stacksplice_ties *ties)
 {
-    stacksplice_ties gone = state->last;
+    IUnknown *unknown = stacksplice_exception_unknown(ties->exception);
+
+    unknown->lpVtbl->AddRef(unknown);
+    stacksplice_exception_ref(ties->exception);
+    *place = (stacksplice_ties){ties->exception, NULL, 0};
+    if (ties->error)
+        stacksplice_ties_set_error(place, ties->error, 0);
+}
+
+static void tell_error(stacksplice_ties *place, const stacksplice_ties *ties)
+{
+    if (place->exception == ties->exception && !place->error)
+        stacksplice_ties_set_error(place, ties->error, 0);
+}
+
+static void tell_others(ss_lua_state *state, const stacksplice_ties *ties)
+{
+    tell_error(&state->last, ties);
+    tell_error(&state->resumed.ties, ties);
+    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++)
+        tell_error(&state->raising[i].ties, ties);
+    for (uint32_t i = 0; i < state->flight_count; i++)
+        tell_error(&state->flights[i].ties, ties);
+}
+
+void ss_lua_let_go(ss_lua_state *state, stacksplice_ties *place)
+{
+    stacksplice_ties gone = *place;
     IUnknown *held = gone.exception ? stacksplice_exception_unknown(gone.exception) : NULL;
 
-    state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){0};
-    state->resumed.L = NULL;
+    *place = (stacksplice_ties){NULL, NULL, 0};
+    if (gone.error)
+        tell_others(state, &gone);
     if (held)
         held->lpVtbl->Release(held);
     stacksplice_ties_drop(&gone);
+}
+
+void ss_lua_forget_flight(ss_lua_state *state, uint32_t number)
+{
+    stacksplice_ties gone = state->flights[number].ties;
+
+    state->flight_count--;
+    for (uint32_t i = number; i < state->flight_count; i++)
+        state->flights[i] = state->flights[i + 1];
+    ss_lua_let_go(state, &gone);
+}
+
+static void forget_all(ss_lua_state *state)
+{
+    while (state->flight_count)
+        ss_lua_forget_flight(state, state->flight_count - 1);
+    ss_lua_let_go(state, &state->last);
+    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++)
+        ss_lua_let_go(state, &state->raising[i].ties);
+    ss_lua_let_go(state, &state->resumed.ties);
 }
 
 int ss_lua_collect_hold(lua_State *L)
@@ -591,8 +640,11 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     lua_pop(L, 1);
     stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
     state->last = (stacksplice_ties){NULL, NULL, 0};
-    state->raising = (ss_lua_raising){0};
+    memset(state->raising, 0, sizeof state->raising);
+    state->resumed = (ss_lua_resumed){0};
+    state->flight_count = 0;
     state->handling = 0;
+    state->metamethods = 0;
     state->shows_locals = false;
     state->texts = NULL;
     state->interrupted = false;
@@ -625,7 +677,7 @@ static void close_record(ss_lua_state *state)
     if (state->interrupted)
         atomic_fetch_sub(&ss_lua_the_shared->interrupted_states, 1);
     state->interrupted = false;
-    ss_lua_forget_last(state);
+    forget_all(state);
     close_holds(state);
     stacksplice_owner_close(atomic_exchange(&state->owner, NULL));
 }

@@ -399,6 +399,28 @@ static bool has_metatable(lua_State *L, int index)
     return true;
 }
 
+/*
+ * Call the function below NARGS values, which runs a metamethod, for its result.  Where that is a function
+ * of ours, we may come back here, and LuaJIT counts no calls of C: the stack of C would end first.
+ * [-(nargs + 1), +1, m]
+ */
+static int call_metamethod(lua_State *L, int nargs)
+{
+    enum { MOST_METAMETHODS = 20 };
+    ss_lua_state *state = ss_lua_state_find(L);
+    int status;
+
+    if (state->metamethods == MOST_METAMETHODS) {
+        lua_pop(L, nargs + 1);
+        lua_pushliteral(L, "C stack overflow");
+        return LUA_ERRRUN;
+    }
+    state->metamethods++;
+    status = lua_pcall(L, nargs, 1, 0);
+    state->metamethods--;
+    return status;
+}
+
 static int tostring_protected(lua_State *L)
 {
     (void)luaL_tolstring(L, 1, NULL);
@@ -465,7 +487,7 @@ static void push_message(lua_State *L, int index, bool scripted)
     }
     lua_pushcfunction(L, tostring_protected);
     lua_pushvalue(L, index);
-    if (lua_pcall(L, 1, 1, 0) != LUA_OK)
+    if (call_metamethod(L, 1) != LUA_OK)
         push_unprintable(L, index); /* luaL_tolstring raises for what is no string */
 }
 
@@ -518,7 +540,7 @@ void ss_lua_push_field(lua_State *L, int index, const char *key)
     lua_pushcfunction(L, get_field_protected);
     lua_pushvalue(L, index);
     lua_pushstring(L, key);
-    if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
+    if (call_metamethod(L, 2) != LUA_OK) {
         lua_pop(L, 1);
         lua_pushnil(L);
     }
@@ -675,10 +697,21 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     return x;
 }
 
+/* The value at INDEX, without identity, is the last one, and has MADE, whose reference moves.
+   [-0, +0, m] */
+static stacksplice_ties *make_last(lua_State *L, ss_lua_state *state, stacksplice_ties *made,
+                                   int index)
+{
+    ss_lua_set_last(state, made);
+    stacksplice_ties_drop(made);
+    ss_lua_pin_alone(L, state->last.exception, index);
+    return &state->last;
+}
+
 stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                                    const ss_lua_origin *origin)
 {
-    stacksplice_ties *ties = ss_lua_ties_find(L, state, index);
+    stacksplice_ties *ties = ss_lua_ties_known(L, state, index, origin), made = {NULL, NULL, 0};
     stacksplice_exception_parts parts;
     bool identity = ss_lua_has_identity(L, index), scripted = has_metatable(L, index);
     int top = lua_gettop(L);
@@ -690,14 +723,13 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
     parts = push_parts(L, index, scripted, &type);
     parts.hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status);
     /* Its __tostring may have originated its error. */
-    ties = scripted && identity ? ss_lua_ties_find(L, state, index) : NULL;
+    ties = scripted && identity ? ss_lua_ties_find(L, index) : NULL;
     if (!ties && identity) {
         ties = ss_lua_tie(L, state, index);
         stacksplice_ties_set_exception(ties, new_exception(L, state, &parts, origin));
     } else if (!ties) {
-        ties = &state->last;
-        ss_lua_set_last(state, new_exception(L, state, &parts, origin), NULL);
-        ss_lua_pin_alone(L, ties->exception, index);
+        made.exception = new_exception(L, state, &parts, origin);
+        ties = make_last(L, state, &made, index);
     }
     lua_settop(L, top);
     return ties;
@@ -717,21 +749,26 @@ uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count)
     return frames;
 }
 
-void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index)
+/* This allocates nothing in Lua, so that no finalizer runs meanwhile. */
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index)
 {
-    stacksplice_exception *x = state->last.exception;
-    const char *type;
-    stacksplice_exception_parts parts = push_parts(L, index, false, &type);
+    stacksplice_exception *x = ties->exception;
+    IScriptException *script =
+        ss_lua_query(stacksplice_exception_unknown(x), &stacksplice_IID_IScriptException);
+    const char *type = script ? script->lpVtbl->GetTypeName(script, 0) : NULL;
+    stacksplice_exception_parts parts = {
+        .size = sizeof parts, .types = &type, .type_count = !!type};
+    stacksplice_ties renamed = {NULL, NULL, 0};
     uintptr_t *frames = ss_lua_copy_stack(x, &parts.frame_count);
 
+    parts.message = lua_tolstring(L, index, &parts.message_length);
     parts.hresult = stacksplice_exception_hresult(x);
     parts.frames = frames;
     parts.locals = stacksplice_exception_locals(x, &parts.local_count);
-    x = stacksplice_exception_new(ss_lua_owner(state), &parts);
+    renamed.exception = stacksplice_exception_new(ss_lua_owner(state), &parts);
     free(frames);
-    if (!x)
+    ss_lua_release(script);
+    if (!renamed.exception)
         luaL_error(L, "not enough memory");
-    ss_lua_set_last(state, x, NULL);
-    ss_lua_pin_alone(L, x, index);
-    lua_pop(L, 2);
+    (void)make_last(L, state, &renamed, index);
 }

@@ -60,8 +60,7 @@ static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origi
     return !asked;
 }
 
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
-                      int cause)
+void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause)
 {
     IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
 
@@ -70,7 +69,7 @@ void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_
     cause = lua_absindex(L, cause);
     index = lua_absindex(L, index);
     /* First, so that the core may hold it from outside. */
-    ss_lua_pin(L, state, cause, ss_lua_ties_find(L, state, cause));
+    ss_lua_pin(L, cause, ss_lua_ties_find(L, cause));
     ss_lua_pin_alone(L, ties->exception, index);
     if (ss_lua_has_identity(L, index)) {
         ss_lua_hold_of(ties)->cause_asked = true;
@@ -99,7 +98,7 @@ static void push_error(lua_State *L, ss_lua_state *state, const ss_lua_origin *o
     }
     holder = ss_lua_push_holder(L);
     ties = ss_lua_ties_make(L, state, -2, origin);
-    ss_lua_pin(L, state, -2, ties);
+    ss_lua_pin(L, -2, ties);
     ss_lua_push_made_error(L, state, holder, ties);
 }
 
@@ -108,7 +107,8 @@ static void push_error(lua_State *L, ss_lua_state *state, const ss_lua_origin *o
    outside gets the exception.  EFFECT says how to take the value's own stack. [-0, +0, m] */
 static void find_causes(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *effect)
 {
-    ss_lua_origin origin = {.above = effect->above, .status = LUA_ERRRUN, .unwound = true};
+    ss_lua_origin origin = {
+        .which = SS_LUA_LAST, .above = effect->above, .status = LUA_ERRRUN, .unwound = true};
     int first = lua_gettop(L) + 1;
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
@@ -124,7 +124,7 @@ static void find_causes(lua_State *L, ss_lua_state *state, int index, const ss_l
         push_error(L, state, &origin);
         lua_remove(L, -2);
         if (ss_lua_to_error(L, -1)) /* else origination is switched off */
-            ss_lua_set_cause(L, state, -2, ss_lua_ties_find(L, state, -2), -1);
+            ss_lua_set_cause(L, -2, ss_lua_ties_find(L, -2), -1);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -140,7 +140,7 @@ stacksplice_ties *ss_lua_ties_ready(lua_State *L, ss_lua_state *state, int index
     stacksplice_ties *ties = ss_lua_ties_make(L, state, index, origin);
 
     find_causes(L, state, index, origin);
-    ss_lua_pin(L, state, index, ties);
+    ss_lua_pin(L, index, ties);
     return ties;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Ties of error values to their errors.  Tables, userdata, functions and threads have an identity:
  * their ties are in a table with weak keys.  Equal values of other types cannot be distinguished,
- * so the state remembers only the last one.
+ * so the state remembers the last one, and on which way those go that are in flight.
  */
 #include "value/value.h"
 
@@ -18,48 +18,163 @@ bool ss_lua_has_identity(lua_State *L, int index)
     }
 }
 
-/* ---- The last value without identity ---------------------------------------------------------*/
+/* ---- Values without identity -----------------------------------------------------------------*/
 
-void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptErrorInfo *error)
+void ss_lua_set_last(ss_lua_state *state, const stacksplice_ties *ties)
 {
-    IUnknown *unknown = stacksplice_exception_unknown(x);
+    stacksplice_ties kept;
 
-    unknown->lpVtbl->AddRef(unknown);
-    ss_lua_forget_last(state);
-    stacksplice_ties_set_exception(&state->last, x);
-    if (error)
-        stacksplice_ties_set_error(&state->last, error, 0);
-    state->last_raised = true;
+    if (state->last.exception == ties->exception) {
+        if (ties->error && !state->last.error)
+            stacksplice_ties_set_error(&state->last, ties->error, 0);
+        return;
+    }
+    ss_lua_keep(&kept, ties);
+    ss_lua_let_go(state, &state->last);
+    state->last = kept;
 }
 
-/* Whether both are the very same value; NaN counts as equal to itself. */
-static bool is_same(lua_State *L, int a, int b)
+/* NaN is equal to itself here. */
+bool ss_lua_is_one(lua_State *L, int a, int b)
 {
+    if (lua_type(L, a) == LUA_TSTRING && lua_type(L, b) == LUA_TSTRING)
+        return lua_tostring(L, a) == lua_tostring(L, b);
     return lua_rawequal(L, a, b) || (lua_type(L, a) == LUA_TNUMBER && !lua_rawequal(L, a, a) &&
                                      lua_type(L, b) == LUA_TNUMBER && !lua_rawequal(L, b, b));
 }
 
-static bool is_last(lua_State *L, const ss_lua_state *state, int index)
+bool ss_lua_is_value_of(lua_State *L, const stacksplice_ties *ties, int index)
 {
     bool same;
 
-    if (!state->last.exception || !ss_lua_push_value(L, state->last.exception))
+    index = lua_absindex(L, index);
+    if (!ties->exception || !ss_lua_push_value(L, ties->exception))
         return false;
-    same = is_same(L, -1, index);
+    same = ss_lua_is_one(L, -1, index);
     lua_pop(L, 1);
     return same;
 }
 
-void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index)
+/* ---- Flights ---------------------------------------------------------------------------------*/
+
+/* Whether the call of FLIGHT has ended by now, where L's innermost protected call is at PLACE; 0: unknown.
+   Who called one that is unknown asked at once, or never will. */
+static bool has_ended(const ss_lua_flight *flight, uintptr_t place)
 {
-    if (!ss_lua_has_identity(L, index) && is_last(L, state, index))
-        ss_lua_forget_last(state);
+    return !flight->call.at || (place && flight->call.at >= place);
 }
 
-void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index)
+void ss_lua_begin_flight(ss_lua_state *state, lua_State *L, ss_lua_call_place call)
 {
-    if (!state->last_raised)
-        ss_lua_forget_equal(L, state, index);
+    stacksplice_ties kept;
+
+    ss_lua_keep(&kept, &state->last);
+    for (uint32_t i = state->flight_count; i > 0; i--)
+        if (state->flights[i - 1].L == L && has_ended(&state->flights[i - 1], call.at))
+            ss_lua_forget_flight(state, i - 1);
+    if (state->flight_count == SS_LUA_AT_ONCE)
+        ss_lua_forget_flight(state, 0);
+    state->flights[state->flight_count++] = (ss_lua_flight){L, call, kept};
+}
+
+/* Forget the flight with that NUMBER, and those to the same call: each took the place of the one before.
+   Those of its coroutine that began later were seen by handlers of calls inside, and nobody asked for
+   them. */
+static void end_flight(ss_lua_state *state, uint32_t number)
+{
+    const lua_State *L = state->flights[number].L;
+    uintptr_t call = state->flights[number].call.at;
+
+    for (uint32_t i = state->flight_count; i > 0; i--) {
+        const ss_lua_flight *flight = &state->flights[i - 1];
+
+        if (flight->L == L && (i > number || (call && flight->call.at == call)))
+            ss_lua_forget_flight(state, i - 1);
+    }
+}
+
+/* Whether a call at PLACE has left its error at VALUE, both in the running function. */
+static bool may_have_left(lua_State *L, uintptr_t place, uintptr_t value)
+{
+    uintptr_t first = ss_lua_place_of(L, 1).at, above = (place - first) / SSI_LUA_VALUE;
+
+    if (SS_LUA_JIT) /* the handler below the function may be gone */
+        return value == place || value + SSI_JIT_SLOT == place;
+    return place == value || (place >= first && above < (uintptr_t)lua_gettop(L) &&
+                              lua_isfunction(L, (int)above + 1));
+}
+
+void ss_lua_find_call(lua_State *L, const ss_lua_state *state, int index, ss_lua_origin *origin)
+{
+    ss_lua_call_place value = ss_lua_place_of(L, index);
+
+    for (uint32_t i = value.at ? state->flight_count : 0; i > 0; i--) {
+        const ss_lua_flight *flight = &state->flights[i - 1];
+
+        if (flight->L == L && flight->call.at && flight->call.caller == value.caller &&
+            may_have_left(L, flight->call.at, value.at)) {
+            origin->call = flight->call.at;
+            return;
+        }
+    }
+    origin->which = SS_LUA_NEW;
+}
+
+/* Whether a message handler saw the value at INDEX on its way to the call that failed in L, which ORIGIN
+   tells.  Then it is the last value again. */
+static bool is_flight(lua_State *L, ss_lua_state *state, int index, const ss_lua_origin *origin)
+{
+    for (uint32_t i = state->flight_count; i > 0; i--) {
+        const ss_lua_flight *flight = &state->flights[i - 1];
+        bool of_call = origin->call && flight->call.at == origin->call, same;
+
+        if (flight->L != L || (origin->call && !of_call))
+            continue;
+        same = ss_lua_is_value_of(L, &flight->ties, index);
+        if (same)
+            ss_lua_set_last(state, &flight->ties);
+        if (origin->which == SS_LUA_LANDED && (same || of_call))
+            end_flight(state, i - 1);
+        if (same || of_call)
+            return same;
+    }
+    return false;
+}
+
+/* Whether a script that names the state's last value by its text may mean another error: one with that
+   text is in flight, and the last one is not. */
+static bool flies_too(lua_State *L, const ss_lua_state *state, int index)
+{
+    for (uint32_t i = state->flight_count; i > 0; i--) {
+        const ss_lua_flight *flight = &state->flights[i - 1];
+
+        if (flight->L == L && ss_lua_is_value_of(L, &flight->ties, index))
+            return flight->ties.exception != state->last.exception;
+    }
+    return false;
+}
+
+stacksplice_ties *ss_lua_ties_known(lua_State *L, ss_lua_state *state, int index,
+                                    const ss_lua_origin *origin)
+{
+    bool known;
+
+    if (ss_lua_has_identity(L, index))
+        return ss_lua_ties_find(L, index);
+    switch (origin->which) {
+    case SS_LUA_NEW:
+        return NULL;
+    case SS_LUA_LAST:
+        known = ss_lua_is_value_of(L, &state->last, index);
+        if (known && flies_too(L, state, index))
+            return NULL;
+        break;
+    default:
+        known = false;
+    }
+    if (!known)
+        known = is_flight(L, state, index, origin);
+    return known ? &state->last : NULL;
 }
 
 /* ---- Ties ------------------------------------------------------------------------------------*/
@@ -74,14 +189,14 @@ void ss_lua_push_tied(lua_State *L, int index)
 }
 
 /* A finalizer of the value may run after that of its hold: then it has no ties any more. */
-stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index)
+stacksplice_ties *ss_lua_ties_find(lua_State *L, int index)
 {
     ss_lua_hold *const *hold = luaL_testudata(L, index, SS_LUA_ERROR_NAME);
 
     if (hold)
         return *hold && (*hold)->ties.error ? &(*hold)->ties : NULL;
     if (!ss_lua_has_identity(L, index))
-        return is_last(L, state, index) ? &state->last : NULL;
+        return NULL;
     ss_lua_push_tied(L, index);
     hold = lua_touserdata(L, -1);
     lua_pop(L, 1);
@@ -173,12 +288,12 @@ static void pin_next(lua_State *L, const stacksplice_ties *ties)
     lua_remove(L, -2);
 }
 
-void ss_lua_pin(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties)
+void ss_lua_pin(lua_State *L, int index, const stacksplice_ties *ties)
 {
     lua_pushvalue(L, index);
     while (ties && ties->exception && !stacksplice_exception_is_held(ties->exception)) {
         pin_next(L, ties);
-        ties = lua_isnil(L, -1) ? NULL : ss_lua_ties_find(L, state, -1);
+        ties = lua_isnil(L, -1) ? NULL : ss_lua_ties_find(L, -1);
     }
     lua_pop(L, 1);
 }

@@ -7,8 +7,18 @@
 
 #include <stacksplice/redact.h>
 
+/* Which error a value without identity is, which equals those of others. */
+typedef enum ss_lua_which {
+    SS_LUA_NEW,
+    SS_LUA_LANDED,    /* what a message handler saw on its way to this call; else a new one */
+    SS_LUA_IN_FLIGHT, /* the same, and it goes on; else a new one */
+    SS_LUA_LAST       /* a script names it by its text: the last one with that; else a new one */
+} ss_lua_which;
+
 /* How to take the stack of a new exception. */
 typedef struct ss_lua_origin {
+    ss_lua_which which;
+    uintptr_t call;    /* where that call is (ss_lua_place_of); 0: unknown */
     const void *above; /* frames inside it are ours */
     int status;        /* LUA_ERRRUN, or what a protected call returned */
     bool unwound;      /* the frames between the raise and here are gone: leave a gap */
@@ -18,10 +28,32 @@ typedef struct ss_lua_origin {
     const char *line;  /* with wrong syntax, if its text is known; or NULL */
 } ss_lua_origin;
 
+/* The running function has the value at INDEX, with which its call of Lua failed: find that call, whose
+   handler stands on the stack still, or has left its place to the value.  Without one the value is a new
+   error. [-0, +0, -] */
+void ss_lua_find_call(lua_State *L, const ss_lua_state *state, int index, ss_lua_origin *origin);
+
+/* A protected call of L failed with STATUS; its handler and its function are, or were, at these indices.
+   Lua calls a handler for errors at run time alone. */
+static inline ss_lua_origin ss_lua_landing(lua_State *L, int status, int handler, int function,
+                                           const void *above)
+{
+    return (ss_lua_origin){.which = status == LUA_ERRRUN ? SS_LUA_LANDED : SS_LUA_NEW,
+                           .call = ss_lua_place_of(L, SS_LUA_JIT ? function : handler).at,
+                           .above = above,
+                           .status = status,
+                           .unwound = true};
+}
+
 /* ---- Ties (ties.c) ----------------------------------------------------------------------------*/
 
-/* The ties of the value at INDEX, or NULL. [-0, +0, -], 4 slots */
-stacksplice_ties *ss_lua_ties_find(lua_State *L, ss_lua_state *state, int index);
+/* The ties of the value at INDEX, which has identity; else NULL. [-0, +0, -], 4 slots */
+stacksplice_ties *ss_lua_ties_find(lua_State *L, int index);
+
+/* The ties of any value, or NULL; ORIGIN says which error a value without identity is. [-0, +0, -], 4
+   slots */
+stacksplice_ties *ss_lua_ties_known(lua_State *L, ss_lua_state *state, int index,
+                                    const ss_lua_origin *origin);
 
 /* The hold of the value at the top if that is the error object of an error that no value of this
    state stands for; else NULL.  The state is open. [-0, +0, -], 2 slots */
@@ -59,7 +91,7 @@ void ss_lua_push_tied(lua_State *L, int index);
 /* Keep the value at INDEX with TIES, or that of the error object there, alive while a reference
    outside holds its exception.  Keep those of its causes too.  Call this before giving out an
    outside reference. [-0, +0, m] */
-void ss_lua_pin(lua_State *L, ss_lua_state *state, int index, const stacksplice_ties *ties);
+void ss_lua_pin(lua_State *L, int index, const stacksplice_ties *ties);
 
 /* The same for the value of X alone. [-0, +0, m] */
 void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index);
@@ -67,20 +99,21 @@ void ss_lua_pin_alone(lua_State *L, stacksplice_exception *x, int index);
 /* Push the value of X; push nothing and return false when it is gone. [-0, +(0|1), -] */
 bool ss_lua_push_value(lua_State *L, const stacksplice_exception *x);
 
-/* Forget the last value without identity if the value at INDEX equals it. [-0, +0, -] */
-void ss_lua_forget_equal(lua_State *L, ss_lua_state *state, int index);
+/* Whether the values are one: of equal strings, the same object. [-0, +0, -] */
+bool ss_lua_is_one(lua_State *L, int a, int b);
 
-/* A host has the error value at INDEX.  If it equals the last one, and that was originated and not
-   raised since, it is a new error: forget the last. [-0, +0, -] */
-void ss_lua_forget_originated(lua_State *L, ss_lua_state *state, int index);
+/* Whether the value at INDEX is that of TIES, without identity. [-0, +0, -], 3 slots */
+bool ss_lua_is_value_of(lua_State *L, const stacksplice_ties *ties, int index);
 
-/* Make X the exception of the last value, taking over X's inside reference, and ERROR its error.
-   The caller holds ERROR, which may be NULL. */
-void ss_lua_set_last(ss_lua_state *state, stacksplice_exception *x, IScriptErrorInfo *error);
+/* The last value without identity has TIES, which are copied. */
+void ss_lua_set_last(ss_lua_state *state, const stacksplice_ties *ties);
 
-/* The string at INDEX is the state's last value with another text: give it an exception with the
-   same stack. [-0, +0, m] */
-void ss_lua_rename_last(lua_State *L, ss_lua_state *state, int index);
+/* A message handler saw the state's last value, on its way to that CALL in L. */
+void ss_lua_begin_flight(ss_lua_state *state, lua_State *L, ss_lua_call_place call);
+
+/* The string at INDEX, the last value from now on, is that of TIES with another text: give it an
+   exception with the same stack. [-0, +0, m] */
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index);
 
 /* The stack of X, to be freed; NULL without one, or without memory. */
 uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count);
@@ -114,8 +147,7 @@ void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder
 
 /* Set the error object at CAUSE as the cause of the value at INDEX, with TIES and without a cause
    so far. [-0, +0, m] */
-void ss_lua_set_cause(lua_State *L, ss_lua_state *state, int index, stacksplice_ties *ties,
-                      int cause);
+void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause);
 
 /* ---- COM ------------------------------------------------------------------------------------*/
 
