@@ -29,7 +29,7 @@ def of_version(version):
     """That version of Lua, built here, with the binding compiled against it."""
     build = luas.build_named("gcc-O2")
     library = luas.lua_library(version, build)
-    include = luas.installed_headers(version) if version == luas.INSTALLED else luas.lua_source(version)
+    include = luas.installed_headers(version) if version in luas.INSTALLED else luas.lua_source(version)
     return include, [str(file) for file in luas.compile_with_binding([], version, build, []) + library]
 
 
