@@ -16,7 +16,6 @@ typedef struct maker {
     uint32_t errors;   /* made for causes and members */
     bool leaves_alone; /* exceptions keep nothing of the errors that are made */
     bool is_whole;     /* the error of the newest exception has all that its traceback has */
-    bool is_late;      /* it has not, and who reads it will not add it */
 } maker;
 
 /* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
@@ -220,7 +219,6 @@ static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HR
     else if (!sspy_stack_of(m->state, step->exc, step->outer, m->above, &room, &count))
         x = sspy_exception_new(m->state, step->exc, hr, room.frames, count, related);
     m->is_whole = !raised && room.is_whole; /* those behind it were made before */
-    m->is_late = !m->is_whole && (m->leaves_alone || !raised);
     sspy_room_end(&room);
     free(raised);
     return x;
@@ -316,7 +314,7 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
             return 0;
         m->errors++;
     }
-    m->is_late = false;
+    m->is_whole = false;
     if (cross(&c, m, step, own, false))
         return -1;
     if (hr) {
@@ -331,7 +329,7 @@ static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptError
     if (result == E_OUTOFMEMORY)
         PyErr_NoMemory();
     else if (!known || !*error) {
-        if (*error && m->is_late)
+        if (*error && m->leaves_alone && !m->is_whole) /* who reads it cannot add to it */
             m->is_whole = !sspy_lengthen(m->state, step->exc, *error, hr != NULL);
         return 0;
     } else if (!update(m->state, step->exc, *error, hr != NULL)) {
