@@ -300,6 +300,15 @@ def test_the_tests_of_promises_are_there(name):
     assert len(named) > 5 and [path for path in named if not (ROOT / path).is_file()] == []
 
 
+def test_what_is_certain_has_a_test():
+    """Each row that claims it names at least one, which exists; a row without one is in bold."""
+    there = {path.name for path in (ROOT / "tests").rglob("*")}
+    rows = re.findall(r"^\| (?!---|where|what is cached)(.+) \|$", page("inside/certain.md"), re.MULTILINE)
+    named = [(row, re.findall(r"`(?:tests/[\w/]+/)?(\w+\.(?:py|c|cpp|lua))`", row)) for row in rows]
+    assert len(rows) > 35 and [name for _, names in named for name in names if name not in there] == []
+    assert [row for row, names in named if not names and "**" not in row] == []
+
+
 def test_each_part_of_the_contracts_has_tests():
     *parts, last = re.findall(r"^## (.+)$", page("inside/contracts.md"), re.MULTILINE)
     assert last == "Tests of this page"
