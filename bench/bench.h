@@ -4,7 +4,8 @@
  * A program prints one JSON object a line on standard output: {"row", "method", "p50", "p90",
  * "unit", "samples", "frames"}; a method that cannot be run has "unavailable" with the reason
  * instead.  Under callgrind nothing is timed: the instructions of each method are dumped with
- * {"row", "method", "runs"} as the dump's name, set-up and warm-up not counted.
+ * {"row", "method", "runs"} as the dump's name, set-up and warm-up not counted.  With --ledger the
+ * same runs are counted each time, and each visit of a row on many stacks by itself.
  */
 #ifndef STACKSPLICE_BENCH_BENCH_H
 #define STACKSPLICE_BENCH_BENCH_H
@@ -21,7 +22,7 @@ typedef struct bench_method {
     const char *unavailable;                    /* why it cannot be run, else NULL */
 } bench_method;
 
-/* Reads and removes the options of the harness (--quick, --tiny, --rows=TEXT) from ARGV. */
+/* Reads and removes the options of the harness (--quick, --tiny, --ledger, --rows=TEXT) from ARGV. */
 void bench_options(int *argc, char **argv);
 
 /* Whether this row is asked for. */
@@ -29,6 +30,9 @@ bool bench_wants(const char *row);
 
 /* Whether instructions are counted, not time. */
 bool bench_counts(void);
+
+/* Whether instructions of this method are counted: for the ledger ours alone are. */
+bool bench_counts_method(const char *method);
 
 /* Nanoseconds of a clock that only grows. */
 uint64_t bench_now(void);

@@ -13,6 +13,7 @@
  *                                gives a list of n arguments of run
  *   border(row, f)               calls f from C, with and without stacksplice's part of a border
  *   counts() -> bool             whether instructions are counted
+ *   counts_method(name) -> bool  whether those of this method are
  *   count()                      begins to count them, for work that is not done by row()
  *   counted(row, method, runs)   the end of it
  *   wants(row) -> bool, options(list)
@@ -314,6 +315,15 @@ static PyObject *counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
     return PyBool_FromLong(bench_counts());
 }
 
+static PyObject *counts_method(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name;
+
+    if (!PyArg_ParseTuple(args, "s", &name))
+        return NULL;
+    return PyBool_FromLong(bench_counts_method(name));
+}
+
 static PyObject *count_begin(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
     bench_count_begin();
@@ -393,6 +403,7 @@ PyMODINIT_FUNC PyInit_bench_bridge(void)
         {"row", row, METH_VARARGS, NULL},
         {"border", border, METH_VARARGS, NULL},
         {"counts", counts, METH_NOARGS, NULL},
+        {"counts_method", counts_method, METH_VARARGS, NULL},
         {"count", count_begin, METH_NOARGS, NULL},
         {"counted", count_end, METH_VARARGS, NULL},
         {"wants", wants, METH_VARARGS, NULL},

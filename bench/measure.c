@@ -12,6 +12,15 @@
 /* Before and while instructions are counted: 3 to COUNT_RUNS runs, in about this time. */
 #define COUNT_RUNS 100
 #define COUNT_NS 500000000
+/*
+ * For the ledger, by no clock: what is fast repeats until the debts of plans are paid that rows before it
+ * left, or its count would depend on them.  FAST_NS lies in a gap of our methods: none takes between
+ * 170,000 and 550,000 instructions, which valgrind runs in less than 2 ms and in 5 ms.
+ */
+#define FAST_NS 3000000
+#define LEDGER_WARM 1000
+#define LEDGER_RUNS 200
+#define LEDGER_SLOW 8
 #define WARM_PASSES 8  /* over many stacks; what learns them may take its time */
 #define BATCH_NS 20000 /* what the clock's own 40 ns do not show in */
 
@@ -19,6 +28,7 @@ static struct {
     uint64_t row_ns; /* time to spend on one row */
     unsigned least;  /* samples of each method */
     unsigned divide; /* what slow repetitions are divided by */
+    bool ledger;     /* count ours alone, and each time the same runs */
     const char *rows;
 } options = {.row_ns = 1500000000, .least = 25, .divide = 1};
 
@@ -37,6 +47,8 @@ void bench_options(int *argc, char **argv)
             options.row_ns = 1000000;
             options.least = 3;
             options.divide = 100;
+        } else if (!strcmp(argv[i], "--ledger")) {
+            options.ledger = true;
         } else if (!strncmp(argv[i], "--rows=", 7)) {
             options.rows = argv[i] + 7;
         } else {
@@ -56,6 +68,12 @@ bool bench_wants(const char *row)
 bool bench_counts(void)
 {
     return RUNNING_ON_VALGRIND;
+}
+
+bool bench_counts_method(const char *method)
+{
+    return bench_counts() && (!options.ledger || !strncmp(method, "stacksplice", 11) ||
+                              !strncmp(method, "install()", 9));
 }
 
 uint64_t bench_now(void)
@@ -209,13 +227,30 @@ static unsigned find_batch(const bench_method *method)
     return batch;
 }
 
-/* Runs until that is enough, and returns how many runs it were. */
-static unsigned run_for_count(const bench_method *method)
+/* How often METHOD is run to be counted. */
+static unsigned runs_to_count(const bench_method *method)
 {
-    uint64_t end = bench_now() + COUNT_NS / options.divide;
-    unsigned runs = 0;
+    uint64_t time = shortest(method, 1), runs;
 
-    for (; runs < 3 || (runs < COUNT_RUNS && bench_now() < end); runs++) {
+    if (options.ledger)
+        return time < FAST_NS ? LEDGER_RUNS : LEDGER_SLOW;
+    runs = COUNT_NS / options.divide / (time + 1);
+    return runs < 3 ? 3 : runs < COUNT_RUNS ? (unsigned)runs : COUNT_RUNS;
+}
+
+/*
+ * After it the instructions are those of the runs that it returns.  Those before them, which warm up, are
+ * called from the same place: from another one the stack would be new, and be learnt among those counted.
+ */
+static unsigned run_to_count(const bench_method *method)
+{
+    unsigned runs = runs_to_count(method), warm = runs;
+
+    if (options.ledger && runs == LEDGER_RUNS)
+        warm = LEDGER_WARM;
+    for (unsigned i = 0; i < warm + runs; i++) {
+        if (i == warm)
+            CALLGRIND_ZERO_STATS;
         prepare(method, 1);
         CALLGRIND_TOGGLE_COLLECT;
         run(method, 1);
@@ -227,11 +262,9 @@ static unsigned run_for_count(const bench_method *method)
 static void count_row(const char *row, const bench_method *methods, size_t count, unsigned frames)
 {
     for (size_t m = 0; m < count; m++) {
-        if (methods[m].unavailable)
+        if (methods[m].unavailable || !bench_counts_method(methods[m].name))
             continue;
-        (void)run_for_count(&methods[m]);
-        CALLGRIND_ZERO_STATS;
-        dump_count(row, &methods[m], run_for_count(&methods[m]), frames);
+        dump_count(row, &methods[m], run_to_count(&methods[m]), frames);
     }
 }
 
@@ -269,6 +302,8 @@ static struct {
     void (*first)(void *data);
     void *data;
     bool collect;
+    const char *each; /* the row, where each visit is a count of its own; else NULL */
+    unsigned frames;
     double clock_ns; /* what two looks at the clock cost */
     series *samples; /* NULL while warming up */
     unsigned visits;
@@ -304,6 +339,8 @@ void bench_visit(void)
     end = bench_now();
     if (visiting.collect)
         CALLGRIND_TOGGLE_COLLECT;
+    if (visiting.collect && visiting.each)
+        dump_count(visiting.each, visiting.method, 1, visiting.frames);
     if (visiting.samples)
         sample(visiting.samples, (double)(end - begin) - visiting.clock_ns);
 }
@@ -320,18 +357,25 @@ static void visit_all(const bench_method *method, bench_pass pass, void *data, u
 static void count_visits(const char *row, const bench_method *methods, size_t count,
                          unsigned frames, bench_pass pass, void *data)
 {
-    unsigned number = 1;
+    unsigned number = 1, wanted = options.ledger ? LEDGER_RUNS : 1;
 
+    visiting.each = options.ledger ? row : NULL;
+    visiting.frames = frames;
     for (size_t m = 0; m < count; m++) {
-        if (methods[m].unavailable)
+        if (methods[m].unavailable || !bench_counts_method(methods[m].name))
             continue;
-        for (unsigned pass_number = 0; pass_number < WARM_PASSES; pass_number++)
+        /* From one place, as in run_to_count. */
+        for (unsigned pass_number = 0, seen = 0; seen < wanted; pass_number++) {
+            if (pass_number == WARM_PASSES) {
+                CALLGRIND_ZERO_STATS;
+                visiting.collect = true;
+            }
             visit_all(&methods[m], pass, data, number++, NULL);
-        CALLGRIND_ZERO_STATS;
-        visiting.collect = true;
-        visit_all(&methods[m], pass, data, number++, NULL);
+            seen += visiting.collect ? visiting.visits : 0;
+        }
         visiting.collect = false;
-        dump_count(row, &methods[m], visiting.visits, frames);
+        if (!visiting.each)
+            dump_count(row, &methods[m], visiting.visits, frames);
     }
 }
 
@@ -367,4 +411,13 @@ void bench_visit_row(const char *row, const bench_method *methods, size_t count,
     }
     report_series(row, methods, count, all, *frames);
     free(all);
+}
+
+/* Lua seeds the hashes of strings by it, so tables would have another order in each process, and what searches
+   them another count. */
+__attribute__((visibility("default"))) time_t time(time_t *out)
+{
+    if (out)
+        *out = 0;
+    return 0;
 }

@@ -257,6 +257,8 @@ def measure(row, program, loops, methods, rounds):
 
 def count(row, program, loops, methods):
     for name, switch in methods.items():
+        if not bridge.counts_method(name):
+            continue
         switch()
         program(loops)
         gc.collect()  # or one method's garbage is another's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import Any
 
 from budgets import BUDGETS, Budget, reference
@@ -19,6 +19,9 @@ class Method:
     samples: int = 0
     frames: int = 0
     instructions: float | None = None
+    instructions_p90: float | None = None
+    """Of the runs that were counted one by one."""
+    counts: list[float] = field(default_factory=list, repr=False)
     unavailable: str | None = None
 
     def instructions_per_frame(self) -> float | None:
@@ -81,8 +84,12 @@ class Results:
             )
 
     def add_count(self, row: str, name: str, instructions: float, frames: int) -> None:
+        """A method may have several: each of some runs, counted by itself."""
         method = self.method(row, name)
-        method.instructions = instructions
+        method.counts.append(instructions)
+        method.instructions = mean(method.counts)
+        if len(method.counts) > 1:
+            method.instructions_p90 = quantiles(method.counts, n=10)[-1]
         method.frames = method.frames or frames
 
     def ratio(self, row: str, name: str) -> float | None:
@@ -119,7 +126,7 @@ class Results:
             "rows": {
                 row: {
                     name: {
-                        **{k: v for k, v in asdict(method).items() if v is not None},
+                        **{k: v for k, v in asdict(method).items() if v is not None and k != "counts"},
                         "ratio": self.ratio(row, name),
                     }
                     for name, method in methods.items()

@@ -2,6 +2,8 @@
 
 usage: run.py BUILD_DIR [--quick | --tiny] [--part NAME]... [--rows TEXT] [--no-counts]
               [--json FILE] [--plot FILE]
+       run.py BUILD_DIR --check [--part NAME]... [--rows TEXT]
+       run.py BUILD_DIR --record [--because TEXT] [--rows TEXT]
 
 ./dev bench builds everything and calls this.
 """
@@ -18,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+import ledger
 from programs import PARTS, Runner
 from results import Results
 from rich.console import Console
@@ -33,6 +36,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part; repeatable")
     parser.add_argument("--rows", metavar="TEXT", help="only rows with this in their names")
     parser.add_argument("--no-counts", action="store_true", help="no instruction counts")
+    counted = parser.add_mutually_exclusive_group()
+    counted.add_argument("--check", action="store_true", help="compare instructions with the ledger's")
+    counted.add_argument("--record", action="store_true", help="write them into the ledger")
+    parser.add_argument("--because", metavar="TEXT", help="with --record: why rows became dearer")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="SVG or PNG, by its ending")
     return parser.parse_args()
@@ -70,10 +77,15 @@ def about(options: argparse.Namespace) -> dict[str, object]:
 
 def main() -> int:
     options = arguments()
-    facts = about(options)
     console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
+    build = options.build.resolve()
+    if options.check:
+        return ledger.check(build, options.part, options.rows, console)
+    if options.record:
+        return ledger.record(build, options.rows, options.because, console)
+    facts = about(options)
     length = "--tiny" if options.tiny else "--quick" if options.quick else None
-    runner = Runner(options.build.resolve(), length, options.rows, not options.no_counts)
+    runner = Runner(build, length, options.rows, not options.no_counts)
     results = Results()
     for name in options.part or PARTS:
         PARTS[name](runner, results)

@@ -8,7 +8,9 @@ import unittest
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import ledger
 from budgets import BUDGETS, REFERENCES
+from ledger import Count
 from programs import PARTS, Runner
 from results import Results
 
@@ -170,6 +172,36 @@ class CountTest(unittest.TestCase):
         self.assertEqual(runner.failed, [])
         methods = results.rows[row]
         self.assertLessEqual(methods["stacksplice"].instructions - methods["bare"].instructions, 25)
+
+
+class LedgerTest(unittest.TestCase):
+    def test_the_same_program_takes_the_same_instructions(self):
+        row = "native, depth 30"
+        first, second = (ledger.counted(BUILD, ["native"], row) for _ in range(2))
+        self.assertEqual(first, second)
+        counts, failed = first
+        self.assertEqual(failed, [])
+        self.assertEqual(set(counts[row]), {"stacksplice native", "stacksplice combined"})
+
+    def test_what_moved_came_or_went_is_told(self):
+        was = {"a": {"x": Count(100, 200), "y": Count(100)}, "gone": {"x": Count(5)}}
+        now = {"a": {"x": Count(103, 207), "y": Count(96)}, "new": {"x": Count(7)}}
+        found = [(c.row, c.method, c.measure, c.dearer) for c in ledger.compare(was, now)]
+        self.assertEqual(
+            found,
+            [
+                ("a", "x", "p90", True),
+                ("a", "y", "instructions", False),
+                ("gone", "x", "instructions", False),
+                ("new", "x", "instructions", False),
+            ],
+        )
+
+    def test_another_environment_is_named(self):
+        self.assertEqual(
+            ledger.differences({"lua": "1", "libc": "2"}, {"lua": "1", "libc": "3"}),
+            ["libc: 2 in the ledger, 3 here"],
+        )
 
 
 if __name__ == "__main__":
