@@ -21,8 +21,6 @@ from platform import machine, python_version
 
 from programs import PARTS, Runner
 from results import Results
-from rich.console import Console
-from rich.table import Table
 
 PATH = Path(__file__).resolve().parent / "counts.json"
 TOLERANCE = 0.03
@@ -197,26 +195,6 @@ def compare(was: Counts, now: Counts) -> list[Change]:
     return changes
 
 
-def show(changes: list[Change], console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("row, method and measure", min_width=60)
-    for title in ("ledger", "now", ""):
-        table.add_column(title, justify="right", no_wrap=True)
-    for change in changes:
-        label = f"{change.row}, {change.method}" + ("" if change.measure == "instructions" else ", p90")
-        ratio = (
-            f"{change.now / change.was:.2f} ×"
-            if change.was and change.now
-            else "new"
-            if change.now
-            else "gone"
-        )
-        style = "red" if change.dearer else ""
-        numbers = ["" if value is None else f"{value:,}" for value in (change.was, change.now)]
-        table.add_row(label, *numbers, ratio, style=style)
-    console.print(table)
-
-
 def differences(was: dict[str, str], now: dict[str, str]) -> list[str]:
     return [
         f"{name}: {was.get(name, 'none')} in the ledger, {now.get(name, 'none')} here"
@@ -227,60 +205,3 @@ def differences(was: dict[str, str], now: dict[str, str]) -> list[str]:
 
 def selected(counts: Counts, rows: str | None) -> Counts:
     return {row: methods for row, methods in counts.items() if rows is None or rows in row}
-
-
-def check(build: Path, parts: list[str] | None, rows: str | None, console: Console) -> int:
-    """Compares with the file.  Status 1 where a row became dearer, 3 where nothing can be said."""
-    was_in, was = load()
-    now_in = environment(build)
-    now, failed = counted(build, parts, rows)
-    was = selected(was, rows)
-    if parts:  # the other parts were not asked
-        was = {row: was[row] for row in was if row in now}
-    changes = compare(was, now)
-    if changes:
-        show(changes, console)
-    number = sum(len(methods) for methods in now.values())
-    console.print(f"{number} counts, {len(changes)} of them more than 3 % off the ledger")
-    if failed:
-        return 1
-    differing = differences(was_in, now_in)
-    if differing:
-        console.print("The ledger was counted elsewhere, so this is no verdict:")
-        for line in differing:
-            console.print(f"  {line}", markup=False)
-        return 0
-    wrong = [change for change in changes if change.dearer or change.was is None or change.now is None]
-    if wrong:
-        console.print(
-            f"{len(wrong)} counts became dearer, came or went. Make it cheaper, or record it with its reason "
-            "in the same commit: ./dev bench --record --because TEXT"
-        )
-    return 1 if wrong else 0
-
-
-def record(build: Path, rows: str | None, because: str | None, console: Console) -> int:
-    """Writes the file anew.  A row that became dearer needs a reason, which stays with it."""
-    was_in, was = load()
-    facts = environment(build)
-    now, failed = counted(build, None, rows)
-    if failed:
-        return 1
-    same = not differences(was_in, facts)
-    changes = compare(selected(was, rows), now)
-    if changes:
-        show(changes, console)
-    dearer = {(change.row, change.method) for change in changes if change.dearer and same}
-    if dearer and not because:
-        console.print(
-            f"{len(dearer)} counts became dearer: say why with --because TEXT (--rows TEXT: only those)"
-        )
-        return 1
-    for row, methods in now.items():
-        for name, count in methods.items():
-            before = was.get(row, {}).get(name)
-            count.reason = because if (row, name) in dearer else before.reason if before else None
-    kept = {} if rows is None else {row: methods for row, methods in was.items() if rows not in row}
-    save(facts, {**kept, **now})
-    console.print(f"The counts are in {os.path.relpath(PATH)}.")
-    return 0

@@ -24,7 +24,7 @@ import ledger
 from programs import PARTS, Runner
 from results import Results
 from rich.console import Console
-from show import plot, show
+from show import moved, plot, show
 
 
 def arguments() -> argparse.Namespace:
@@ -75,14 +75,74 @@ def about(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def check(build: Path, parts: list[str] | None, rows: str | None, console: Console) -> int:
+    """Compares with the file.  Status 1 where a row became dearer, came or went.
+
+    Another environment than the ledger's allows no verdict, and no failure.
+    """
+    was_in, was = ledger.load()
+    now_in = ledger.environment(build)
+    now, failed = ledger.counted(build, parts, rows)
+    was = ledger.selected(was, rows)
+    if parts:  # the other parts were not asked
+        was = {row: was[row] for row in was if row in now}
+    changes = ledger.compare(was, now)
+    if changes:
+        console.print(moved(changes))
+    number = sum(len(methods) for methods in now.values())
+    console.print(f"{number} counts, {len(changes)} of them more than 3 % off the ledger")
+    if failed:
+        return 1
+    differing = ledger.differences(was_in, now_in)
+    if differing:
+        console.print("The ledger was counted elsewhere, so this is no verdict:")
+        for line in differing:
+            console.print(f"  {line}", markup=False)
+        return 0
+    wrong = [change for change in changes if change.dearer or change.was is None or change.now is None]
+    if wrong:
+        console.print(
+            f"{len(wrong)} counts became dearer, came or went. Make it cheaper, or record it with its reason "
+            "in the same commit: ./dev bench --record --because TEXT"
+        )
+    return 1 if wrong else 0
+
+
+def record(build: Path, rows: str | None, because: str | None, console: Console) -> int:
+    """Writes the file anew.  A row that became dearer needs a reason, which stays with it."""
+    was_in, was = ledger.load()
+    facts = ledger.environment(build)
+    now, failed = ledger.counted(build, None, rows)
+    if failed:
+        return 1
+    same = not ledger.differences(was_in, facts)
+    changes = ledger.compare(ledger.selected(was, rows), now)
+    if changes:
+        console.print(moved(changes))
+    dearer = {(change.row, change.method) for change in changes if change.dearer and same}
+    if dearer and not because:
+        console.print(
+            f"{len(dearer)} counts became dearer: say why with --because TEXT (--rows TEXT: only those)"
+        )
+        return 1
+    for row, methods in now.items():
+        for name, count in methods.items():
+            before = was.get(row, {}).get(name)
+            count.reason = because if (row, name) in dearer else before.reason if before else None
+    kept = {} if rows is None else {row: methods for row, methods in was.items() if rows not in row}
+    ledger.save(facts, {**kept, **now})
+    console.print(f"The counts are in {os.path.relpath(ledger.PATH)}.")
+    return 0
+
+
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
     build = options.build.resolve()
     if options.check:
-        return ledger.check(build, options.part, options.rows, console)
+        return check(build, options.part, options.rows, console)
     if options.record:
-        return ledger.record(build, options.rows, options.because, console)
+        return record(build, options.rows, options.because, console)
     facts = about(options)
     length = "--tiny" if options.tiny else "--quick" if options.quick else None
     runner = Runner(build, length, options.rows, not options.no_counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ledger import Change
 from results import Method, Results, Verdict
 from rich import box
 from rich.console import Console
@@ -114,6 +115,27 @@ def show(results: Results, facts: dict[str, Any], console: Console) -> None:
     ]
     for row, name, reason in missing:
         console.print(f"not run: {name} in “{row}”: {reason}")
+
+
+def moved(changes: list[Change]) -> Table:
+    """What is off the ledger."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("row, method and measure", min_width=60)
+    for title in ("ledger", "now", ""):
+        table.add_column(title, justify="right", no_wrap=True)
+    for change in changes:
+        label = f"{change.row}, {change.method}" + ("" if change.measure == "instructions" else ", p90")
+        ratio = (
+            f"{change.now / change.was:.2f} ×"
+            if change.was and change.now
+            else "new"
+            if change.now
+            else "gone"
+        )
+        style = "red" if change.dearer else ""
+        numbers = ["" if value is None else f"{value:,}" for value in (change.was, change.now)]
+        table.add_row(label, *numbers, ratio, style=style)
+    return table
 
 
 # Rows of the plot, and what they are called there.
