@@ -285,6 +285,29 @@ local function failing()
   error("not for you")
 end
 
+describe("a metamethod that is our own function", function()
+  it("comes to an end", function()
+    for _, name in ipairs({"originate", "propagate", "report"}) do
+      local value = setmetatable({}, {__tostring = stacksplice[name]})
+      pcall(stacksplice[name], value)
+      assert.truthy(stacksplice.originate(value).message:find("__tostring failed"))
+      stacksplice.take_error()
+    end
+  end)
+end)
+
+describe("an error under a deep stack", function()
+  -- To look by lua_getstack for the functions that raised those would take minutes.
+  it("is soon known, after errors that the handler has not seen", function()
+    for i = 1, 8 do pcall(stacksplice.error, "caught " .. i) end
+    local function deep() return 1 + deep() end
+    collectgarbage() -- as above
+    local ok, message = xpcall(deep, stacksplice.handler)
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("stack overflow"))
+  end)
+end)
+
 describe("an error value", function()
   local hostile = {
     __tostring = failing, __index = failing, __newindex = failing, __eq = failing, __name = "hostile",

@@ -148,16 +148,6 @@ describe("a value whose __tostring makes an error of it", function()
   end)
 end)
 
-describe("a metamethod that is our own function", function()
-  it("comes to an end", function()
-    for _, name in ipairs({"originate", "propagate", "report"}) do
-      local value = setmetatable({}, {__tostring = stacksplice[name]})
-      pcall(stacksplice[name], value)
-      assert.matches("__tostring failed", stacksplice.originate(value).message)
-    end
-  end)
-end)
-
 describe("originate", function()
   it("takes a value whose HRESULT is that of no memory", function()
     local err = stacksplice.originate({hresult = 0x8007000E})

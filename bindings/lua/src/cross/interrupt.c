@@ -25,16 +25,6 @@ void ss_lua_push_interrupt(lua_State *L)
 
 /* ---- Closing ---------------------------------------------------------------------------------*/
 
-static bool has_activation(lua_State *L, ss_lua_ci ci)
-{
-    lua_Debug activation;
-
-    for (int level = 0; lua_getstack(L, level, &activation); level++)
-        if (ss_lua_is_same_ci(activation.i_ci, ci))
-            return true;
-    return false;
-}
-
 /* Whether L runs in a method that closes a variable on the interrupt's way. */
 static bool is_closing(lua_State *L, const ss_lua_state *state)
 {
@@ -44,13 +34,13 @@ static bool is_closing(lua_State *L, const ss_lua_state *state)
     if (!state->closing.ci || state->insists)
         return false;
     if (state->closing.L == L)
-        return has_activation(L, state->closing.ci);
+        return ss_lua_has_activation(L, state->closing.ci);
     /* Either a coroutine that this method runs, or the method has failed and its coroutine is
        gone. */
     ss_lua_log_coroutines(SS_LUA_HERE(), &log);
     for (uint32_t i = 0; i < log.state_count; i++) {
         if (log.states[i] == state->closing.L)
-            return inside && has_activation(state->closing.L, state->closing.ci);
+            return inside && ss_lua_has_activation(state->closing.L, state->closing.ci);
         inside = inside || log.states[i] == L;
     }
     return false;

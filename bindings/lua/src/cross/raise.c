@@ -354,30 +354,35 @@ static bool has_mark(lua_State *thread, const lua_Debug *activation, const ss_lu
     return has;
 }
 
+/* Whether what runs in that activation is the function that raises, and not a later one. [-0, +0, -], a
+   slot */
+static bool runs_raiser(lua_State *L, const ss_lua_raising *raising, lua_Debug *activation)
+{
+    bool same;
+
+    if (!lua_checkstack(L, 1))
+        return false;
+    push_function(L, raising->L, activation);
+    same = lua_topointer(L, -1) == raising->function;
+    lua_pop(L, 1);
+    return same && (!raising->slot || has_mark(raising->L, activation, raising));
+}
+
 /* Whether the function at LEVEL of THREAD is raising what the state remembers. [-0, +0, -], a slot */
 static bool is_raiser(lua_State *L, lua_State *thread, const ss_lua_raising *raising, int level)
 {
     lua_Debug activation;
-    bool same;
 
-    if (raising->L != thread || !lua_getstack(thread, level, &activation) ||
-        !ss_lua_is_same_ci(activation.i_ci, raising->ci) || !lua_checkstack(L, 1))
-        return false;
-    push_function(L, thread, &activation);
-    same = lua_topointer(L, -1) == raising->function;
-    lua_pop(L, 1);
-    return same && (!raising->slot || has_mark(thread, &activation, raising));
+    return raising->L == thread && lua_getstack(thread, level, &activation) &&
+           ss_lua_is_same_ci(activation.i_ci, raising->ci) && runs_raiser(L, raising, &activation);
 }
 
 /* Whether that function still runs: clean-up code of its own may raise meanwhile. [-0, +0, -], a slot */
 static bool may_raise(lua_State *L, const ss_lua_raising *raising)
 {
-    lua_Debug activation;
+    lua_Debug activation = {.i_ci = raising->ci};
 
-    for (int level = 0; lua_getstack(raising->L, level, &activation); level++)
-        if (is_raiser(L, raising->L, raising, level))
-            return true;
-    return false;
+    return ss_lua_has_activation(raising->L, raising->ci) && runs_raiser(L, raising, &activation);
 }
 
 /* What the function at LEVEL of THREAD began to raise last, or NULL. [-0, +0, -], a slot in both */

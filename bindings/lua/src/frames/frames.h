@@ -78,6 +78,10 @@ static inline bool ss_lua_has_lost_frames(lua_State *dead, bool has_value)
 /* Where the activation CI of L goes on, a function in Lua; NULL where this copy of Lua hides it. */
 const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci);
 
+/* Whether L runs in the activation CI, or will return to it.  A copy of Lua whose layout is unknown may
+   have it under a thousand others: then this is true. [-0, +0, -] */
+bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci);
+
 /* L's innermost protected call by C, for a handler that runs inside. [-0, +0, -] */
 ss_lua_call_place ss_lua_innermost_call(lua_State *L);
 /* One of the running function with its handler, in LuaJIT its function, at INDEX. [-0, +0, -] */

@@ -23,6 +23,29 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
                                             : NULL;
 }
 
+/* lua_getstack counts from the innermost activation each time: of a deep stack that takes minutes. */
+bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci)
+{
+    enum { MOST_LEVELS = 1000 };
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+    lua_Debug activation;
+
+    if (layout && !layout->failure) {
+        uintptr_t wanted = ss_lua_ci_address(L, ci), at = ss_lua_innermost(L);
+
+        while (at && at != wanted)
+            at = ss_lua_outer(at);
+        return at != 0;
+    }
+    for (int level = 0; level < MOST_LEVELS; level++) {
+        if (!lua_getstack(L, level, &activation))
+            return false;
+        if (ss_lua_is_same_ci(activation.i_ci, ci))
+            return true;
+    }
+    return true;
+}
+
 /* ---- Protected calls -------------------------------------------------------------------------*/
 
 #if SS_LUA_JIT
