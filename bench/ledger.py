@@ -15,14 +15,16 @@ import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import machine, python_version
+from tempfile import TemporaryDirectory
 
-from programs import PARTS, Runner
+from programs import HERE, PARTS, Runner
 from results import Results
 
-PATH = Path(__file__).resolve().parent / "counts.json"
+PATH = HERE / "counts.json"
 TOLERANCE = 0.03
 # What the C library would choose by the processor.
 TUNABLES = (
@@ -61,10 +63,9 @@ class Counter(Runner):
         super().__init__(build, None, rows, True)
         self.options.append("--ledger")
         self.queue: list[tuple[str, list[str]]] = []
-        kept = {name: self.environment[name] for name in ("PATH", "HOME") if name in os.environ}
-        kept.update((name, self.environment[name]) for name in ("PYTHONPATH", "LUA_CPATH_5_4"))
         self.environment = {
-            **kept,
+            "PATH": os.defpath,
+            **{name: self.environment[name] for name in ("PYTHONPATH", "LUA_CPATH_5_4")},
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             "GLIBC_TUNABLES": TUNABLES,
@@ -78,8 +79,21 @@ class Counter(Runner):
         """A time in a new process: nothing to count."""
 
     def count(self, results: Results) -> None:
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            for done in [pool.submit(self.one, results, *program) for program in self.queue]:
+        """By paths of one length: with the sizes of what is allocated it would differ where a collector
+        frees what a stack goes through."""
+        with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            links = {str(self.build): Path(folder) / "build", str(HERE.parent): Path(folder) / "root"}
+            for path, link in links.items():
+                link.symlink_to(path)
+
+            def linked(text: str) -> str:
+                for path, link in links.items():
+                    text = text.replace(path, str(link))
+                return text
+
+            self.environment = {name: linked(value) for name, value in self.environment.items()}
+            programs = [(what, [linked(part) for part in command]) for what, command in self.queue]
+            for done in [pool.submit(self.one, results, *program) for program in programs]:
                 done.result()
 
     def one(self, results: Results, what: str, command: list[str]) -> None:
@@ -144,6 +158,7 @@ def environment(build: Path) -> dict[str, str]:
     python = os.path.realpath(sys.executable)
     return {
         "machine": machine(),
+        "place": sha256(str(build).encode()).hexdigest()[:12],
         "compiler": output(compiler, "--version").partition("\n")[0],
         "valgrind": output("valgrind", "--version").strip(),
         "python": f"{python_version()} {build_id(python)}",
