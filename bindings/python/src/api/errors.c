@@ -64,16 +64,14 @@ static PyObject *handle_new(sspy_state *state, IScriptErrorInfo *error, PyObject
 
 /* The first member is HANDLE, the others are None: nothing was read yet.  Python's code for this
    would take as long as to find a stack. */
-static int set_members(const sspy_state *state, PyObject *info, PyObject *handle)
+static void set_members(const sspy_state *state, PyObject *info, PyObject *handle)
 {
     PyObject *value = handle;
 
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(state->error_info_members); i++) {
-        if (PyObject_SetAttr(info, PyTuple_GET_ITEM(state->error_info_members, i), value))
-            return -1;
+    for (unsigned i = 0; i < SSPY_INFO_MEMBERS; i++) {
+        *(PyObject **)(void *)((char *)info + state->info_members[i]) = Py_NewRef(value);
         value = Py_None;
     }
-    return 0;
 }
 
 /* Make a handle of ERROR, on which the caller has an outside reference.  EXC is its exception if it
@@ -86,8 +84,8 @@ static PyObject *error_wrap(sspy_state *state, IScriptErrorInfo *error, PyObject
     if (!handle || !type)
         return handle;
     info = type->tp_alloc(type, 0);
-    if (info && set_members(state, info, handle))
-        Py_CLEAR(info);
+    if (info)
+        set_members(state, info, handle);
     Py_DECREF(handle);
     return info;
 }

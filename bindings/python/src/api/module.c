@@ -5,21 +5,42 @@
 #include "lupa/lupa.h"
 #include "stack/stack.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <structmember.h>
 
 /* ---- Functions ---------------------------------------------------------------------------------*/
+
+/* Find where objects of TYPE have their members, which are slots; -1 with an exception. */
+static int find_members(const char *const *names, PyObject *type, Py_ssize_t *offsets)
+{
+    for (unsigned i = 0; i < SSPY_INFO_MEMBERS; i++) {
+        PyObject *slot = PyObject_GetAttrString(type, names[i]);
+
+        if (slot && !Py_IS_TYPE(slot, &PyMemberDescr_Type))
+            PyErr_Format(PyExc_TypeError, "%s must be a slot", names[i]);
+        if (slot && !PyErr_Occurred())
+            offsets[i] = ((PyMemberDescrObject *)slot)->d_member->offset;
+        Py_XDECREF(slot);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
 
 static PyObject *register_classes(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    PyObject *error, *members, *stack, *group;
+    const char *names[SSPY_INFO_MEMBERS];
+    PyObject *error, *stack, *group;
 
-    if (!PyArg_ParseTuple(arguments, "O!O!OO:_register", &PyType_Type, &error, &PyTuple_Type,
-                          &members, &stack, &group))
+    static_assert(SSPY_INFO_MEMBERS == 5, "as many as are parsed");
+    if (!PyArg_ParseTuple(arguments, "O!(sssss)OO:_register", &PyType_Type, &error, &names[0],
+                          &names[1], &names[2], &names[3], &names[4], &stack, &group) ||
+        find_members(names, error, state->info_members))
         return NULL;
     Py_XSETREF(state->error_info, Py_NewRef(error));
-    Py_XSETREF(state->error_info_members, Py_NewRef(members));
     Py_XSETREF(state->wrap_stack, Py_NewRef(stack));
     Py_XSETREF(state->group_error, Py_NewRef(group));
     Py_RETURN_NONE;
@@ -152,9 +173,13 @@ static int add_types(PyObject *module, sspy_state *state)
     state->notes_key = PyUnicode_InternFromString("__notes__");
     state->asyncio_key = PyUnicode_InternFromString("asyncio.events");
     state->running_loop_key = PyUnicode_InternFromString("_get_running_loop");
+    state->setstate_key = PyUnicode_InternFromString("__setstate__");
+    state->plain_setstate = PyObject_GetAttrString(PyExc_BaseException, "__setstate__");
+    state->no_arguments = PyTuple_New(0);
     if (!state->ties_type || !state->carrying_dict_type || !state->error_type || !state->foreign ||
         !state->made_by_others || !state->entry_frames || !state->hresult_key ||
-        !state->notes_key || !state->asyncio_key || !state->running_loop_key)
+        !state->notes_key || !state->asyncio_key || !state->running_loop_key ||
+        !state->setstate_key || !state->plain_setstate || !state->no_arguments)
         return -1;
     return PyModule_AddType(module, state->error_type);
 }

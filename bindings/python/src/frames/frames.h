@@ -42,6 +42,14 @@ static inline uintptr_t sspy_gap(const char *reason)
     return stacksplice_gap("python", reason, 0);
 }
 
+/* The same, for a thread that asks often: interned again in each epoch of the core, so that it is not
+   dropped.  KEPT is of one thread and one reason. */
+typedef struct sspy_kept_gap {
+    uintptr_t token;
+    uint32_t epoch;
+} sspy_kept_gap;
+uintptr_t sspy_gap_kept(sspy_kept_gap *kept, const char *reason);
+
 /* The token of a seam, where another stack follows. */
 static inline uintptr_t sspy_seam_gap(const char *reason)
 {

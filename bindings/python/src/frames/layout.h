@@ -56,11 +56,25 @@ int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code);
 /* The innermost frame of THREAD_STATE, or 0. */
 uintptr_t sspy_frame_current(PyThreadState *thread_state);
 
-/* The frame data of a frame object. struct _frame has begun with the object head, f_back and
-   f_frame since 3.11. */
+/* struct _frame has begun with the object head, f_back and f_frame since 3.11. */
+
+/* The caller that a frame object keeps of a frame that has ended, borrowed; NULL if it keeps none. */
+static inline const PyFrameObject *sspy_frame_kept_back(PyFrameObject *frame)
+{
+    return (const PyFrameObject *)sspy_word((uintptr_t)frame, sizeof(PyObject));
+}
+
+/* The frame data of a frame object. */
 static inline uintptr_t sspy_frame_data(PyFrameObject *frame)
 {
     return sspy_word((uintptr_t)frame, sizeof(PyObject) + sizeof(void *));
+}
+
+/* Whether the data of a frame, where it ended, was copied into its frame object.  A live frame may own its
+   data, too (sspy_chain_has_owned). */
+static inline bool sspy_frame_has_ended(PyFrameObject *frame)
+{
+    return sspy_frame_owner(sspy_frame_data(frame)) == SSPY_FRAME_OBJECT;
 }
 
 #endif

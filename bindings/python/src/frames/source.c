@@ -197,12 +197,9 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
 {
     uintptr_t data, live;
 
-    if (sspy_layout_reason())
+    if (sspy_layout_reason() || (!owned && sspy_frame_has_ended(frame)))
         return NULL;
     data = sspy_frame_data(frame);
-    /* The data of an ended frame was copied into its frame object. */
-    if (!owned && sspy_frame_owner(data) == SSPY_FRAME_OBJECT)
-        return NULL;
     live = sspy_frame_current(PyThreadState_Get());
     for (int steps = 0; live && steps < SSPY_MAX_CHAIN; steps++) {
         if (live == data)

@@ -83,6 +83,25 @@ static inline uintptr_t sspy_traceback_key(uintptr_t place)
     return place | 1;
 }
 
+/* The key of the instruction at LASTI; 0 if LASTI, made by hand, is outside of CODE. */
+static inline uintptr_t sspy_key_of(const PyCodeObject *code, int lasti, stacksplice_trust trust)
+{
+    uintptr_t place = sspy_instruction(code, lasti);
+
+    if (lasti < 0 || lasti / SSPY_CODE_UNIT >= Py_SIZE(code))
+        return 0;
+    return trust == STACKSPLICE_TRUST_TRACEBACK ? sspy_traceback_key(place) : place;
+}
+
+/* Whether the table has the code of the running interpreter, and is true.  For who looks up many places
+   with sspy_cache_find, until one is missing. */
+static inline bool sspy_cache_is_ready(void)
+{
+    return atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed) ==
+               PyInterpreterState_Get() &&
+           sspy_cache_is_true();
+}
+
 /* INTERP ends: forget what its code put there. */
 void sspy_cache_end(PyInterpreterState *interp);
 /* Void the table if the core has dropped tokens since.  Returns the epoch of its entries.  Lock

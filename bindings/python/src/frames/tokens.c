@@ -239,7 +239,7 @@ static void cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintpt
 /* One use: an instruction in CODE, which is alive, in an interpreter. */
 typedef struct code_place {
     const PyCodeObject *code;
-    uintptr_t instruction; /* its key (key_of) */
+    uintptr_t instruction; /* its key (sspy_key_of) */
     PyInterpreterState *interp;
 } code_place;
 
@@ -500,20 +500,9 @@ static bool make_token(const PyCodeObject *code, const sspy_position *position, 
     return true;
 }
 
-/* The key of the instruction in the table of tokens; 0 if LASTI, made by hand, is outside of
-   CODE. */
-static uintptr_t key_of(const PyCodeObject *code, int lasti, stacksplice_trust trust)
-{
-    uintptr_t place = sspy_instruction(code, lasti);
-
-    if (lasti < 0 || lasti / SSPY_CODE_UNIT >= Py_SIZE(code))
-        return 0;
-    return trust == STACKSPLICE_TRUST_TRACEBACK ? sspy_traceback_key(place) : place;
-}
-
 uintptr_t sspy_token(PyCodeObject *code, int lasti, PyInterpreterState *interp)
 {
-    code_place at = {code, key_of(code, lasti, STACKSPLICE_TRUST_EXACT), interp};
+    code_place at = {code, sspy_key_of(code, lasti, STACKSPLICE_TRUST_EXACT), interp};
     uint32_t epoch = stacksplice_token_epoch();
     uintptr_t token = at.instruction ? find_compared(&at) : 0;
     sspy_position position;
@@ -530,7 +519,7 @@ uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_
 {
     PyInterpreterState *interp = PyInterpreterState_Get();
     bool is_watched = interp == atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed);
-    uintptr_t key = is_watched ? key_of(code, lasti, trust) : 0;
+    uintptr_t key = is_watched ? sspy_key_of(code, lasti, trust) : 0;
     uint32_t said = line > 0 ? (uint32_t)line : 0;
     uint32_t epoch = is_watched ? sspy_cache_renew() : 0;
     uintptr_t token = key ? sspy_cache_find(key, said) : 0;
@@ -544,25 +533,28 @@ uintptr_t sspy_token_known(PyCodeObject *code, int lasti, int line, stacksplice_
     return token;
 }
 
+uintptr_t sspy_gap_kept(sspy_kept_gap *kept, const char *reason)
+{
+    const stacksplice_token_info gap = {.size = sizeof gap,
+                                        .kind = STACKSPLICE_FRAME_GAP,
+                                        .trust = STACKSPLICE_TRUST_EXACT,
+                                        .language = "python",
+                                        .reason = reason};
+    uint32_t epoch = stacksplice_token_epoch();
+    uintptr_t token = kept->token;
+
+    if (token && kept->epoch == epoch)
+        return token;
+    /* Without memory the token says so; the next call gets the right one again. */
+    kept->token = stacksplice_intern(&gap, &token) == S_OK ? token : 0;
+    kept->epoch = epoch;
+    return token;
+}
+
 /* The gap for an exception that left without its stack being captured. */
 uintptr_t sspy_mark(void)
 {
-    static _Thread_local struct {
-        uintptr_t token;
-        uint32_t epoch;
-    } known; /* interned again in each epoch of the core, so that it is not dropped */
-    static const stacksplice_token_info gap = {.size = sizeof gap,
-                                               .kind = STACKSPLICE_FRAME_GAP,
-                                               .trust = STACKSPLICE_TRUST_EXACT,
-                                               .language = "python",
-                                               .reason = STACKSPLICE_GAP_RETURNED};
-    uint32_t epoch = stacksplice_token_epoch();
-    uintptr_t token = known.token;
+    static _Thread_local sspy_kept_gap kept;
 
-    if (token && known.epoch == epoch)
-        return token;
-    /* Without memory the token says so; the next call gets the right one again. */
-    known.token = stacksplice_intern(&gap, &token) == S_OK ? token : 0;
-    known.epoch = epoch;
-    return token;
+    return sspy_gap_kept(&kept, STACKSPLICE_GAP_RETURNED);
 }

@@ -59,6 +59,7 @@ void sspy_watch_sections(void (*left)(void), void (*ended)(PyInterpreterState *i
 
 /* Who keeps a record of its own for each interpreter. */
 enum { SSPY_OF_ELEMENTS, SSPY_OF_LUPA, SSPY_RECORDS };
+enum { SSPY_INFO_MEMBERS = 5 };
 
 struct sspy_state {
     sspy_interp *interp; /* counted */
@@ -71,25 +72,29 @@ struct sspy_state {
     PyObject *made_by_others; /* the same for exceptions that others made for an error */
     PyObject *hresult_key;    /* "hresult", interned */
     PyObject *asyncio_key;    /* "asyncio.events", interned */
-    PyObject *running_loop_key;   /* "_get_running_loop", interned */
-    PyObject *notes_key;          /* "__notes__", interned */
-    PyObject *error_info;         /* the class ErrorInfo, or NULL */
-    PyObject *error_info_members; /* tuple: the names of its members */
-    PyObject *wrap_stack;         /* callable: tuple of addresses -> Stack, or NULL */
-    PyObject *group_error;        /* the class HResultErrorGroup, or NULL */
-    PyObject *redact_hook;        /* (GIL) of stacksplice.redaction, or NULL */
-    PyObject *entry_frames;       /* dict: stack element -> its frame objects (traceback/show.c) */
-    uint64_t entry_unloads;       /* of code, when it was filled */
-    bool shows_locals;            /* (GIL) reports have local variables */
-    bool shows_foreign;           /* other languages' frames in __traceback__ */
-    void *records[SSPY_RECORDS];  /* (GIL) malloc, NULL before the first use */
+    PyObject *running_loop_key; /* "_get_running_loop", interned */
+    PyObject *notes_key;        /* "__notes__", interned */
+    PyObject *setstate_key;     /* "__setstate__", interned */
+    PyObject *plain_setstate;   /* that of BaseException */
+    PyObject *no_arguments;     /* an empty tuple */
+    PyObject *error_info;       /* the class ErrorInfo, or NULL */
+    PyObject *wrap_stack;       /* callable: tuple of addresses -> Stack, or NULL */
+    PyObject *group_error;      /* the class HResultErrorGroup, or NULL */
+    PyObject *redact_hook;      /* (GIL) of stacksplice.redaction, or NULL */
+    PyObject *entry_frames;     /* dict: stack element -> its frame objects (traceback/show.c) */
+    Py_ssize_t info_members[SSPY_INFO_MEMBERS]; /* their offsets in an ErrorInfo */
+    uint64_t entry_unloads;                     /* of code, when it was filled */
+    bool shows_locals;                          /* (GIL) reports have local variables */
+    bool shows_foreign;                         /* other languages' frames in __traceback__ */
+    void *records[SSPY_RECORDS];                /* (GIL) malloc, NULL before the first use */
 };
 /* Its references, for the garbage collector. */
 #define SSPY_EACH_REFERENCE(each)                                                                  \
     each(ties_type) each(carrying_dict_type) each(error_type) each(hresult_error) each(back_types) \
         each(foreign) each(made_by_others) each(hresult_key) each(asyncio_key)                     \
-            each(running_loop_key) each(notes_key) each(error_info) each(error_info_members)       \
-                each(wrap_stack) each(group_error) each(redact_hook) each(entry_frames)
+            each(running_loop_key) each(notes_key) each(setstate_key) each(plain_setstate)         \
+                each(no_arguments) each(error_info) each(wrap_stack) each(group_error)             \
+                    each(redact_hook) each(entry_frames)
 /* The state of the current interpreter, borrowed; NULL with an exception. */
 sspy_state *sspy_state_current(void);
 /* The record of WHOSE, SIZE bytes of zeros at its first use; NULL without memory. */

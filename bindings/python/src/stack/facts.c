@@ -43,7 +43,6 @@ static void look_at_gap(sspy_facts *facts, const stacksplice_frame *gap)
 
     facts->is_gap = true;
     facts->awaits = gap->asynchronous && !strncmp(reason, SSPY_AWAITED, sizeof SSPY_AWAITED - 1);
-    facts->runs = !strcmp(reason, SSPY_RUN_BY_LOOP);
     facts->ends = !strcmp(reason, SSPY_GREENLET_ENDS);
     facts->joins = !strcmp(reason, SSPY_OTHER_THREAD);
 }

@@ -10,7 +10,7 @@
  * from the live stack, if it is there.  Otherwise they are unknown, and a gap says so.
  */
 #include "stack/stack.h"
-#include "frames/layout.h"
+#include "frames/token_cache.h"
 
 #include <opcode.h>
 #include <pthread.h>
@@ -291,12 +291,21 @@ static bool is_coroutine(PyFrameObject *frame)
     return coroutine;
 }
 
+/* Whether the next frame has ended and keeps that of ENTRY as its caller, as nearly all do. */
+static inline bool keeps_caller(const PyTracebackObject *entry)
+{
+    return entry->tb_next && sspy_frame_kept_back(entry->tb_next->tb_frame) == entry->tb_frame;
+}
+
 bool sspy_called_next(const PyTracebackObject *entry)
 {
-    PyFrameObject *back = entry->tb_next ? PyFrame_GetBack(entry->tb_next->tb_frame) : NULL;
+    PyFrameObject *back;
 
+    if (!entry->tb_next || keeps_caller(entry))
+        return entry->tb_next != NULL;
+    back = PyFrame_GetBack(entry->tb_next->tb_frame);
     Py_XDECREF(back);
-    return back && back == entry->tb_frame;
+    return back == entry->tb_frame;
 }
 
 /* The code of a module's body, or of exec(), is called <module> unless it was renamed.  A class
@@ -704,6 +713,7 @@ typedef struct passed_frames {
     bool after_seam;   /* the last of ENDED is a seam */
     bool repeats;      /* a frame has several entries, of which the stack has the innermost */
     PyObject *leaving; /* the exception, at a border; else NULL */
+    bool has_table;    /* sspy_cache_is_ready() */
     uint32_t lost;     /* native frames inside of the next entry that are not known any more */
 } passed_frames;
 
@@ -716,15 +726,24 @@ static bool is_repeated(const PyTracebackObject *entry)
            !sspy_foreign_frame(entry->tb_frame, NULL);
 }
 
-/* If a frame has several entries, the last one counts, which is the innermost.  There are at most
-   ENTRIES in all. -1 with a MemoryError. */
-static int add_live(passed_frames *passed, const void *data, PyTracebackObject *entry,
-                    size_t entries)
+/* The entries from that of C inward. */
+static size_t count_entries(cursor c)
 {
+    size_t entries = 0;
+
+    for (; c.entry; next_entry(&c))
+        entries++;
+    return entries;
+}
+
+/* If a frame has several entries, the last one counts, which is the innermost. -1 with a MemoryError. */
+static int add_live(passed_frames *passed, const void *data, const cursor *at)
+{
+    PyTracebackObject *entry = at->entry;
     uint32_t i = 0;
 
     if (!passed->live)
-        passed->live = malloc(entries * sizeof *passed->live);
+        passed->live = malloc(count_entries(*at) * sizeof *passed->live);
     if (!passed->live) {
         PyErr_NoMemory();
         return -1;
@@ -744,16 +763,33 @@ static void shorten_ended(passed_frames *passed)
         stacksplice_copy_ends(passed->ended, passed->ended_count, passed->most, passed->ended);
 }
 
-static void add_token(passed_frames *passed, uintptr_t token)
+static inline void add_token(passed_frames *passed, uintptr_t token)
 {
     if (passed->ended_count == 2 * passed->most)
         shorten_ended(passed);
     passed->ended[passed->ended_count++] = token;
 }
 
-static void add_ended(passed_frames *passed, PyTracebackObject *entry)
+/* sspy_element_of(), by way of the table: what is the same for all entries is not asked for each. */
+static uintptr_t ended_element(passed_frames *passed, const PyTracebackObject *entry)
 {
-    uintptr_t token = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    uintptr_t key = 0, token;
+
+    if (passed->has_table && !sspy_may_be_foreign(code))
+        key = sspy_key_of(code, entry->tb_lasti, STACKSPLICE_TRUST_TRACEBACK);
+    Py_DECREF(code);
+    token = key ? sspy_cache_find(key, entry->tb_lineno > 0 ? (uint32_t)entry->tb_lineno : 0) : 0;
+    if (token)
+        return token;
+    token = sspy_element_of(entry, STACKSPLICE_TRUST_TRACEBACK);
+    passed->has_table = sspy_cache_is_ready();
+    return token;
+}
+
+static void add_ended(passed_frames *passed, const PyTracebackObject *entry)
+{
+    uintptr_t token = ended_element(passed, entry);
 
     if (!token)
         return;
@@ -766,7 +802,7 @@ static void add_seam(passed_frames *passed, const PyTracebackObject *entry)
 {
     uintptr_t seam;
 
-    if (passed->after_seam)
+    if (passed->after_seam || keeps_caller(entry))
         return;
     seam = sspy_seam_inside(entry);
     if (!seam)
@@ -801,23 +837,14 @@ static void add_left(passed_frames *passed, const PyTracebackObject *entry, bool
         add_token(passed, sspy_mark());
 }
 
-static size_t count_entries(const path *p)
-{
-    size_t entries = 0;
-    cursor c;
-
-    for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c))
-        entries++;
-    return entries;
-}
-
 /* -1 with a MemoryError. */
 static int read_path(const path *p, passed_frames *passed)
 {
     bool owned = sspy_chain_has_owned();
-    size_t entries = count_entries(p);
+    bool tells_end = !owned && !sspy_layout_reason(); /* who owns a frame's data */
     cursor c;
 
+    passed->has_table = sspy_cache_is_ready();
     for (PyTracebackObject *entry = first_entry(&c, p); entry; entry = next_entry(&c)) {
         const void *data;
 
@@ -825,8 +852,10 @@ static int read_path(const path *p, passed_frames *passed)
         passed->repeats |= is_repeated(entry);
         if (is_repeated(entry) || (passed->leaving && sspy_entry_is_made(entry)))
             continue;
-        data = sspy_frame_live(entry->tb_frame, owned);
-        if (data && add_live(passed, data, entry, entries))
+        data = tells_end && sspy_frame_has_ended(entry->tb_frame)
+                   ? NULL
+                   : sspy_frame_live(entry->tb_frame, owned);
+        if (data && add_live(passed, data, &c))
             return -1;
         if (!data)
             add_ended(passed, entry);

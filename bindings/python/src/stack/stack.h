@@ -41,7 +41,6 @@ typedef struct sspy_facts {
     bool is_in_file;         /* and no function of C */
     bool is_gap;
     bool awaits; /* a seam: the frames of a task that awaits the inner one end here */
-    bool runs;   /* the gap outside of which the loop runs the innermost of these tasks */
     bool ends;   /* the gap outside of which a greenlet was called */
     bool joins;  /* the gap outside of which another thread waited */
 } sspy_facts;

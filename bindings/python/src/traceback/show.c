@@ -38,12 +38,16 @@ static sspy_elements copy_of(void *error, read_stack *read, sspy_stack_copy *cop
 /* The stack with which ERROR, or a node, was made, as it was in the thread: without tasks that await. */
 static sspy_elements captured(sspy_state *state, void *error, sspy_stack_copy *copy)
 {
+    static _Thread_local sspy_kept_gap kept;
     sspy_elements stack = copy_of(error, stacksplice_error_captured, copy);
-    uintptr_t *frames = copy->far ? copy->far : copy->near;
+    uintptr_t *frames = copy->far ? copy->far : copy->near, runs;
     uint32_t begin = 0, end = stack.count;
 
-    while (end && !sspy_facts_of(state, frames[end - 1]).runs)
+    runs = sspy_gap_kept(&kept, SSPY_RUN_BY_LOOP);
+    while (end && frames[end - 1] != runs)
         end--;
+    if (!end)
+        return stack;
     while (begin < end && !sspy_facts_of(state, frames[begin]).awaits)
         begin++;
     memmove(frames + begin, frames + end, (stack.count - end) * sizeof *frames);
@@ -501,16 +505,23 @@ static PyObject *new_frames(uintptr_t element)
     return frames;
 }
 
-/* The tuple of ELEMENT's frame objects, innermost first, a new reference; NULL with an exception. */
-static PyObject *frames_of(sspy_state *state, uintptr_t element)
+/* Before elements are looked up: after an unload native ones may have another meaning. */
+static void renew_frames(sspy_state *state)
 {
-    PyObject *all = state->entry_frames, *key, *frames = NULL;
     uint64_t unloads = stacksplice_unloads();
 
-    if (unloads != state->entry_unloads || PyDict_GET_SIZE(all) >= KEPT_MAX) {
-        PyDict_Clear(all); /* after an unload native elements may have another meaning */
-        state->entry_unloads = unloads;
-    }
+    if (unloads != state->entry_unloads)
+        PyDict_Clear(state->entry_frames);
+    state->entry_unloads = unloads;
+}
+
+/* The tuple of ELEMENT's frame objects, innermost first, a new reference; NULL with an exception. */
+static PyObject *frames_of(const sspy_state *state, uintptr_t element)
+{
+    PyObject *all = state->entry_frames, *key, *frames = NULL;
+
+    if (PyDict_GET_SIZE(all) >= KEPT_MAX)
+        PyDict_Clear(all);
     key = PyLong_FromUnsignedLongLong(element);
     if (key)
         frames = Py_XNewRef(PyDict_GetItemWithError(all, key));
@@ -589,6 +600,7 @@ static int put_between(sspy_state *state, PyObject **traceback, const passage *p
     uintptr_t shown[SHOWN_MAX + 1];
     uint32_t count = shown_of(passed, shown);
 
+    renew_frames(state);
     for (uint32_t i = 0; i < count; i++)
         if (put_element(state, traceback, shown[i]))
             return -1;
@@ -683,6 +695,7 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
     while (inner < count && !sspy_is_frame_of(state, frames[inner]))
         inner++;
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
+    renew_frames(state);
     for (uint32_t i = 0; i < inner; i++)
         /* Outward of what a coroutine left, only native frames are missing. */
         if (!(i && shown[i] == ended) && put_element(state, traceback, shown[i]))

@@ -82,35 +82,41 @@ PyTypeObject *sspy_carrying_dict_type(PyObject *module, PyMethodDef *methods)
 }
 
 /* Whether instances of TYPE get each item back as an attribute when they are unpickled. */
-static bool restores_items(PyTypeObject *type)
+static bool restores_items(const sspy_state *state, PyTypeObject *type)
 {
-    PyObject *method, *plain;
+    PyObject *method;
 
     if (type->tp_setattro != PyObject_GenericSetAttr)
         return false;
-    method = PyObject_GetAttrString((PyObject *)type, "__setstate__");
-    plain = PyObject_GetAttrString(PyExc_BaseException, "__setstate__");
-    Py_XDECREF(method); /* the types keep both */
-    Py_XDECREF(plain);
-    return method && method == plain;
+    method = PyObject_GetAttr((PyObject *)type, state->setstate_key);
+    Py_XDECREF(method); /* the type keeps it */
+    return method && method == state->plain_setstate;
 }
 
-/* Give EXC, whose ties are TIES, a __dict__ of that TYPE, if its class can restore the item.  Without
-   memory the exception keeps its dict: it pickles as it would without us. */
-static void install_carrying_dict(PyTypeObject *type, PyObject *exc, sspy_ties *ties)
+/* A dict of ours with the items of DICT, which may be NULL. */
+static PyObject *new_carrying_dict(const sspy_state *state, PyObject *dict)
 {
-    PyObject *dict = restores_items(Py_TYPE(exc)) ? PyObject_GenericGetDict(exc, NULL) : NULL;
-    PyObject *carrying = NULL;
+    PyTypeObject *type = state->carrying_dict_type;
+    PyObject *carrying = type->tp_new(type, state->no_arguments, NULL);
 
-    if (dict && PyDict_CheckExact(dict))
-        carrying = PyObject_CallOneArg((PyObject *)type, dict);
+    if (carrying && dict && PyDict_GET_SIZE(dict) && PyDict_Update(carrying, dict))
+        Py_CLEAR(carrying);
+    return carrying;
+}
+
+/* Give EXC, whose ties are TIES, a carrying __dict__, if its class can restore the item.  Without memory
+   the exception keeps its dict: it pickles as it would without us. */
+static void install_carrying_dict(const sspy_state *state, PyObject *exc, sspy_ties *ties)
+{
+    PyObject *dict = ((PyBaseExceptionObject *)exc)->dict, *carrying = NULL;
+
+    if ((!dict || PyDict_CheckExact(dict)) && restores_items(state, Py_TYPE(exc)))
+        carrying = new_carrying_dict(state, dict);
     if (carrying) {
         *ties_slot(carrying) = ties;
         ties->dict = carrying;
-        (void)PyObject_GenericSetDict(exc, carrying, NULL);
-        Py_DECREF(carrying);
+        Py_XSETREF(((PyBaseExceptionObject *)exc)->dict, carrying);
     }
-    Py_XDECREF(dict);
     PyErr_Clear();
 }
 
@@ -243,7 +249,7 @@ sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc)
 
     if (ties && interp->module_state && !ties->is_carried) {
         ties->is_carried = true; /* also where it cannot be: ask once */
-        install_carrying_dict(interp->module_state->carrying_dict_type, exc, ties);
+        install_carrying_dict(interp->module_state, exc, ties);
     }
     return ties;
 }
