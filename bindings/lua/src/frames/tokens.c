@@ -1,6 +1,7 @@
 /* Activations as tokens, and what is known of them by their addresses. */
 #include "calibrate/call_info.h"
 #include "frames/collection.h"
+#include "shared/mix.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -398,6 +399,49 @@ static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_l
     *entry = key;
 }
 
+enum { MOST_COMPARED = 4096 /* bytes of a chunk that came as a string, which is its own name */ };
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    return text ? ss_mix_bytes(hash, text, strlen(text))
+                : ss_mix(hash, UINT64_C(0xA0761D6478BD642F));
+}
+
+/* A hash of all that a token is made of, but a name that only package.loaded has; 0: too long. */
+static uint64_t said_of(const lua_Debug *activation, const char *calls, const ss_lua_state *record)
+{
+    size_t length = strnlen(activation->source, MOST_COMPARED + 1);
+    uint64_t lines =
+        (uint64_t)(uint32_t)activation->linedefined << 32 | (uint32_t)activation->currentline;
+    uint64_t hash = ss_mix(lines ^ UINT64_C(0x8EBC6AF09C88C6E3),
+                           (uint32_t)activation->lastlinedefined ^ UINT64_C(0x589965CC75374CC3));
+
+    if (length > MOST_COMPARED)
+        return 0;
+    hash = ss_mix_bytes(hash, activation->source, length);
+    hash = add_text(add_text(hash, activation->what), activation->namewhat);
+    hash = add_text(add_text(hash, activation->name), calls);
+    return add_text(hash, record ? record->name : NULL) | 1;
+}
+
+/* The entry of that key, of any epoch, of which Lua SAID the same, and which has no name of a closure;
+   or NULL. */
+static const ss_lua_keyed_token *known_by(const ss_lua_interpreter *interpreter,
+                                          const ss_lua_activation *at,
+                                          const ss_lua_activation *caller, uint64_t said)
+{
+    const ss_lua_keyed_token *set;
+
+    if (!said || !ss_lua_has_key(interpreter, at, caller))
+        return NULL;
+    set = ss_lua_key_set(interpreter, at, caller);
+    for (uint32_t i = 0; i < SS_LUA_TOKEN_WAYS; i++)
+        if (ss_lua_key_matches(&set[i], at, caller) && set[i].said == said && !set[i].closure &&
+            set[i].uses_left && set[i].token_epoch == interpreter->cache->token_epoch)
+            return &set[i];
+    return NULL;
+}
+
 uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
                            const ss_lua_activation *at, const ss_lua_activation *caller)
 {
@@ -408,19 +452,28 @@ uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
                               .status = at->status,
                               .caller_status = caller->status,
                               .uses_left = UINT32_MAX};
+    const ss_lua_keyed_token *known;
     char loaded[SS_LUA_NAME_SIZE];
-    bool is_loaded = false, lasting;
+    const char *calls = NULL;
+    bool is_loaded = false, lasting = true;
 
     lua_getinfo(L, "Sln", &activation);
-    if (needs_loaded_name(&activation)) {
-        is_loaded = loaded_name(interpreter, at->ci, loaded);
-        key.closure = is_loaded ? at->closure : 0;
-        key.uses_left = NAME_USES;
+    if (at->callee && lua_getinfo(L, "n", &callee))
+        calls = ss_lua_called_name(&callee);
+    key.said = said_of(&activation, calls, interpreter->record);
+    known = known_by(interpreter, at, caller, key.said);
+    if (known) {
+        key.uses_left = known->uses_left;
+        key.token = known->token;
+    } else {
+        if (needs_loaded_name(&activation)) {
+            is_loaded = loaded_name(interpreter, at->ci, loaded);
+            key.closure = is_loaded ? at->closure : 0;
+            key.uses_left = NAME_USES;
+        }
+        key.token = token_of(&activation, is_loaded ? loaded : NULL, calls, interpreter->record,
+                             STACKSPLICE_TRUST_EXACT, &lasting);
     }
-    if (at->callee)
-        lua_getinfo(L, "n", &callee);
-    key.token = token_of(&activation, is_loaded ? loaded : NULL, ss_lua_called_name(&callee),
-                         interpreter->record, STACKSPLICE_TRUST_EXACT, &lasting);
     if (ss_lua_has_key(interpreter, at, caller) && lasting)
         keep(interpreter, L, at, caller, key);
     return key.token;

@@ -16,7 +16,9 @@
 /*
  * A token with its key.  While the prototypes live, everything that lua_getinfo returns for a Lua
  * function follows from the key, except a name that only package.loaded has.  Such a name is cached
- * for its closure, and its absence for its code.  Both are looked up again after some uses.
+ * for its closure, and its absence for its code.  Both are looked up again after some uses.  Where the
+ * weak references are gone, as those to closures that a script makes for one call, lua_getinfo is asked
+ * again; if it says the same, the token is the same.
  */
 typedef struct ss_lua_keyed_token {
     uintptr_t pc, caller_pc;
@@ -26,6 +28,7 @@ typedef struct ss_lua_keyed_token {
     uint32_t epoch;       /* in which it was last known to be valid; 0: empty */
     uint32_t token_epoch; /* the core's, when the token was made */
     uint32_t number;      /* no other entry of the state has had it */
+    uint64_t said;        /* a hash of what Lua said of it; 0: too long to compare */
     bool has_weak_refs;
     uintptr_t token;
 } ss_lua_keyed_token;

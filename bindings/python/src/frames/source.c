@@ -734,7 +734,7 @@ static bool flush(batch *b)
 }
 
 /* TOKEN 0: nothing to show. */
-static bool push(batch *b, uintptr_t token)
+static inline bool push(batch *b, uintptr_t token)
 {
     b->tokens[b->count] = token;
     b->count += token != 0;
@@ -789,7 +789,7 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     for (int steps = 0; frame && frame != m->end && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t token = 0;
 
-        if (layout->cframe)
+        if (layout->cframe && walk->recorded)
             report_link(walk, frame); /* else done on the way to the marker */
         if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;

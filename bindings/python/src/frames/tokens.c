@@ -3,6 +3,7 @@
  * stack keeps its code, so we allocate nothing in the interpreter and need no lock.
  */
 #include "frames/token_cache.h"
+#include "shared/mix.h"
 #include "shared/utf8.h"
 
 #include <stdio.h>
@@ -274,43 +275,6 @@ static row rows[1 << ROW_BITS];
 
 /* ---- Content ----------------------------------------------------------------------------------*/
 
-__extension__ typedef unsigned __int128 product;
-
-/* Both halves of a product: each bit of the result depends on all bits of A and B. */
-static inline uint64_t mix(uint64_t a, uint64_t b)
-{
-    product whole = (product)a * b;
-
-    return (uint64_t)whole ^ (uint64_t)(whole >> 64);
-}
-
-static inline uint64_t word_at(const unsigned char *bytes)
-{
-    uint64_t word;
-
-    memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-static uint64_t add_bytes(uint64_t hash, const void *data, size_t length)
-{
-    const uint64_t odd = UINT64_C(0xA0761D6478BD642F), last = UINT64_C(0xE7037ED1A0B428DB);
-    const unsigned char *at = data;
-    uint64_t rest = 0;
-    size_t left = length;
-
-    for (; left >= 16; at += 16, left -= 16)
-        hash = mix(hash ^ word_at(at), odd ^ word_at(at + 8));
-    if (left >= 8) {
-        hash = mix(hash ^ word_at(at), odd);
-        at += 8;
-        left -= 8;
-    }
-    while (left > 0)
-        rest = rest << 8 | at[--left];
-    return mix(hash ^ rest, last ^ length);
-}
-
 /* TEXT has a hash of its content, which Python keeps in it once something asked for it: for names,
    when the code is made. */
 static bool add_text(uint64_t *hash, PyObject *text)
@@ -325,10 +289,10 @@ static bool add_text(uint64_t *hash, PyObject *text)
 #endif
     kept = ((PyASCIIObject *)(void *)text)->hash;
     if (kept != -1)
-        *hash = mix(*hash ^ (uint64_t)kept, UINT64_C(0xD6E8FEB86659FD93));
+        *hash = ss_mix(*hash ^ (uint64_t)kept, UINT64_C(0xD6E8FEB86659FD93));
     else
-        *hash = add_bytes(*hash ^ PyUnicode_KIND(text), PyUnicode_DATA(text),
-                          (size_t)PyUnicode_GET_LENGTH(text) * PyUnicode_KIND(text));
+        *hash = ss_mix_bytes(*hash ^ PyUnicode_KIND(text), PyUnicode_DATA(text),
+                             (size_t)PyUnicode_GET_LENGTH(text) * PyUnicode_KIND(text));
     return true;
 }
 
@@ -342,10 +306,10 @@ static uint64_t content_of(const code_place *at, uint32_t prefix)
 
     if (size < prefix)
         return 0;
-    hash = mix((uint64_t)PyInterpreterState_GetID(at->interp) ^ size << 32,
-               UINT64_C(0x8EBC6AF09C88C6E3) ^ (uint64_t)code->co_firstlineno);
-    hash = mix(hash ^ (at->instruction - (uintptr_t)code), UINT64_C(0x589965CC75374CC3));
-    hash = add_bytes(hash, PyBytes_AS_STRING(code->co_linetable), prefix);
+    hash = ss_mix((uint64_t)PyInterpreterState_GetID(at->interp) ^ size << 32,
+                  UINT64_C(0x8EBC6AF09C88C6E3) ^ (uint64_t)code->co_firstlineno);
+    hash = ss_mix(hash ^ (at->instruction - (uintptr_t)code), UINT64_C(0x589965CC75374CC3));
+    hash = ss_mix_bytes(hash, PyBytes_AS_STRING(code->co_linetable), prefix);
     if (!add_text(&hash, code->co_filename) || !add_text(&hash, code->co_name) ||
         !add_text(&hash, code->co_qualname))
         return 0;
