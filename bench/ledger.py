@@ -2,7 +2,9 @@
 
 counts.json has a row's instructions, and those of its dearest tenth where each visit is counted by
 itself.  A count depends on more than our code: the C library chooses functions by the processor, another
-build of Python calls us otherwise.  So every program runs in one environment, and what remains is noted.
+build of Python calls us otherwise, and with the length of a path the sizes of what is allocated differ,
+where a collector frees what a stack goes through.  So every program runs in one environment, by paths of
+one length (`./dev bench` builds and calls us by such), and what remains is noted.
 """
 
 from __future__ import annotations
@@ -15,11 +17,9 @@ import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import machine, python_version
-from tempfile import TemporaryDirectory
 
 from programs import HERE, PARTS, Runner
 from results import Results
@@ -79,21 +79,8 @@ class Counter(Runner):
         """A time in a new process: nothing to count."""
 
     def count(self, results: Results) -> None:
-        """By paths of one length: with the sizes of what is allocated it would differ where a collector
-        frees what a stack goes through."""
-        with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            links = {str(self.build): Path(folder) / "build", str(HERE.parent): Path(folder) / "root"}
-            for path, link in links.items():
-                link.symlink_to(path)
-
-            def linked(text: str) -> str:
-                for path, link in links.items():
-                    text = text.replace(path, str(link))
-                return text
-
-            self.environment = {name: linked(value) for name, value in self.environment.items()}
-            programs = [(what, [linked(part) for part in command]) for what, command in self.queue]
-            for done in [pool.submit(self.one, results, *program) for program in programs]:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for done in [pool.submit(self.one, results, *program) for program in self.queue]:
                 done.result()
 
     def one(self, results: Results, what: str, command: list[str]) -> None:
@@ -158,12 +145,11 @@ def environment(build: Path) -> dict[str, str]:
     python = os.path.realpath(sys.executable)
     return {
         "machine": machine(),
-        "place": sha256(str(build).encode()).hexdigest()[:12],
         "compiler": output(compiler, "--version").partition("\n")[0],
         "valgrind": output("valgrind", "--version").strip(),
         "python": f"{python_version()} {build_id(python)}",
         **mapped(str(build / "bench" / "bench-host")),
-        **{name: package(name) for name in ("lupa", "flask", "lxml", "uvloop")},
+        **{name: package(name) for name in ("lupa", "flask", "greenlet", "lxml", "uvloop")},
     }
 
 

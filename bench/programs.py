@@ -14,7 +14,7 @@ from pathlib import Path
 
 from results import Results, read_dump
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).absolute().parent
 
 
 class Runner:
@@ -193,15 +193,31 @@ def mixed(runner: Runner, results: Results) -> None:
     )
 
 
-def timed(statement: str) -> list[str]:
-    """A Python that tells how many nanoseconds of processor time STATEMENT takes."""
+def timed(statement: str, before: str = "import time") -> list[str]:
+    """A Python that tells how many nanoseconds of processor time STATEMENT takes, after BEFORE."""
     return [
         sys.executable,
         "-c",
-        f"import time; begin = time.process_time_ns(); {statement}; print(time.process_time_ns() - begin)",
+        f"import time; {before}; begin = time.process_time_ns(); {statement}; "
+        "print(time.process_time_ns() - begin)",
     ]
 
 
+def weighed(statement: str) -> list[str]:
+    """A Python that tells how many bytes of memory it alone has after STATEMENT."""
+    return [
+        sys.executable,
+        "-c",
+        f"{statement}; import re; rows = open('/proc/self/smaps_rollup').read(); "
+        "print(1024 * sum(map(int, re.findall(r'^Private_(?:Clean|Dirty): *(\\d+) kB', rows, re.M))))",
+    ]
+
+
+# With what they import, more than a hundred.
+HUNDRED = (
+    "import argparse, asyncio, csv, decimal, email.message, http.server, json, logging.config, "
+    "multiprocessing, unittest, urllib.request, zipfile"
+)
 # Most programs need them, too.
 STANDARD = "import importlib.machinery, threading, types, warnings"
 
@@ -222,6 +238,11 @@ def python(runner: Runner, results: Results) -> None:
             "traceback": timed("import traceback"),
             "json": timed("import json"),
         },
+    )
+    runner.first(
+        results,
+        "install() in a process with a hundred modules",
+        {"stacksplice": timed("stacksplice.install()", f"{HUNDRED}, stacksplice")},
     )
     attaching(runner, results)
     reports(runner, results)
@@ -273,6 +294,17 @@ def memory(runner: Runner, results: Results) -> None:
     counts, runner.counts = runner.counts, False
     runner.measure(results, "memory", [runner.program("bench-memory")])
     runner.measure(results, "memory of Python's errors", [sys.executable, str(HERE / "python_memory.py")])
+    runner.first(
+        results,
+        "memory of a process with a hundred modules",
+        {
+            "stacksplice, and install()": weighed(f"{HUNDRED}, stacksplice; stacksplice.install()"),
+            "stacksplice": weighed(f"{HUNDRED}, stacksplice"),
+            "without": weighed(HUNDRED),
+        },
+        "bytes",
+        5,
+    )
     runner.counts = counts
 
 

@@ -3,6 +3,7 @@
 usage: python_rows.py [OPTION of the harness...]
 """
 
+import asyncio
 import faulthandler
 import json
 import os
@@ -79,25 +80,39 @@ def check_exception(frames):
     stacksplice.take_error()
 
 
+def exception_row(row, frames):
+    make = exceptions(frames)
+    bridge.row(
+        row,
+        frames,
+        [
+            ("stacksplice.originate", make, stacksplice.originate),
+            ("TracebackException", make, traceback.TracebackException.from_exception),
+            ("traceback.extract_tb", make, extract),
+            ("traceback.format_exc", make, format_exc),
+            ("the raise itself", None, lambda frames=frames: exception(frames)),
+        ],
+    )
+    stacksplice.take_error()
+
+
+async def awaited(tasks, function):
+    """Call FUNCTION in a task that so many others await, each the next."""
+    if tasks:
+        await asyncio.create_task(awaited(tasks - 1, function))
+    else:
+        function()
+
+
 def exception_rows():
     for frames in (5, 50, 200):
         row = f"Python, an exception of {frames} frames"
-        if not bridge.wants(row):
-            continue
-        check_exception(frames)
-        make = exceptions(frames)
-        bridge.row(
-            row,
-            frames,
-            [
-                ("stacksplice.originate", make, stacksplice.originate),
-                ("TracebackException", make, traceback.TracebackException.from_exception),
-                ("traceback.extract_tb", make, extract),
-                ("traceback.format_exc", make, format_exc),
-                ("the raise itself", None, lambda frames=frames: exception(frames)),
-            ],
-        )
-        stacksplice.take_error()
+        if bridge.wants(row):
+            check_exception(frames)
+            exception_row(row, frames)
+    row = "Python, an exception of 5 frames that ten tasks await"
+    if bridge.wants(row):
+        asyncio.run(awaited(10, lambda: exception_row(row, 5)))
 
 
 # ---- The live stack ------------------------------------------------------------------------------

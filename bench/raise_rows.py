@@ -92,6 +92,18 @@ def generator():
     yield no_key()
 
 
+def out_of_a_greenlet(count):
+    import greenlet
+
+    handled(
+        [
+            greenlet.greenlet(function).switch
+            for function in itertools.islice(itertools.cycle(FAILING), count)
+        ],
+        count,
+    )
+
+
 def through_lupa():
     import lupa
 
@@ -106,6 +118,7 @@ HANDLED = {
     "out of sorted()": functools.partial(handled, [lambda: sorted([0], key=lambda _: no_key())]),
     "out of next()": functools.partial(handled, [lambda: next(generator())]),
     "in hasattr()": lambda count, without=Without(): [hasattr(without, "x") for _ in range(count)],
+    "out of a greenlet": out_of_a_greenlet,
 }
 
 

@@ -138,7 +138,7 @@ def record(build: Path, rows: str | None, because: str | None, console: Console)
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
-    build = options.build.resolve()
+    build = options.build.absolute()
     if options.check:
         return check(build, options.part, options.rows, console)
     if options.record:

@@ -48,11 +48,13 @@ ROWS = {
         for frames in (5, 50, 200)
     ]
     + [
+        "Python, an exception of 5 frames that ten tasks await",
         "Python -> Lua -> Python, a raise",
         "Python -> Lua -> Python, 20000 raises, processor time of one",
         "Python -> Lua -> Python, a call",
         "border, no error, a call of Python",
         "import in a process",
+        "install() in a process with a hundred modules",
         "first attach and capture in a process, a runtime of lupa",
         "first attach and capture in a process, three Luas of lupa",
     ]
@@ -65,7 +67,7 @@ ROWS = {
     + [
         f"Python, an exception handled {how}"
         for how in ("where it is raised", "one call out", "three calls out")
-        + ("out of sorted()", "out of next()", "in hasattr()")
+        + ("out of sorted()", "out of next()", "in hasattr()", "out of a greenlet")
         + tuple(
             f"one call out, {where}"
             for where in (
@@ -93,6 +95,7 @@ ROWS = {
         "memory, growth over 100000 errors of one stack",
         "memory, growth over 100000 errors of 1000 stacks",
         "memory, growth over 10000 Python exceptions",
+        "memory of a process with a hundred modules",
     ],
     "live": ["live, nine threads are read", "live, processor time of the reader"],
 }
@@ -103,6 +106,7 @@ MAY_LACK = (
     "built without cpptrace",
     "lupa is not installed",
     "flask is not installed",
+    "greenlet is not installed",
     "lxml is not installed",
     "uvloop is not installed",
     "py-spy is not installed",
