@@ -242,7 +242,7 @@ def test_luajit_between_compiled_code_and_all_else(lua):
     """Its stack is whole at any moment: in parts of the loop that move the pointer, too."""
     with jit_resting(lua, "exits") as (process, told):
         time.sleep(0.3)
-        stacks = [dumped(process)["threads"][0]["stack"] for _ in range(30)]
+        stacks = [dumped(process)["threads"][0]["stack"] for _ in range(12)]
     truth = [line.split(":")[1] for line in told if not line.startswith("[")]
     for stack in stacks:
         frames = [
@@ -263,7 +263,7 @@ def test_luajit_in_a_loop_whose_calls_have_returned(lua, form, tmp_path):
     """What its state had stored before them names functions that ended; the loop's registers are right."""
     with jit_resting(lua, form) as (process, told):
         time.sleep(0.2)
-        documents = [dumped(process, "--all-frames") for _ in range(4 if form.startswith("returned") else 12)]
+        documents = [dumped(process, "--all-frames") for _ in range(2 if form.startswith("returned") else 5)]
         documents.append(read(copy_of(process, tmp_path)))
     truth = [":".join(line.split(":")[:2]) for line in told if not line.startswith("[")]
     assert len(truth) > 1

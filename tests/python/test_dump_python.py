@@ -273,7 +273,7 @@ def copied(tmp_path_factory) -> Path:
         return copy_of(child.pid, tmp_path_factory.mktemp("core"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_damaged_values_do_no_harm(copied, tmp_path, seed):
     names = rb"in a cell|attribute|NUMBER|parameter"
     damage(copied, tmp_path, seed, "--locals", near=names, reach=30000)

@@ -393,7 +393,7 @@ def switch():
         stacksplice.install(); stacksplice.uninstall()
 switchers = [threading.Thread(target=switch) for _ in range(4)]
 for thread in switchers: thread.start()
-for _ in range(100):
+for _ in range(40):
     thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
 stop.set()
 for thread in switchers: thread.join()
@@ -401,8 +401,8 @@ stacksplice.uninstall()
 assert sys.excepthook is sys.__excepthook__
 assert threading.excepthook is threading.__excepthook__
 """)
-    assert done.stderr.count("Exception in thread ") == 100
-    assert done.stderr.count("ValueError: unhandled") == 100
+    assert done.stderr.count("Exception in thread ") == 40
+    assert done.stderr.count("ValueError: unhandled") == 40
 
 
 # ---- The end ---------------------------------------------------------------------------------------

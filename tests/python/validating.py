@@ -38,10 +38,11 @@ def validator(name: str, is_strict: bool = True):
     from referencing import Registry, Resource
 
     plain, valid = Draft202012Validator.VALIDATORS["$ref"], set()
+    repeated = ("frame", "module", "process")
 
     def each_once(self, target, instance, part):
         """The same frames are in thousands of reports."""
-        key = (target, json.dumps(instance)) if isinstance(instance, dict) else None
+        key = (target, json.dumps(instance)) if target.endswith(repeated) else None
         if key is None or key not in valid:
             yield from plain(self, target, instance, part)
             valid.add(key)  # not reached for an invalid one: the first error ends the validation
