@@ -135,6 +135,10 @@ def _suspended(task: Any) -> list[_Item]:
     frames: list[_Item] = []
     awaitable = task.get_coro()
     while awaitable is not None:
+        if type(awaitable) is CoroutineType and (frame := awaitable.cr_frame):  # nearly all
+            frames.append((frame.f_code, frame.f_lasti))
+            awaitable = awaitable.cr_await
+            continue
         frame, inner = _step(awaitable)
         if frame is not None:
             frames.append((frame.f_code, frame.f_lasti))
@@ -162,7 +166,8 @@ def _step(awaitable: Any) -> tuple[FrameType | None, Any]:
 
 def _is_future_iterator(awaitable: Any) -> bool:
     """Where a chain of awaitables ends when the task awaits a future."""
-    return (type(awaitable).__module__, type(awaitable).__name__) == ("_asyncio", "FutureIter")
+    kind = type(awaitable)
+    return kind.__name__ == "FutureIter" and kind.__module__ == "_asyncio"
 
 
 # ---- Who awaits a future -------------------------------------------------------------------------
@@ -196,7 +201,7 @@ def _waiters_of(task: Any) -> list[Any]:
                 found.append(waiter)
             else:
                 pending.append(waiter)
-    return sorted(found, key=_age)
+    return found if len(found) < 2 else sorted(found, key=_age)
 
 
 def _behind_callback(callback: Any) -> Iterator[Any]:
