@@ -3,7 +3,6 @@
 usage: python_rows.py [OPTION of the harness...]
 """
 
-import asyncio
 import faulthandler
 import json
 import os
@@ -96,23 +95,28 @@ def exception_row(row, frames):
     stacksplice.take_error()
 
 
-async def awaited(tasks, function):
-    """Call FUNCTION in a task that so many others await, each the next."""
-    if tasks:
-        await asyncio.create_task(awaited(tasks - 1, function))
-    else:
-        function()
-
-
 def exception_rows():
     for frames in (5, 50, 200):
         row = f"Python, an exception of {frames} frames"
         if bridge.wants(row):
             check_exception(frames)
             exception_row(row, frames)
+
+
+def awaited_row():
+    """Comes last: where asyncio is loaded, each error asks it for a loop."""
+    import asyncio
+
+    async def awaited(tasks):
+        """A task that so many others await, each the next."""
+        if tasks:
+            await asyncio.create_task(awaited(tasks - 1))
+        else:
+            exception_row(row, 5)
+
     row = "Python, an exception of 5 frames that ten tasks await"
     if bridge.wants(row):
-        asyncio.run(awaited(10, lambda: exception_row(row, 5)))
+        asyncio.run(awaited(10))
 
 
 # ---- The live stack ------------------------------------------------------------------------------
@@ -256,6 +260,7 @@ def main():
     row = "Python -> Lua -> Python, a call"
     bridge.row(row, 0, crossing(row, lambda *_: 1, plain_call))
     bridge.border("border, no error, a call of Python", lambda: None)
+    awaited_row()
 
 
 main()

@@ -16,6 +16,7 @@ typedef struct maker {
     uint32_t errors;   /* made for causes and members */
     bool leaves_alone; /* exceptions keep nothing of the errors that are made */
     bool is_whole;     /* the error of the newest exception has all that its traceback has */
+    bool has_no_loop;  /* no asyncio loop runs in this thread */
 } maker;
 
 /* Set *ERROR to the error of STEP's exception, new or existing, with an outside reference and its newest
@@ -219,6 +220,7 @@ static stacksplice_exception *new_with_stack(maker *m, const sspy_step *step, HR
     else if (!sspy_stack_of(m->state, step->exc, step->outer, m->above, &room, &count))
         x = sspy_exception_new(m->state, step->exc, hr, room.frames, count, related);
     m->is_whole = !raised && room.is_whole; /* those behind it were made before */
+    m->has_no_loop |= room.has_no_loop;
     sspy_room_end(&room);
     free(raised);
     return x;
@@ -384,7 +386,8 @@ int sspy_put(sspy_state *state, PyObject *exc, const void *above, HRESULT *hr, b
     if (!error)
         return 0; /* origination is switched off */
     sspy_release(state->interp, error);
-    sspy_slot_note(state);
+    if (!m.has_no_loop)
+        sspy_slot_note(state);
     return 0;
 }
 

@@ -26,6 +26,7 @@ int sspy_room_begin(sspy_room *room, uint32_t limit)
 {
     room->limit = limit;
     room->is_whole = true;
+    room->has_no_loop = false; /* not known */
     room->frames = limit <= SSPY_NEAR_FRAMES
                        ? room->near
                        : malloc(SSPY_ROOM((size_t)limit) * sizeof *room->frames);
@@ -181,18 +182,23 @@ int sspy_loop_runs(sspy_state *state)
     return loop ? loop != Py_None : -1;
 }
 
-int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
+/* put_awaiting(); tracers, profilers and sys.monitoring do not see the code that it runs. */
+static int put_unseen(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
 {
     PyThreadState *thread = PyThreadState_Get();
-    int result = sspy_loop_runs(state);
+    int result;
 
-    if (result <= 0)
-        return result;
-    /* Hide the code that we run here from tracers, profilers and sys.monitoring. */
     PyThreadState_EnterTracing(thread);
     result = put_awaiting(state, max, frames, count);
     PyThreadState_LeaveTracing(thread);
     return result;
+}
+
+int sspy_awaited_by(sspy_state *state, uint32_t max, uintptr_t *frames, uint32_t *count)
+{
+    int runs = sspy_loop_runs(state);
+
+    return runs > 0 ? put_unseen(state, max, frames, count) : runs;
 }
 
 void sspy_clear_but_interrupts(void)
@@ -204,7 +210,12 @@ void sspy_clear_but_interrupts(void)
 
 void sspy_append_awaiting(sspy_state *state, sspy_room *room, uint32_t *count)
 {
-    if (sspy_awaited_by(state, room->limit, room->frames, count) == 0)
+    int result = sspy_loop_runs(state);
+
+    room->has_no_loop = result == 0;
+    if (result > 0)
+        result = put_unseen(state, room->limit, room->frames, count);
+    if (!result)
         return;
     sspy_clear_but_interrupts();
     room->frames[(*count)++] = sspy_gap("awaiting task unknown: the search failed");

@@ -14,6 +14,7 @@ enum { SSPY_NEAR_FRAMES = 512 };
 typedef struct sspy_room {
     uint32_t limit;
     bool is_whole;     /* the stack has each entry of the traceback: no frame has a second one */
+    bool has_no_loop;  /* no asyncio loop runs in this thread */
     uintptr_t *frames; /* NEAR, or malloc */
     uintptr_t near[SSPY_ROOM(SSPY_NEAR_FRAMES)];
 } sspy_room;
