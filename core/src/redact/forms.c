@@ -20,12 +20,20 @@ typedef struct shape {
         }                       \
     }
 static const shape *const shapes[128] = {
-    ['A'] = SHAPES({"AKIA", 16, "", "AWS key"}, {"ASIA", 16, "", "AWS key"},
-                   {"ABIA", 16, "", "AWS key"}, {"ABSK", 80, "+/=", "AWS key"},
-                   {"ACCA", 16, "", "AWS key"}, {"AIza", 35, "_-", "Google key"},
-                   {"AKCp", 60, "", "Artifactory key"}, {"ATATT3", 40, "_-=", "Atlassian token"},
-                   {"ATCTT3", 40, "_-=", "Atlassian token"},
-                   {"AGE-SECRET-KEY-1", 58, "", "age key"}, {"API-", 26, "", "Octopus key"}),
+    ['$'] =
+        SHAPES({"$2a$", 20, "./$", "password hash"}, {"$2b$", 20, "./$", "password hash"},
+               {"$2y$", 20, "./$", "password hash"}, {"$1$", 20, "./$", "password hash"},
+               {"$5$", 20, "./$=", "password hash"}, {"$6$", 20, "./$=", "password hash"},
+               {"$y$", 20, "./$", "password hash"}, {"$argon2i", 30, "./$=,+", "password hash"}),
+    ['A'] =
+        SHAPES({"AKIA", 16, "", "AWS key"}, {"ASIA", 16, "", "AWS key"},
+               {"ABIA", 16, "", "AWS key"}, {"ABSK", 80, "+/=", "AWS key"},
+               {"ACCA", 16, "", "AWS key"}, {"AIza", 35, "_-", "Google key"},
+               {"AKCp", 60, "", "Artifactory key"}, {"ATATT3", 40, "_-=", "Atlassian token"},
+               {"ATCTT3", 40, "_-=", "Atlassian token"}, {"AGE-SECRET-KEY-1", 58, "", "age key"},
+               {"API-", 26, "", "Octopus key"}, {"ATBB", 28, "_-=", "Bitbucket token"}),
+    ['C'] =
+        SHAPES({"CFPAT-", 43, "_-", "Contentful token"}, {"CCIPAT_", 40, "_", "CircleCI token"}),
     ['E'] = SHAPES({"EAA", 90, "", "Facebook token"}, {"EZAK", 54, "", "EasyPost key"},
                    {"EZTK", 54, "", "EasyPost key"}),
     ['F'] = SHAPES({"FLWSECK", 12, "_-", "Flutterwave key"}),
@@ -36,6 +44,7 @@ static const shape *const shapes[128] = {
                    {"NRII-", 30, "_-", "New Relic key"}),
     ['P'] = SHAPES({"PMAK-", 40, "-", "Postman key"}),
     ['S'] = SHAPES({"SG.", 40, "._-", "SendGrid key"}, {"SK", 32, "", "Twilio key"}),
+    ['b'] = SHAPES({"bkua_", 40, "", "Buildkite token"}),
     ['d'] = SHAPES(
         {"dckr_pat_", 20, "_-", "Docker token"}, {"dckr_oat_", 20, "_-", "Docker token"},
         {"dop_v1_", 40, "", "DigitalOcean token"}, {"doo_v1_", 40, "", "DigitalOcean token"},
@@ -46,7 +55,8 @@ static const shape *const shapes[128] = {
         {"discord.com/api/webhooks/", 60, "/_-", "Discord webhook"},
         {"discordapp.com/api/webhooks/", 60, "/_-", "Discord webhook"}),
     ['f'] = SHAPES({"fo1_", 40, "_-", "Fly token"}, {"fm2_", 80, "+/=", "Fly token"},
-                   {"fm1?_", 80, "+/=", "Fly token"}, {"fio-u-", 60, "_-=", "Frame.io token"}),
+                   {"fm1?_", 80, "+/=", "Fly token"}, {"fio-u-", 60, "_-=", "Frame.io token"},
+                   {"figd_", 40, "_-", "Figma token"}, {"figo?_", 40, "_-", "Figma token"}),
     ['g'] = SHAPES({"gh?_", 30, "", "GitHub token"}, {"github_pat_", 22, "_", "GitHub token"},
                    {"glpat-", 20, "_-.", "GitLab token"}, {"glptt-", 20, "_-", "GitLab token"},
                    {"gldt-", 20, "_-", "GitLab token"}, {"glrt-", 20, "_-.", "GitLab token"},
@@ -59,30 +69,38 @@ static const shape *const shapes[128] = {
                    {"hooks.slack.com/", 20, "/", "Slack webhook"},
                    {"hvs.", 24, "_-", "Vault token"}, {"hvb.", 60, "_-", "Vault token"}),
     ['k'] = SHAPES({"key-", 32, "", "Mailgun key"}),
-    ['l'] = SHAPES({"lin_api_", 32, "", "Linear key"}, {"lin_oauth_", 32, "", "Linear key"}),
-    ['n'] = SHAPES({"npm_", 36, "", "npm token"}, {"ntn_", 40, "", "Notion token"}),
-    ['o'] = SHAPES({"ops_eyJ", 80, "+/=", "1Password token"}),
-    ['p'] = SHAPES({"pypi-", 32, "_-", "PyPI token"}, {"pul-", 40, "", "Pulumi token"},
-                   {"pplx-", 40, "", "Perplexity key"}, {"pnu_", 36, "", "Prefect key"},
-                   {"pscale_tkn_", 32, "_.=-", "PlanetScale token"},
-                   {"pscale_pw_", 32, "_.=-", "PlanetScale password"},
-                   {"pscale_oauth_", 32, "_.=-", "PlanetScale token"}),
+    ['l'] = SHAPES({"lin_api_", 32, "", "Linear key"}, {"lin_oauth_", 32, "", "Linear key"},
+                   {"lsv2_pt_", 32, "_", "LangSmith key"}, {"lsv2_sk_", 32, "_", "LangSmith key"}),
+    ['n'] = SHAPES({"npm_", 36, "", "npm token"}, {"ntn_", 40, "", "Notion token"},
+                   {"nfp_", 36, "", "Netlify token"}, {"nvapi-", 60, "_-", "NVIDIA key"}),
+    ['o'] = SHAPES({"ops_eyJ", 80, "+/=", "1Password token"},
+                   {"outlook.office.com/webhook/", 60, "/@-", "Teams webhook"}),
+    ['p'] = SHAPES(
+        {"pbkdf2_sha256$", 30, "$+/=", "password hash"}, {"pypi-", 32, "_-", "PyPI token"},
+        {"pul-", 40, "", "Pulumi token"}, {"pplx-", 40, "", "Perplexity key"},
+        {"pnu_", 36, "", "Prefect key"}, {"pscale_tkn_", 32, "_.=-", "PlanetScale token"},
+        {"pscale_pw_", 32, "_.=-", "PlanetScale password"},
+        {"pscale_oauth_", 32, "_.=-", "PlanetScale token"}, {"phx_", 40, "_-", "PostHog key"},
+        {"pat-na1-", 36, "-", "HubSpot token"}, {"pat-eu1-", 36, "-", "HubSpot token"}),
     ['r'] = SHAPES({"rk_live_", 16, "", "Stripe key"}, {"rk_test_", 16, "", "Stripe key"},
                    {"rubygems_", 40, "", "RubyGems key"}, {"rdme_", 60, "", "ReadMe key"},
-                   {"r8_", 37, "", "Replicate token"}),
+                   {"r8_", 37, "", "Replicate token"}, {"rnd_", 28, "", "Render key"}),
     ['s'] =
         SHAPES({"sk_live_", 16, "", "Stripe key"}, {"sk_test_", 16, "", "Stripe key"},
                {"sk-", 32, "_-", "key"}, {"shp??_", 32, "", "Shopify token"},
                {"shippo_live_", 40, "", "Shippo token"}, {"shippo_test_", 40, "", "Shippo token"},
                {"sntrys_", 40, "+/=_", "Sentry token"}, {"sntryu_", 40, "", "Sentry token"},
                {"sq0atp-", 22, "_-", "Square token"}, {"sq0csp-", 22, "_-", "Square secret"},
-               {"sgp_", 40, "_", "Sourcegraph token"}, {"sha256~", 43, "_-", "OpenShift token"}),
+               {"sgp_", 40, "_", "Sourcegraph token"}, {"sbp_", 40, "", "Supabase token"},
+               {"secret_", 43, "", "Notion token"}, {"sl.", 130, "_-", "Dropbox token"},
+               {"sha256~", 43, "_-", "OpenShift token"}),
+    ['t'] = SHAPES({"tskey-", 20, "-", "Tailscale key"}, {"tvly-", 20, "-", "Tavily key"}),
     ['v'] = SHAPES({"v1.0-", 100, "-", "Cloudflare key"}),
     ['w'] = SHAPES({"whsec_", 24, "+/=", "Stripe secret"},
                    {"webhook.office.com/webhookb2/", 60, "/@-", "Teams webhook"}),
     ['x'] = SHAPES({"xox?-", 10, "-", "Slack token"}, {"xoxe.xox?-", 10, "-", "Slack token"},
                    {"xapp-", 10, "-", "Slack token"}, {"xkeysib-", 60, "-", "Brevo key"},
-                   {"xsmtpsib-", 60, "-", "Brevo key"}),
+                   {"xsmtpsib-", 60, "-", "Brevo key"}, {"xai-", 60, "", "xAI key"}),
     ['y'] = SHAPES({"ya29.", 20, "_-", "Google token"}),
 };
 
@@ -211,6 +229,17 @@ enum {
     USER_IS_LONG = 20
 };
 
+/* Whether letters and digits, "@" and a host are behind the quote at END, which is so a part of a
+   password. */
+static bool is_host_behind(const ss_scan *s, size_t end)
+{
+    size_t at = end + 1;
+
+    while (at < end + 32 && is_alnum_or(ss_scan_at(s, at), "_-.!$*+"))
+        at++;
+    return ss_scan_at(s, at) == '@' && ss_is_alnum(ss_scan_at(s, at + 1));
+}
+
 /* Whether the quote at END is that of a literal around the URL whose colon is at AT, and no part of
    a password. */
 static bool ends_url(const ss_scan *s, size_t at, size_t end)
@@ -222,6 +251,8 @@ static bool ends_url(const ss_scan *s, size_t at, size_t end)
         return ss_scan_at(s, end - 1) != '\\';
     if (!ss_is_alnum(next) && next != '@' && !ss_is_quote(next))
         return true;
+    if (!s->is_source && ss_is_alnum(next) && is_host_behind(s, end))
+        return false;
     while (scheme > s->done && at - scheme < 16 && is_alnum_or(ss_scan_at(s, scheme - 1), "+.-"))
         scheme--;
     return scheme > s->done && ss_scan_at(s, scheme - 1) == ss_scan_at(s, end) &&
@@ -281,9 +312,11 @@ static bool is_template(const ss_scan *s, size_t begin, size_t colon, size_t end
 /* "https://USER:PASSWORD@host"; at the colon. */
 bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret)
 {
-    size_t begin = at + 3, end = begin, colon = 0, last = 0;
+    bool is_escaped = begins_with(s, at, ":\\/\\/"); /* as JSON may have it */
+    size_t begin = at + (is_escaped ? 5 : 3), end = begin, colon = 0, last = 0;
 
-    if (at < s->done + 2 || !ss_is_alnum(ss_scan_at(s, at - 1)) || !begins_with(s, at, "://"))
+    if (at < s->done + 2 || !ss_is_alnum(ss_scan_at(s, at - 1)) ||
+        (!is_escaped && !begins_with(s, at, "://")))
         return false;
     for (;; end++) {
         uint32_t c = ss_scan_at(s, end);
@@ -303,6 +336,20 @@ bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret)
         return false;
     *secret = (ss_secret){begin, last, "credentials", s->in_quote};
     return true;
+}
+
+/* "USER:PASSWORD@tcp(host)", as Go has it; at the "@". */
+bool ss_scan_source_name(const ss_scan *s, size_t at, ss_secret *secret)
+{
+    size_t begin = at;
+
+    if (!begins_with(s, at, "@tcp(") && !begins_with(s, at, "@unix("))
+        return false;
+    while (begin > s->done && at - begin < 64 && ss_scan_at(s, begin - 1) > ' ' &&
+           !ss_is_quote(ss_scan_at(s, begin - 1)))
+        begin--;
+    *secret = (ss_secret){begin, at, "credentials", s->in_quote};
+    return find_text(s, begin, at, ":") < at && ss_scan_at(s, begin) != '[';
 }
 
 bool ss_scan_email(const ss_scan *s, size_t at, ss_secret *secret)

@@ -8,18 +8,32 @@ static const struct known_name {
     const char *ends;
 } known_names[] = {
     {{.kind = "password"},
-     "dse",
-     "password passwords passwd passphrase passcode userpwd storepass keypass"},
+     "dsetaop",
+     "password passwords passwd passphrase passcode userpwd storepass keypass sshpass passwort "
+     "kennwort motdepasse contrasena wachtwoord"},
     {{.kind = "password", .whole = true}, "dw", "pwd pw"},
     {{.kind = "password", .whole = true, .is_counted = true}, "s", "pass"},
     {{.kind = "secret"}, "ts", "secret secrets"},
+    {{.kind = "secret", .whole = true, .is_counted = true},
+     "ptcvnkdea",
+     "otp totp otpseed cvv cvc ssn psk mnemonic seedphrase recoverycode senha"},
     {{.kind = "token", .in_prose = true, .is_counted = true}, "n", "token"},
     {{.kind = "token", .whole = true, .in_prose = true}, "tr", "jwt bearer"},
     {{.kind = "key"},
-     "ye",
+     "yes",
      "apikey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey accountkey "
-     "sharedkey amzsignature sharedaccesssignature"},
-    {{.kind = "credentials"}, "ls", "credential credentials"},
+     "sharedkey amzsignature sharedaccesssignature apikeys accesskeys secretkeys privatekeys "
+     "subscriptionkey consumerkey licensekey storagekey fernetkey hmackey sessionkey appkey "
+     "applicationkey clientkey serverkey decryptionkey cryptokey functionkey servicekey "
+     "integrationkey ingestkey writekey"},
+    {{.kind = "token"},
+     "s",
+     "accesstokens authtokens apitokens refreshtokens bearertokens sessiontokens usertokens"},
+    {{.kind = "credentials"}, "ls", "credential credentials creds"},
+    {{.kind = "credentials", .of_call = true}, "h", "basicauth digestauth"},
+    {{.kind = "credentials", .exact = true, .of_call = true}, "ne", "login authenticate"},
+    {{.kind = "password", .exact = true}, "d", "identified"},
+    {{.kind = "cookie", .whole = true, .is_counted = true}, "s", "cookies"},
     {{.kind = "credentials", .to_line_end = true}, "n", "authorization"},
     {{.kind = "cookie", .whole = true, .to_line_end = true}, "e", "cookie"},
     {{.kind = "session"}, "d", "sessionid"},
@@ -28,7 +42,9 @@ static const struct known_name {
     {{.kind = "token", .exact = true, .fewest = 8}, "f", "csrf xsrf"},
     {{.kind = "credentials", .exact = true, .fewest = 8}, "h", "auth"},
     {{.kind = "address", .exact = true, .of_variable = true}, "r", "xforwardedfor"},
-    {{.kind = "key", .whole = true, .of_text = true, .fewest = 12}, "g", "sig"},
+    {{.kind = "key", .whole = true, .of_text = true, .fewest = 12},
+     "gecet",
+     "sig signature hmac assertion samlresponse samlrequest salt"},
     {{.kind = "credentials", .whole = true, .of_text = true, .fewest = 12}, "ch", "basic auth"},
 };
 static const ss_secret_name by_host = {.kind = "secret", .whole = true};
@@ -36,11 +52,12 @@ static const ss_secret_name by_host = {.kind = "secret", .whole = true};
 /* What may stand behind such a name, as in db_password_prod or secret_key_base. */
 static const char variants[] =
     "prod production stage staging dev development test live old new current previous primary "
-    "secondary backup main default value text plain raw base hash confirm local env confirmation";
+    "secondary backup main default value text plain raw base hash confirm local env confirmation "
+    "hint";
 
 enum { NAME_SEEN = 64 }; /* of a longer name only the end counts */
 
-/* A name in lower case without '_' and '-'. */
+/* A name in lower case without '_' and '-', and without the blank in "api key". */
 typedef struct plain_name {
     char text[NAME_SEEN];
     bool begins[NAME_SEEN]; /* whether a word begins there */
@@ -56,7 +73,7 @@ static void read_name(const ss_text *text, size_t begin, size_t end, plain_name 
     for (size_t at = end - begin > NAME_SEEN ? end - NAME_SEEN : begin; at < end; at++) {
         uint32_t c = ss_text_at(text, at), small = ss_lower(c);
 
-        if (c != '_' && c != '-') {
+        if (c != '_' && c != '-' && c != ' ') {
             bool begins = !ss_is_letter(before) || (c != small && before == ss_lower(before));
 
             n->words += begins;

@@ -5,7 +5,8 @@ enum {
     REMARK_SEEN = 160,     /* of a literal, to find out whether it is a sentence */
     PLACEHOLDER_SEEN = 48, /* to its closing bracket */
     CALL_SEEN = 128,       /* to the closing bracket of a call */
-    COUNT_DIGITS = 3
+    COUNT_DIGITS = 3,
+    LEXEME_MAX = 12 /* of a name of a piece of a language: RPAREN */
 };
 
 static bool ends_word_here(const ss_scan *s, size_t at)
@@ -110,6 +111,8 @@ static size_t placeholder_end(const ss_scan *s, size_t at)
         return bracketed_end(s, at, '>', " _-");
     case '[':
         return omission_end(s, at, ']');
+    case '.':
+        return mask_end(s, at, ".");
     case '(':
         return omission_end(s, at, ')');
     case ':':
@@ -133,7 +136,8 @@ static bool is_own_name(const ss_scan *s, const ss_named *n, size_t at)
     for (; last > at && ss_scan_at(s, last - 1) != '.';)
         last--;
     while (word > last && name > n->begin &&
-           ss_lower(ss_scan_at(s, word - 1)) == ss_lower(ss_scan_at(s, name - 1))) {
+           (ss_lower(ss_scan_at(s, word - 1)) == ss_lower(ss_scan_at(s, name - 1)) ||
+            (ss_scan_at(s, word - 1) == '_' && ss_scan_at(s, name - 1) == '-'))) {
         word--;
         name--;
     }
@@ -164,7 +168,22 @@ bool ss_is_no_value(const ss_scan *s, const ss_named *n, size_t at)
     if (is_word_of(s, at, end, "none null nil true false undefined yes no"))
         return !n->is->to_line_end || ends_line(s, end) || ss_is_quote(ss_scan_at(s, end)) ||
                ss_scan_at(s, end) == ' ';
+    if (is_word_of(s, at, end, "table function userdata thread") && ss_scan_has(s, end, ": 0x"))
+        return true; /* what scripts show of an object */
     return at == n->at && is_count(s, n);
+}
+
+/* Whether the word from AT to END is what usages have in place of an option's value: TEXT, {1,2}. */
+bool ss_is_usage(const ss_scan *s, size_t at)
+{
+    size_t end = plain_word_end(s, at);
+
+    if (ss_scan_at(s, at) == '{')
+        return true;
+    return ss_scan_at(s, at) - 'A' < 26 && ends_word_here(s, end) &&
+           is_word_of(s, at, end,
+                      "text integer float string str int value path file filename directory uuid "
+                      "password passwd pass passphrase pwd token secret key name word choice");
 }
 
 /* ---- Code ------------------------------------------------------------------------------------*/
@@ -179,23 +198,54 @@ static bool closes(const ss_scan *s, size_t at)
     return ss_scan_at(s, at) == ')';
 }
 
+/* Whether the name of a piece of a language is at AT, behind a name that is no variable of a shell:
+   "token=RPAREN". */
+static bool is_lexeme_name(const ss_scan *s, const ss_named *n)
+{
+    size_t end = n->at;
+
+    while (ss_scan_at(s, end) - 'A' < 26 || ss_scan_at(s, end) == '_')
+        end++;
+    return n->is->in_prose && end > n->at + 1 && end <= n->at + LEXEME_MAX &&
+           ends_word_here(s, end) && ss_scan_at(s, n->end - 1) - 'a' < 26 && n->end == n->begin + 5;
+}
+
 bool ss_is_code(const ss_scan *s, const ss_named *n)
 {
     size_t end = identifier_end(s, n->at);
 
-    if (is_own_name(s, n, ss_scan_at(s, n->at) == '$' ? n->at + 1 : n->at))
+    if (is_own_name(s, n, ss_scan_at(s, n->at) == '$' ? n->at + 1 : n->at) || is_lexeme_name(s, n))
         return true;
     if (end == n->at)
         return false;
-    if (ss_scan_at(s, end) == '[')
-        return ss_is_quote(ss_scan_at(s, end + 1));
-    return ss_scan_at(s, end) == '(' && closes(s, end);
+    if (ss_scan_at(s, end) == '[') {
+        size_t index = run_end(s, end + 1, "_.:-+");
+
+        return ss_is_quote(ss_scan_at(s, end + 1)) ||
+               (index > end + 1 && ss_scan_at(s, index) == ']' && ends_word_here(s, index + 1));
+    }
+    if (ss_scan_at(s, end) == ':' && ss_is_letter(ss_scan_at(s, end + 1)))
+        end = identifier_end(s, end + 1); /* a method: lexer:next() */
+    if (ss_scan_at(s, end) == '(')
+        return closes(s, end);
+    if (ss_scan_at(s, end) == ' ' && ss_scan_at(s, end + 1) > ' ')
+        return is_word_of(s, n->at, end, "await not lambda yield new return raise function") ||
+               ss_scan_has(s, end, " or ") || ss_scan_has(s, end, " and ") ||
+               (ss_scan_has(s, end, " if ") && n->by == SS_EQUALS);
+    return n->by == SS_EQUALS && is_word_of(s, n->at, end, "yield") && ends_word_here(s, end);
 }
 
 /* ---- Prose -----------------------------------------------------------------------------------*/
 
 static const char types[] =
-    "string str text int integer number bool boolean bytes optional any object";
+    "string str text int integer number bool boolean bytes optional any object identifier";
+
+bool ss_is_type(const ss_scan *s, size_t at)
+{
+    size_t end = plain_word_end(s, at);
+
+    return ends_word_here(s, end) && is_word_of(s, at, end, types);
+}
 
 /* Whether a sentence about the value begins at AT: "must have 8 letters", "is required". */
 static bool is_sentence(const ss_scan *s, size_t at)
@@ -204,12 +254,40 @@ static bool is_sentence(const ss_scan *s, size_t at)
         "must should may can cannot can't is isn't are has have needs need does doesn't was this "
         "value field please not too at expected input string invalid required missing requires "
         "check rejected failed expired changed reset refused denied wrong incorrect weak optional "
-        "unset closed signature authentication for the";
+        "file unset closed signature authentication for the ensure between max maximum min minimum "
+        "line length size syntax format type types only either ok okay okay unchanged revoked "
+        "updated created deleted removed stored saved loaded set found unsupported unauthorized "
+        "malformed mismatch mismatched empty blank none never already no see use using run set "
+        "try make provide provided enter specify choose add give given supply must contains "
+        "contain consists allowed forbidden disabled enabled unavailable available used unused "
+        "unknown unrecognized undefined unexpected ignored skipped skipping unable could would "
+        "if when while because since after before until in on of from by with without as and or "
+        "but all both each every some one two it its they there these those that which who will "
+        "shall did do been being be got getting reading parsing decoding error errors warning "
+        "bad illegal null nil true false long short similar common identical equal same different "
+        "matches match more less fewer exactly characters digits letters bytes raise pass "
+        "permission access validation verification insufficient good success succeeded successful";
     size_t end = plain_word_end(s, at);
 
+    if (ss_scan_at(s, end) == ':' && is_word_of(s, at, end, begins))
+        return ss_scan_at(s, end + 1) == ' ';
     return is_word_of(s, at, end, begins) &&
            (ends_line(s, end) || ss_is_any(ss_scan_at(s, end), ",.") ||
             (ss_scan_at(s, end) == ' ' && ss_scan_at(s, end + 1) > ' '));
+}
+
+/* Whether a number of few digits and a word stand at AT: "3 attempts left", "8-64 characters". */
+static bool is_amount(const ss_scan *s, size_t at)
+{
+    size_t end = after_any(s, at, ".-"), digits = 0;
+
+    for (; ss_is_digit(ss_scan_at(s, end)) || ss_is_any(ss_scan_at(s, end), ".-"); end++) {
+        digits = ss_is_digit(ss_scan_at(s, end)) ? digits + 1 : 0;
+        if (digits > COUNT_DIGITS)
+            return false;
+    }
+    return ss_is_digit(ss_scan_at(s, at)) && ss_scan_at(s, end) == ' ' &&
+           ss_is_letter(ss_scan_at(s, end + 1));
 }
 
 /* Whether a word and another one stand at AT, in letters. */
@@ -277,12 +355,12 @@ bool ss_is_prose(const ss_scan *s, const ss_named *n)
     if (ss_scan_at(s, n->at - 1) != ' ')
         return false;
     end = plain_word_end(s, n->at);
-    if (is_sentence(s, n->at) || (n->is->in_prose && are_words(s, n->at)) ||
+    if (is_sentence(s, n->at) || is_amount(s, n->at) || (n->is->in_prose && are_words(s, n->at)) ||
         (n->is->to_line_end && is_header_prose(s, n)))
         return true;
-    if (ends_word_here(s, end) && (is_word_of(s, n->at, end, types) ||
-                                   is_word_of(s, n->at, end, "include omit eof unknown") ||
-                                   is_word_of(s, n->at, n->at + 11, "same-origin")))
+    if (ss_is_type(s, n->at) ||
+        (ends_word_here(s, end) && (is_word_of(s, n->at, end, "include omit eof unknown") ||
+                                    is_word_of(s, n->at, n->at + 11, "same-origin"))))
         return true;
     word_before(s, &begin, &end);
     return is_word_of(s, begin, end, "unexpected expected missing no such without") ||
@@ -290,24 +368,31 @@ bool ss_is_prose(const ss_scan *s, const ss_named *n)
             (n->is->in_prose || n->is->to_line_end ? is_lexeme(s, n->at) : are_words(s, n->at)));
 }
 
-/* Of validators: "This field may not be blank."  Of three words or more one is theirs. */
+/* Of validators: "This field may not be blank."  Of three words or more one is theirs; of fewer all
+   but one are, or belong to any sentence. */
 bool ss_is_remark(const ss_scan *s, size_t begin)
 {
     static const char theirs[] =
         "field required valid invalid must blank least characters match short long common similar "
-        "empty null incorrect wrong expected missing provided cannot";
-    size_t at = begin, most = begin + REMARK_SEEN;
-    unsigned words = 0, known = 0;
+        "empty null incorrect wrong expected missing provided cannot can't length shorter longer "
+        "minimum maximum min max type unknown allowed unallowed expired revoked";
+    static const char others[] =
+        "is are be of to not too the this that a an may should at has have for with than in or and "
+        "value values string integer number boolean list dict float data was been no";
+    size_t at = begin, most = begin + REMARK_SEEN, end = begin;
+    unsigned words = 0, known = 0, filling = 0;
 
     while (at < most && ss_is_letter(ss_scan_at(s, at))) {
-        size_t end = plain_word_end(s, at);
-
+        end = plain_word_end(s, at);
         words++;
         known += is_word_of(s, at, end, theirs);
+        filling += is_word_of(s, at, end, others);
         for (at = end; at < most && ss_is_any(ss_scan_at(s, at), " ,.0123456789()_");)
             at++;
         if (ss_is_letter(ss_scan_at(s, end)))
             break;
     }
-    return words >= 3 && (known > 1 || (known && ss_scan_at(s, at - 1) == '.'));
+    if (words < 3)
+        return known && known + filling == words && is_quoted(s, at);
+    return known > 1 || (known && (ss_scan_at(s, at - 1) == '.' || known + filling + 1 >= words));
 }

@@ -159,7 +159,10 @@ static bool find(ss_scan *s, uint32_t c, ss_secret *secret)
         return (rules & STACKSPLICE_REDACT_URLS && ss_scan_url(s, s->at, secret)) ||
                (rules & STACKSPLICE_REDACT_TOKENS && ss_scan_bot(s, s->at, secret));
     if (c == '@')
-        return rules & STACKSPLICE_REDACT_EMAILS && ss_scan_email(s, s->at, secret);
+        return (rules & STACKSPLICE_REDACT_URLS && ss_scan_source_name(s, s->at, secret)) ||
+               (rules & STACKSPLICE_REDACT_EMAILS && ss_scan_email(s, s->at, secret));
+    if (c == '$' && rules & STACKSPLICE_REDACT_TOKENS && !ss_is_alnum(before))
+        return ss_scan_token(s, s->at, secret);
     if (c == '-' && rules & STACKSPLICE_REDACT_TOKENS && ss_scan_private_key(s, s->at, secret))
         return true;
     if (!ss_is_of_name(c))

@@ -50,6 +50,7 @@ typedef struct ss_scan {
     bool is_source;      /* a line of source */
     uint32_t in_quote;   /* in source: the quote that began the literal at AT; or 0 */
     size_t refused;      /* before here no JWT begins */
+    bool is_insert;      /* a statement of SQL, "INSERT INTO", began before */
     const char *command; /* whose options may be secrets, named on this line; or NULL */
 } ss_scan;
 

@@ -18,6 +18,7 @@ typedef struct ss_secret_name {
     bool in_prose;    /* a quoted word after it is no secret: "unexpected token '<'" */
     bool is_counted;  /* a small number after it is no secret: "pass=3" */
     bool of_text;     /* only in texts: a variable of that name is none */
+    bool of_call;     /* only of a call with two literals: login('bob', 'x') */
     bool of_variable; /* only of variables and members: in texts it is none */
     unsigned fewest;  /* 0, or of base64 or the like that its value has: in prose it says less */
 } ss_secret_name;
@@ -171,14 +172,14 @@ static inline size_t find_text(const ss_scan *s, size_t at, size_t end, const ch
 
 enum { WORD_MAX = 16 };
 
-/* Past a word of letters, as in "can't". */
+/* Past a word of letters, as in "can't"; b'x' is none. */
 static inline size_t plain_word_end(const ss_scan *s, size_t at)
 {
     size_t end = at;
 
     while (end < at + WORD_MAX &&
            (ss_is_letter(ss_scan_at(s, end)) ||
-            (ss_scan_at(s, end) == '\'' && ss_is_letter(ss_scan_at(s, end + 1)))))
+            (end > at + 2 && ss_scan_at(s, end) == '\'' && ss_is_letter(ss_scan_at(s, end + 1)))))
         end++;
     return end;
 }
@@ -207,6 +208,7 @@ bool ss_scan_token(ss_scan *s, size_t at, ss_secret *secret);
 bool ss_scan_bot(const ss_scan *s, size_t at, ss_secret *secret);
 bool ss_scan_private_key(const ss_scan *s, size_t at, ss_secret *secret);
 bool ss_scan_url(const ss_scan *s, size_t at, ss_secret *secret);
+bool ss_scan_source_name(const ss_scan *s, size_t at, ss_secret *secret);
 bool ss_scan_email(const ss_scan *s, size_t at, ss_secret *secret);
 bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret);
 
@@ -221,8 +223,14 @@ bool ss_is_no_value(const ss_scan *s, const ss_named *n, size_t at);
 bool ss_is_prose(const ss_scan *s, const ss_named *n);
 bool ss_is_remark(const ss_scan *s, size_t begin);
 
+/* Whether the name of a type is at AT. */
+bool ss_is_type(const ss_scan *s, size_t at);
+
 /* Whether the value of N, in a text, is code: next(stream), self.token. */
 bool ss_is_code(const ss_scan *s, const ss_named *n);
+
+/* Whether the word of a usage at AT stands for the value of an option: --token TEXT. */
+bool ss_is_usage(const ss_scan *s, size_t at);
 
 /* Options of commands, as in "mysql -pWORD": note the command that begins at AT, and whether what an
    option of it means begins at AT. */

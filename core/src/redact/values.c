@@ -2,13 +2,17 @@
 #include "redact/scan.h"
 
 enum {
-    CODE_SEEN = 128,   /* of a list in code, to find a literal in it */
-    ENCODED_SEEN = 64, /* of a word that must be base64 to be a secret */
-    LINES_SEEN = 512,  /* of a list of several lines, to find its end */
-    TAG_SEEN = 128,    /* of the attributes of an element */
-    MEMBER_SEEN = 64,  /* between a name and the name of its value */
-    FORM_SEEN = 32,    /* of the name behind "&" */
-    LOGIN_SEEN = 48,   /* before a password in .netrc */
+    CODE_SEEN = 128,    /* of a list in code, to find a literal in it */
+    ENCODED_SEEN = 64,  /* of a word that must be base64 to be a secret */
+    KEY_LEAST = 8,      /* characters of a key without a sign before it */
+    LINES_SEEN = 512,   /* of a list of several lines, to find its end */
+    TAG_SEEN = 128,     /* of the attributes of an element */
+    MEMBER_SEEN = 64,   /* between a name and the name of its value */
+    COLUMNS_SEEN = 256, /* of SQL, behind the name of one */
+    FORM_SEEN = 32,     /* of the name behind "&" */
+    FOLD_SEEN = 80,     /* from one literal to one joined to it on the next line */
+    INDEX_SEEN = 32,    /* behind a name, in brackets */
+    LOGIN_SEEN = 48,    /* before a password in .netrc */
     MOST_LINE_DIGITS = 7
 };
 
@@ -84,6 +88,33 @@ static size_t after_member(const ss_scan *s, size_t from)
     return ss_is_any(ss_scan_at(s, word), ":=") ? after_blanks(s, word + 1) : from;
 }
 
+/* Past 'default=' behind a name in quotes and a comma; FROM if that is not there. */
+static size_t after_default(const ss_scan *s, size_t from)
+{
+    return ss_scan_has(s, from, "default=") && is_quoted(s, from + 8) ? from + 8 : from;
+}
+
+/* Past what stands between a name and its sign in a declaration: api_key[], cookies['sid'],
+   local token <const>; AT if it is none. */
+static size_t after_index(const ss_scan *s, const ss_named *n, size_t at)
+{
+    size_t end = at, blank = after_blanks(s, at);
+    bool is_list = ss_scan_at(s, at) == '[';
+
+    if (!is_list && (!n->is_code || ss_scan_at(s, blank) != '<'))
+        return ss_scan_at(s, at) == ']' && n->begin && ss_scan_at(s, n->begin - 1) == '[' ? at + 1
+                                                                                          : at;
+    for (end = is_list ? at + 1 : blank + 1; end < at + INDEX_SEEN; end++) {
+        uint32_t c = ss_scan_at(s, end);
+
+        if (c == (is_list ? ']' : '>'))
+            return end + 1;
+        if (!is_alnum_or(c, "_-") && !(ss_is_quote(c) && c != n->quote))
+            break;
+    }
+    return at;
+}
+
 /* Past the beginning of an element, which the name is in: <password>, <property name="password">;
    FROM if it is none. */
 static size_t after_tag(const ss_scan *s, const ss_named *n, size_t from)
@@ -95,6 +126,16 @@ static size_t after_tag(const ss_scan *s, const ss_named *n, size_t from)
     while (at < from + TAG_SEEN && !ends_line(s, at) && !ss_is_any(ss_scan_at(s, at), "<>"))
         at++;
     return ss_scan_at(s, at) == '>' && ss_scan_at(s, at - 1) != '/' ? at + 1 : from;
+}
+
+/* Past "provided:" and the like, which may stand before the value in a message; AT if none does. */
+static size_t after_told(const ss_scan *s, size_t at)
+{
+    size_t end = plain_word_end(s, at);
+
+    return ss_scan_at(s, end) == ':' && is_word_of(s, at, end, "provided given supplied received")
+               ? after_spaces(s, end + 1)
+               : at;
 }
 
 /* Read from the end of a name to where its value may begin. */
@@ -112,6 +153,8 @@ static void read_separator(const ss_scan *s, ss_named *n)
     if (n->is_quoted && ss_is_any(ss_scan_at(s, after), "])")) {
         is_call = ss_scan_at(s, after) == ')';
         after++;
+    } else if (!n->is_quoted) {
+        after = after_index(s, n, after);
     }
     n->at = blank = after_spaces(s, after);
     n->by = read_sign(s, n);
@@ -129,31 +172,46 @@ static void read_separator(const ss_scan *s, ss_named *n)
         }
     }
     n->at = after_spaces(s, n->at);
+    if (n->by == SS_COMMA && n->is_quoted && (past = after_default(s, n->at)) != n->at) {
+        n->at = past;
+        n->by = SS_EQUALS;
+    }
+    if (n->by == SS_NOTHING && !n->is_quoted && (past = after_told(s, n->at)) != n->at) {
+        n->at = past;
+        n->by = SS_COLON;
+    }
     if (is_call && n->by != SS_EQUALS)
         n->by = SS_NOTHING;
-    else if (n->by == SS_COMMA && !n->is_quoted)
+    else if (n->by == SS_COMMA && !n->is_quoted && !n->is_code)
         n->by = SS_NOTHING;
     else if (n->by == SS_NOTHING && !n->is_quoted && blank > n->end)
         n->by = SS_BLANKS;
+    if (n->by == SS_BLANKS && ss_scan_has(s, n->at, "by ") && is_quoted(s, n->at + 3))
+        n->at += 3; /* IDENTIFIED BY 'x' */
 }
 
-/* In source: past the type in "password: str = ". */
-static size_t after_type(const ss_scan *s, size_t at)
+/* Past the type in "password: str = "; in a text it has no blanks. */
+static size_t after_type(const ss_scan *s, const ss_named *n, size_t at)
 {
+    const char *more = n->is_code ? "_-. \t|[]," : "_.|[],";
     size_t end = at, most = at + 64;
 
-    while (end < most && is_alnum_or(ss_scan_at(s, end), "_-. \t|[],"))
+    while (end < most && is_alnum_or(ss_scan_at(s, end), more))
         end++;
+    if (!n->is_code)
+        return end > at && begins_with(s, end, " = ") ? end + 3 : at;
     return ss_scan_at(s, end) == '=' && ss_scan_at(s, end + 1) != '=' ? after_blanks(s, end + 1)
                                                                       : at;
 }
 
-/* Past "Bearer " and the like. */
-static size_t after_scheme(const ss_scan *s, size_t at)
+/* Past "Bearer " and the like; "token = token or x" has no scheme. */
+static size_t after_scheme(const ss_scan *s, const ss_named *n, size_t at)
 {
     size_t end = plain_word_end(s, at);
 
-    return ss_scan_at(s, end) == ' ' && is_word_of(s, at, end, "bearer basic digest token")
+    return ss_scan_at(s, end) == ' ' &&
+                   is_word_of(s, at, end,
+                              n->is->in_prose ? "bearer basic digest" : "bearer basic digest token")
                ? after_blanks(s, end)
                : at;
 }
@@ -196,14 +254,31 @@ static size_t literal_end(const ss_scan *s, size_t at, uint32_t quote, bool is_i
     return line_end ? line_end : s->text.length;
 }
 
+/* Past the literal at AT, and blanks. */
+static size_t after_quoted(const ss_scan *s, size_t at)
+{
+    size_t end = literal_end(s, at + 1, ss_scan_at(s, at), false, false, true);
+
+    return after_blanks(s, after_quote(s, end));
+}
+
 /* Where the next literal begins that is joined to the one that ends at END: 'a' 'b', "a" + "b",
    "a" .. "b"; 0: there is none. */
 static size_t joined_at(const ss_scan *s, size_t end)
 {
     size_t after = after_quote(s, end), at = after_blanks(s, after), next;
+    bool is_folded = ends_line(s, at);
 
     if (after == end)
         return 0;
+    if (is_folded) { /* perhaps folded, as pprint does; the quoted name of a next value is none */
+        at = after_any(s, at, " \t\r\n");
+        next = after_prefix(s, after_blanks(s, after_any(s, at, "+.&")));
+        if (at > end + FOLD_SEEN || !is_quoted(s, next) ||
+            ss_is_any(ss_scan_at(s, after_quoted(s, next)), ":="))
+            return 0;
+        return ss_scan_at(s, next) == ss_scan_at(s, end) ? next : 0;
+    }
     next = after_blanks(s, after_any(s, at, "+.&"));
     if (next > at + 4 || next == after)
         return 0; /* 'a''b' is one literal with a quote in it, or two */
@@ -237,9 +312,11 @@ static bool read_quoted(const ss_scan *s, size_t at, const ss_named *n, ss_secre
 /* The text of an element, to the tag that ends it. */
 static bool read_element(const ss_scan *s, size_t at, ss_secret *secret)
 {
-    size_t end = at;
+    size_t end = begins_with(s, at, "<![CDATA[") ? at + 9 : at;
 
     while (!ends_line(s, end) && !ss_is_any(ss_scan_at(s, end), "<>"))
+        end++;
+    if (ss_scan_at(s, end) == '>' && end > at && ss_scan_at(s, end - 1) == ']')
         end++;
     secret->begin = at;
     secret->end = end;
@@ -289,7 +366,7 @@ static bool read_bracketed(const ss_scan *s, const ss_named *n, size_t at, ss_se
         has_literal = ss_is_quote(ss_scan_at(s, quote++));
     if (n->is_code && !has_literal)
         return false;
-    secret->end = bracket_end(s, at, !s->is_source, &has_literal);
+    secret->end = bracket_end(s, at, true, &has_literal);
     secret->begin = at;
     return secret->end > at + 2;
 }
@@ -428,23 +505,25 @@ static size_t word_end(const ss_scan *s, const ss_named *n)
     return at;
 }
 
-/* Whether what begins at AT can be the secret of N: where it must, it looks like base64, which has
-   not only small letters. */
-static bool may_be_of(const ss_scan *s, const ss_named *n, size_t begin, size_t end)
+/* Whether LEAST characters of base64 or the like are at BEGIN, which has not only small letters; up
+   to END, if it is known. */
+static bool is_encoded(const ss_scan *s, size_t begin, size_t end, unsigned least)
 {
     bool is_mixed = false;
     size_t at = begin, most = end < begin + ENCODED_SEEN ? end : begin + ENCODED_SEEN;
 
-    if (!n->is->fewest)
-        return true;
     for (; at < most && is_alnum_or(ss_scan_at(s, at), "_-+/=%.:"); at++) {
         uint32_t c = ss_scan_at(s, at);
 
         is_mixed = is_mixed || (at > begin && ss_lower(c) != c) || ss_is_digit(c) || c == '=';
     }
-    if (end == SIZE_MAX)
-        return is_mixed && at >= begin + n->is->fewest;
-    return is_mixed && at == most && at >= begin + n->is->fewest;
+    return is_mixed && at >= begin + least && (end == SIZE_MAX || at == most);
+}
+
+/* Whether what begins at AT can be the secret of N, which of some must be encoded. */
+static bool may_be_of(const ss_scan *s, const ss_named *n, size_t begin, size_t end)
+{
+    return !n->is->fewest || is_encoded(s, begin, end, n->is->fewest);
 }
 
 static bool read_word(const ss_scan *s, const ss_named *n, ss_secret *secret)
@@ -466,6 +545,48 @@ static bool read_word(const ss_scan *s, const ss_named *n, ss_secret *secret)
 
 /* ---- YAML ------------------------------------------------------------------------------------*/
 
+/* Whether the value of a mapping, or of its members, begins at AT, on the line behind its name: one
+   word, or "user: bob". */
+static bool is_scalar(const ss_scan *s, const ss_named *n, size_t at)
+{
+    size_t end = at;
+
+    if (n->is->in_prose || n->is->is_counted || n->is->to_line_end || is_quoted(s, at) ||
+        ss_is_any(ss_scan_at(s, at), "[{(<^"))
+        return false;
+    while (ss_scan_at(s, end) > ' ' && end < at + ENCODED_SEEN)
+        end++;
+    return end > at + 3 &&
+           (ss_scan_at(s, end - 1) == ':' ? ss_scan_at(s, end) == ' ' && !is_quoted(s, end + 1)
+                                          : ends_line(s, end) && !ss_is_remark(s, at));
+}
+
+/* Past a tag or an anchor of YAML and the blanks behind it; AT if there is none. */
+static size_t after_yaml_tag(const ss_scan *s, size_t at)
+{
+    size_t end = at + 1;
+
+    if (!ss_is_any(ss_scan_at(s, at), "!&"))
+        return at;
+    while (end < at + TAG_SEEN && is_alnum_or(ss_scan_at(s, end), "!:/_-"))
+        end++;
+    return ss_scan_at(s, end) == ' ' ? after_blanks(s, end) : at;
+}
+
+/* One word behind a tag or an anchor of YAML, with it: !!str abc, &a abc. */
+static bool read_tagged(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    size_t word = after_yaml_tag(s, n->at), end;
+
+    if (word == n->at)
+        return false;
+    for (end = word; ss_scan_at(s, end) > ' ';)
+        end++;
+    secret->begin = n->at;
+    secret->end = end;
+    return end > word && ends_line(s, end) && !ss_is_any(ss_scan_at(s, word), "|>[{");
+}
+
 /* The block that follows "|" or ">", or the list that begins on the next line: the lines that are
    further in than the name, and items. */
 static bool read_block(const ss_scan *s, const ss_named *n, ss_secret *secret)
@@ -473,10 +594,10 @@ static bool read_block(const ss_scan *s, const ss_named *n, ss_secret *secret)
     size_t first = n->at, end, margin = 0;
     bool is_list = ends_line(s, n->at);
 
-    if (!is_list && !ss_is_any(ss_scan_at(s, n->at), "|>"))
+    if (!is_list && !ss_is_any(ss_scan_at(s, first), "|>"))
         return false;
     if (!is_list)
-        first = after_any(s, n->at + 1, "-+0123456789 \t");
+        first = after_any(s, first + 1, "-+0123456789 \t");
     if (!ends_line(s, first))
         return false;
     while (margin < n->begin && ss_is_blank(ss_scan_at(s, n->begin - 1 - margin)))
@@ -486,10 +607,10 @@ static bool read_block(const ss_scan *s, const ss_named *n, ss_secret *secret)
         bool is_item = is_list && begins_with(s, inner, "- ");
 
         if (ends_line(s, inner) || inner < line + margin || (inner == line + margin && !is_item) ||
-            (end == first && is_list && !is_item))
+            (end == first && is_list && !is_item && !is_scalar(s, n, inner)))
             break;
         if (end == first)
-            secret->begin = inner + (is_list ? 2 : 0);
+            secret->begin = inner + (is_item ? 2 : 0);
         for (end = inner; !ends_line(s, end);)
             end++;
     }
@@ -513,20 +634,37 @@ static bool follows_login(const ss_scan *s, const ss_named *n)
     return at >= 5 && begins_with(s, at - 5, "login");
 }
 
+/* Whether letters and a digit, as many as keys have, are in the literal that begins at AT. */
+static bool has_digits(const ss_scan *s, size_t at)
+{
+    size_t end = at;
+    bool is_digit = false;
+
+    while (end < at + ENCODED_SEEN && is_alnum_or(ss_scan_at(s, end), "_-+/=.")) {
+        is_digit = is_digit || (end > at && ss_is_digit(ss_scan_at(s, end)));
+        end++;
+    }
+    return is_digit && end >= at + KEY_LEAST && ss_is_quote(ss_scan_at(s, end));
+}
+
 /* Whether a value without a sign before it is one: --token abc, Bearer abc, password "abc". */
 static bool may_follow_blanks(const ss_scan *s, const ss_named *n)
 {
     if (is_quoted(s, n->at))
-        return n->is_code || (!n->is->is_counted && (s->is_source || !n->is->in_prose));
+        return n->is_code || ss_scan_at(s, n->begin) == '-' ||
+               (!n->is->is_counted && (s->is_source || !n->is->in_prose)) ||
+               has_digits(s, after_quote(s, n->at));
     if (ss_scan_has(s, n->begin, "bearer ") || n->is->fewest) {
         size_t end = n->at;
 
-        while (end < n->at + 12 && !ends_word(s, n, end))
+        while (end < n->at + 12 && !ends_word(s, n, end) &&
+               (ss_scan_at(s, end) != '=' || !is_quoted(s, end + 1)))
             end++;
         return end == n->at + 12;
     }
     if (ss_scan_at(s, n->begin) == '-')
-        return ss_scan_at(s, n->at) != '-' && n->end > n->begin + 3;
+        return ss_scan_at(s, n->at) != '-' && n->end > n->begin + 3 && !ss_is_usage(s, n->at) &&
+               !ss_is_prose(s, n);
     return follows_login(s, n);
 }
 
@@ -542,6 +680,24 @@ static bool is_place(const ss_scan *s, const ss_named *n)
     return at > n->end + 1 && ss_is_any(ss_scan_at(s, at), ":>") && ss_scan_at(s, n->end) == ':';
 }
 
+/* Whether the call around a name and its value sets or compares: strcpy(password, "x"),
+   setattr(a, "password", "x"). */
+static bool is_setter(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->begin, least = at > MEMBER_SEEN ? at - MEMBER_SEEN : 0, end;
+
+    while (at > least &&
+           (is_alnum_or(ss_scan_at(s, at - 1), "_., ->") || ss_is_quote(ss_scan_at(s, at - 1))))
+        at--;
+    if (!at || ss_scan_at(s, at - 1) != '(')
+        return false;
+    for (end = --at; at > least && is_alnum_or(ss_scan_at(s, at - 1), "_");)
+        at--;
+    return is_word_of(s, at, end,
+                      "strcpy strncpy strcat strcmp strncmp strcasecmp memcpy memcmp snprintf "
+                      "compare_digest setattr set put add rawset setenv");
+}
+
 /* Whether the pair around a quoted name and its value, ('password', 'x'), is no list of names. */
 static bool is_pair_of_values(const ss_scan *s, const ss_named *n, const ss_secret *secret)
 {
@@ -550,9 +706,10 @@ static bool is_pair_of_values(const ss_scan *s, const ss_named *n, const ss_secr
 
     if (ss_scan_at(s, n->begin) == '-')
         return true;
-    if (before == '\\')
+    if (before == '\\' || ss_is_letter(before)) /* b'password' */
         before = n->begin > 2 ? ss_scan_at(s, n->begin - 3) : 0;
-    return (before == '(' || (before == '[' && after == ']')) &&
+    return (before == '(' || (before == '[' && after == ']') || (before == '{' && after == '}') ||
+            (n->is_code && after == ')' && is_setter(s, n))) &&
            !is_word_of(s, secret->begin, secret->end,
                        "email username user name login token secret") &&
            !ss_secret_name_of(s->rules, &s->text, secret->begin, secret->end);
@@ -586,11 +743,12 @@ static const uint8_t allowed[SS_SEPARATORS][PLACES] = {
     /* separator         PLAIN: in a text         QUOTED: there, behind a name in quotes
                          IN_LITERAL: of source    IN_CODE: of source, also behind such a name */
     [SS_BLANKS] = {A_LITERAL | A_WORD, 0, A_LITERAL | A_WORD, A_LITERAL},
-    [SS_COLON] = {A_LITERAL | A_LIST | A_WORD | A_BLOCK | JUDGED | HELD,
+    [SS_COLON] = {A_LITERAL | A_LIST | A_WORD | A_BLOCK | TYPED | JUDGED | HELD,
                   A_LITERAL | A_LIST | A_WORD | NEXT_LINE | JUDGED | HELD,
-                  A_LITERAL | A_WORD | JUDGED, A_LITERAL | A_LIST | A_WORD | TYPED | HELD},
+                  A_LITERAL | A_WORD | JUDGED,
+                  A_LITERAL | A_LIST | A_WORD | NEXT_LINE | TYPED | HELD},
     [SS_EQUALS] = {A_LITERAL | A_LIST | A_WORD | HELD, A_LITERAL | A_LIST | A_WORD | HELD,
-                   A_LITERAL | A_WORD, A_LITERAL | A_LIST | A_WORD | HELD},
+                   A_LITERAL | A_WORD, A_LITERAL | A_LIST | A_WORD | NEXT_LINE | HELD},
     [SS_COMMA] = {0, A_LITERAL, A_LITERAL, A_LITERAL},
     [SS_PARENTHESIS] = {A_LITERAL, A_LITERAL, A_LITERAL, A_LITERAL},
 };
@@ -619,58 +777,132 @@ static bool is_annotation(const ss_scan *s, const ss_named *n, const ss_secret *
 /* Whether it has nothing but a sign, or the scheme before what the code adds: "Bearer ". */
 static bool is_frame(const ss_scan *s, const ss_named *n, const ss_secret *secret)
 {
-    size_t inner = after_scheme(s, secret->begin);
+    size_t inner = after_scheme(s, n, secret->begin);
 
     return inner >= secret->end || (inner > secret->begin && ss_is_no_value(s, n, inner)) ||
            (secret->end == secret->begin + 1 && !ss_is_alnum(ss_scan_at(s, secret->begin)));
 }
 
+/* Whether SECRET is the name of an object: secret "db" not found. */
+static bool is_object_name(const ss_scan *s, const ss_secret *secret)
+{
+    size_t at = after_blanks(s, after_quote(s, secret->end));
+
+    return ss_scan_has(s, at, "not found") || ss_scan_has(s, at, "already exists") ||
+           ss_scan_has(s, at, "does not exist") || ss_scan_has(s, at, "in namespace");
+}
+
+/* Behind the last literal of the call in which AT is, in the quote that ends it. */
+static size_t call_end(const ss_scan *s, size_t at)
+{
+    uint32_t quote = ss_scan_at(s, at - 1);
+    size_t end = at, last = at;
+
+    for (; !ends_line(s, end) && (quote || ss_scan_at(s, end) != ')'); end++) {
+        uint32_t c = ss_scan_at(s, end);
+
+        if (quote) {
+            last = end;
+            quote = c == quote ? 0 : quote;
+            end += c == '\\' && !ends_line(s, end + 1);
+        } else if (ss_is_quote(c)) {
+            quote = c;
+        }
+    }
+    return last;
+}
+
 /* The literal at QUOTE; false if it says that there is no secret. */
 static bool scan_literal(const ss_scan *s, const ss_named *n, size_t quote, ss_secret *secret)
 {
-    size_t inner = after_quote(s, quote);
+    size_t inner = after_quote(s, quote), next;
+    bool is_first;
 
     if (ss_scan_has(s, inner, "[redacted") || ss_is_no_value(s, n, inner) ||
         !read_quoted(s, quote, n, secret) || !may_be_of(s, n, secret->begin, secret->end) ||
         ss_is_remark(s, inner) || is_annotation(s, n, secret) || is_frame(s, n, secret))
         return false;
     if (n->by == SS_COMMA)
-        return is_pair_of_values(s, n, secret);
-    return n->by != SS_PARENTHESIS || !is_question(s, n, secret);
+        return n->is_quoted ? is_pair_of_values(s, n, secret) : is_setter(s, n);
+    if (n->by == SS_BLANKS && !n->is_code && is_object_name(s, secret))
+        return false;
+    if (n->by != SS_PARENTHESIS)
+        return !n->is->of_call;
+    if (is_question(s, n, secret))
+        return false;
+    next = after_blanks(s, after_any(s, after_quote(s, secret->end), ","));
+    is_first = next > after_quote(s, secret->end) && is_quoted(s, after_prefix(s, next));
+    if (is_first) /* set_password('service', 'bob', 'x') */
+        secret->end = call_end(s, secret->begin);
+    return is_first || !n->is->of_call;
 }
 
 /* The list at n->at; false if it has remarks. */
 static bool scan_bracketed(const ss_scan *s, const ss_named *n, ss_secret *secret)
 {
-    size_t at = n->at, most = at + CODE_SEEN;
+    size_t at = n->at, most = at + CODE_SEEN, next;
 
-    while (at < most && !ends_line(s, at) && !ss_is_quote(ss_scan_at(s, at)))
-        at++;
+    for (;;) { /* the first literal that is no name */
+        while (at < most && !ends_line(s, at) && !ss_is_quote(ss_scan_at(s, at)))
+            at++;
+        next = at + 1;
+        while (at < most && next < most && is_alnum_or(ss_scan_at(s, next), "_-"))
+            next++;
+        if (at >= most || !is_quoted(s, next) || ss_scan_at(s, next + 1) != ':')
+            break;
+        if (ss_scan_at(s, n->at) == '{' && is_word_of(s, at + 1, next, "type") &&
+            ss_is_type(s, after_quote(s, after_blanks(s, next + 2))))
+            return false; /* of a schema */
+        at = next + 2;
+    }
     if (ss_is_quote(ss_scan_at(s, at)) && ss_is_remark(s, at + 1))
         return false;
     return read_bracketed(s, n, n->at, secret);
+}
+
+/* The literal of "x or 'y'", "x if z else 'y'" at n->at; n->at if there is none. */
+static size_t otherwise_at(const ss_scan *s, const ss_named *n)
+{
+    static const char *const words[] = {" or ", " else ", " || ", " ?? "};
+
+    for (size_t at = n->at; at < n->at + CODE_SEEN && !ends_line(s, at); at++) {
+        if (ss_scan_at(s, at) == '=' && ss_is_any(ss_scan_at(s, at + 1), " '\""))
+            break; /* of another name */
+        for (size_t i = 0; ss_scan_at(s, at) == ' ' && i < SS_COUNT_OF(words); i++) {
+            size_t literal = after_prefix(s, at + strlen(words[i]));
+
+            if (begins_with(s, at, words[i]) && is_quoted(s, literal))
+                return literal;
+        }
+    }
+    return n->at;
 }
 
 /* The value of N, after its separator; false if there is no secret. */
 static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
 {
     unsigned may = allowed[n->by][place_of(s, n)];
-    size_t quote, bracket;
+    size_t quote, bracket, past;
 
     if ((n->by == SS_BLANKS && !may_follow_blanks(s, n)) || is_place(s, n))
         return false;
     if (may & TYPED && !n->is_quoted)
-        n->at = after_type(s, n->at);
-    if (may & NEXT_LINE && ends_line(s, n->at) &&
-        ss_is_any(ss_scan_at(s, after_any(s, n->at, " \t\r\n")), "\"'[{"))
-        n->at = after_any(s, n->at, " \t\r\n");
+        n->at = after_type(s, n, n->at);
+    past = after_any(s, n->at, n->is_code ? " \t\r\n\\" : " \t\r\n");
+    if (may & NEXT_LINE && (ends_line(s, n->at) || ss_scan_at(s, n->at) == '\\') &&
+        ss_is_any(ss_scan_at(s, past), "\"'[{"))
+        n->at = past;
     if (ss_scan_has(s, n->at, "[redacted") || (may & JUDGED && ss_is_prose(s, n)))
         return false;
-    if (may & A_BLOCK && read_block(s, n, secret))
+    if (may & A_BLOCK && ss_is_any(ss_scan_at(s, past = after_yaml_tag(s, n->at)), "|>"))
+        n->at = past; /* !vault | */
+    if (may & A_BLOCK && (read_tagged(s, n, secret) || read_block(s, n, secret)))
         return true;
     if (ends_line(s, n->at) && !n->is->to_line_end)
         return false;
     quote = after_prefix(s, n->at);
+    if (n->is_code && n->by == SS_EQUALS && !is_quoted(s, quote))
+        quote = otherwise_at(s, n);
     if (n->quote && ss_scan_at(s, quote) == n->quote)
         return false; /* the literal that the name is in ends here */
     /* Of a header, a quote is a part. */
@@ -678,10 +910,11 @@ static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
         !(n->is->to_line_end && n->by == SS_COLON && !n->is_quoted && !s->is_source))
         return scan_literal(s, n, quote, secret);
     if (n->by != SS_BLANKS)
-        n->at = after_scheme(s, n->at);
+        n->at = after_scheme(s, n, n->at);
     if (ss_scan_has(s, n->at, "[redacted") || ss_is_no_value(s, n, n->at))
         return false;
-    if (may & A_LIST && !n->is->to_line_end && ss_is_any(ss_scan_at(s, n->at), "[{("))
+    if (may & A_LIST && (n->is_quoted || !n->is->to_line_end) &&
+        ss_is_any(ss_scan_at(s, n->at), "[{("))
         return scan_bracketed(s, n, secret);
     if (may & HELD && (bracket = holder_bracket(s, n, n->at)) && read_held(s, n, bracket, secret))
         return true;
@@ -692,12 +925,100 @@ static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
 /* Whether a blank and a letter follow a word that is none of those which need no sign behind them. */
 static bool is_plain_word(const ss_scan *s, const ss_named *n)
 {
-    uint32_t first = ss_lower(ss_scan_at(s, n->begin));
+    uint32_t first = ss_lower(ss_scan_at(s, n->begin)), next = ss_scan_at(s, n->end + 1);
 
-    return ss_scan_at(s, n->end) == ' ' && ss_is_alnum(ss_scan_at(s, n->end + 1)) &&
-           !ss_is_any(first, "-bp") && !is_quoted(s, after_prefix(s, n->end + 1)) &&
-           !ss_scan_has(s, n->end + 1, "or ") &&
+    return ss_scan_at(s, n->end) == ' ' && ss_is_alnum(next) && !ss_is_any(first, "-bp") &&
+           !is_quoted(s, after_prefix(s, n->end + 1)) &&
+           !(next == 'o' && ss_scan_has(s, n->end + 1, "or ")) &&
+           !((next | 32) == 'b' && ss_scan_has(s, n->end + 1, "by '")) &&
+           !(next == 'p' && ss_scan_has(s, n->end + 1, "provided:")) &&
            (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "<:"));
+}
+
+/* Where the name of N begins with the word before it, as "api key" does. */
+static size_t with_word_before(const ss_scan *s, const ss_named *n)
+{
+    size_t at = n->begin - 1;
+
+    if (!is_word_of(s, n->begin, n->end, "key keys phrase code") || n->begin < s->done + 4 ||
+        ss_scan_at(s, at) != ' ')
+        return n->begin;
+    while (at > s->done && n->begin - at < WORD_MAX && ss_is_letter(ss_scan_at(s, at - 1)))
+        at--;
+    return is_word_of(s, at, n->begin - 1,
+                      "api access secret private encryption signing auth account master shared "
+                      "subscription pass seed recovery license")
+               ? at
+               : n->begin;
+}
+
+/* Whether N is a column of "INSERT INTO x (name, password) VALUES ('bob', 'abc')", of which the values
+   are hidden together; with SQLAlchemy they stand behind "[parameters: ". */
+static bool scan_columns(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    size_t at = n->end, most = at + COLUMNS_SEEN;
+    bool has_literal = true;
+    size_t past;
+
+    while (at < most && is_alnum_or(ss_scan_at(s, at), "_, .\"`"))
+        at++;
+    if (ss_scan_at(s, at) != ')')
+        return false;
+    at = after_blanks(s, at + 1);
+    if (!ss_scan_has(s, at, "values"))
+        return false;
+    at = after_blanks(s, at + 6);
+    if (ss_scan_at(s, at) != '(')
+        return false;
+    past = after_any(s, at + 1, "?, %s$:0123456789");
+    if (ss_scan_at(s, past) == ')') {
+        past = after_any(s, past, ") ]\r\n");
+        if (!ss_scan_has(s, past, "[parameters: ("))
+            return false;
+        at = past + 13;
+    }
+    secret->begin = at;
+    for (most = at + CODE_SEEN; at < most && !ends_line(s, at); at++) {
+        if (ss_is_quote(ss_scan_at(s, at))) {
+            secret->end = bracket_end(s, secret->begin, false, &has_literal);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In source: whether several names are set at once, of which N is one: user, password = "bob", "x".
+   Then the literals are hidden together. */
+static bool scan_unpacked(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    size_t from = n->begin, at = n->end, end;
+    bool is_list = false;
+
+    for (; from && !ends_line(s, from - 1); from--) {
+        if (n->begin - from > MEMBER_SEEN || !is_alnum_or(ss_scan_at(s, from - 1), "_., \t"))
+            return false;
+        is_list = is_list || ss_scan_at(s, from - 1) == ',';
+    }
+    for (; is_alnum_or(ss_scan_at(s, at), "_., ") && at < n->end + MEMBER_SEEN; at++)
+        is_list = is_list || ss_scan_at(s, at) == ',';
+    if (!is_list || ss_scan_at(s, at) != '=' || ss_scan_at(s, at + 1) == '=')
+        return false;
+    for (at++; !ends_line(s, at) && !ss_is_quote(ss_scan_at(s, at)); at++) {
+        if (!is_alnum_or(ss_scan_at(s, at), "_., "))
+            return false;
+    }
+    secret->begin = at + 1;
+    end = call_end(s, at + 1);
+    secret->end = end;
+    secret->quote = ss_scan_at(s, end);
+    return end > at + 1;
+}
+
+static bool scan_several(const ss_scan *s, const ss_named *n, ss_secret *secret)
+{
+    secret->kind = "values";
+    secret->quote = s->in_quote;
+    return n->is_code ? scan_unpacked(s, n, secret) : s->is_insert && scan_columns(s, n, secret);
 }
 
 /* A secret with a telling name at AT, for scan_next: password=..., "api_key": "..." */
@@ -710,6 +1031,9 @@ bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
     if (is_plain_word(s, &n)) /* most words of a text are looked at no further */
         return false;
     read_separator(s, &n);
+    if ((s->is_insert || (n.is_code && !n.is_quoted && (n.by == SS_COMMA || n.by == SS_EQUALS))) &&
+        ss_secret_name_of(s->rules, &s->text, at, n.end) && scan_several(s, &n, secret))
+        return true;
     if (n.by == SS_NOTHING ||
         ((n.by == SS_COMMA || n.by == SS_PARENTHESIS) && !is_quoted(s, after_prefix(s, n.at))))
         return false;
@@ -717,6 +1041,8 @@ bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
         !ss_scan_has(s, at, "bearer") && !ss_scan_has(s, at, "basic") &&
         !ss_scan_has(s, at, "password "))
         return false;
+    if (n.by == SS_COLON || n.by == SS_EQUALS)
+        n.begin = with_word_before(s, &n);
     n.is = ss_secret_name_of(s->rules, &s->text, n.begin, n.end);
     if (!n.is || n.is->of_variable)
         return false;
