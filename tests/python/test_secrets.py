@@ -15,6 +15,7 @@ import stacksplice.logging
 from building import command
 from html_pages import error, frame
 from stacksplice import ErrorInfo
+from stacksplice._base import redaction
 from stacksplice._errors import github
 from test_pytest_plugin import run, sections  # noqa: F401
 
@@ -331,3 +332,33 @@ def test_groups_of_groups_stay_whole():
     for _ in range(32):
         inner = error([frame(0)], exceptions=[inner])
     assert ErrorInfo.from_dict(inner).to_dict() == inner
+
+
+# How a name and a value stand together in texts, of which Sentry's scrubber only sees names of members.
+TOGETHER = [
+    "{name}={value}",
+    '"{name}": "{value}"',
+    "{name}: {value}",
+    "{{'{name}': '{value}'}}",
+    "('{name}', '{value}')",
+    "GET / HTTP/1.1\r\n{name}: {value}\r\nHost: x",
+]
+
+
+def test_what_sentrys_scrubber_removes_is_removed():
+    scrubber = pytest.importorskip("sentry_sdk.scrubber", reason="sentry-sdk is not installed")
+    value = "k3Yo4tPass9"
+    of_persons = set(scrubber.DEFAULT_PII_DENYLIST)
+    names = [*scrubber.DEFAULT_DENYLIST, *of_persons]
+    event = {"exception": {"values": [{"stacktrace": {"frames": [{"vars": dict.fromkeys(names, value)}]}}]}}
+    scrubber.EventScrubber().scrub_event(event)
+    left = event["exception"]["values"][0]["stacktrace"]["frames"][0]["vars"]
+    removed = [name for name in names if left[name] != value]
+    assert removed
+    for name in removed:
+        for spelt in (name, name.upper()):
+            assert value not in redaction.local_of(spelt, repr(value)), spelt
+            assert value not in str(redaction.clean({spelt: value})), spelt
+            for form in () if name in of_persons else TOGETHER:
+                text = form.format(name=spelt, value=value)
+                assert value not in redaction.text_of(text), text

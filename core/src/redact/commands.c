@@ -120,7 +120,10 @@ static bool read_argument(const ss_scan *s, size_t at, const ss_command *command
     if (command->argument == WITH_NAME || command->argument == GLUED_NAME) {
         while (begin < end && !ss_is_any(ss_scan_at(s, begin), ":%,"))
             begin++;
-        begin++;
+        if (begin++ >= end)
+            return false;
+        if (ss_is_quote(ss_scan_at(s, begin))) /* bob:'x' */
+            end = argument_end(s, ++begin);
     }
     *secret = (ss_secret){begin, end, "password", s->in_quote};
     return begin < end && !ss_is_any(ss_scan_at(s, begin), "-$<{%[, ") &&

@@ -25,6 +25,7 @@ static const shape *const shapes[128] = {
                {"$2y$", 20, "./$", "password hash"}, {"$1$", 20, "./$", "password hash"},
                {"$5$", 20, "./$=", "password hash"}, {"$6$", 20, "./$=", "password hash"},
                {"$y$", 20, "./$", "password hash"}, {"$argon2i", 30, "./$=,+", "password hash"}),
+    ['a'] = SHAPES({"amzn.mws.", 36, "-", "AWS key"}),
     ['A'] =
         SHAPES({"AKIA", 16, "", "AWS key"}, {"ASIA", 16, "", "AWS key"},
                {"ABIA", 16, "", "AWS key"}, {"ABSK", 80, "+/=", "AWS key"},
@@ -75,13 +76,14 @@ static const shape *const shapes[128] = {
                    {"nfp_", 36, "", "Netlify token"}, {"nvapi-", 60, "_-", "NVIDIA key"}),
     ['o'] = SHAPES({"ops_eyJ", 80, "+/=", "1Password token"},
                    {"outlook.office.com/webhook/", 60, "/@-", "Teams webhook"}),
-    ['p'] = SHAPES(
-        {"pbkdf2_sha256$", 30, "$+/=", "password hash"}, {"pypi-", 32, "_-", "PyPI token"},
-        {"pul-", 40, "", "Pulumi token"}, {"pplx-", 40, "", "Perplexity key"},
-        {"pnu_", 36, "", "Prefect key"}, {"pscale_tkn_", 32, "_.=-", "PlanetScale token"},
-        {"pscale_pw_", 32, "_.=-", "PlanetScale password"},
-        {"pscale_oauth_", 32, "_.=-", "PlanetScale token"}, {"phx_", 40, "_-", "PostHog key"},
-        {"pat-na1-", 36, "-", "HubSpot token"}, {"pat-eu1-", 36, "-", "HubSpot token"}),
+    ['p'] =
+        SHAPES({"pbkdf2_sha256$", 24, "$+/=", "password hash"}, {"pypi-", 32, "_-", "PyPI token"},
+               {"pul-", 40, "", "Pulumi token"}, {"pplx-", 40, "", "Perplexity key"},
+               {"pnu_", 36, "", "Prefect key"}, {"pscale_tkn_", 32, "_.=-", "PlanetScale token"},
+               {"pscale_pw_", 32, "_.=-", "PlanetScale password"},
+               {"pscale_oauth_", 32, "_.=-", "PlanetScale token"},
+               {"phx_", 40, "_-", "PostHog key"}, {"pat", 78, ".", "Airtable token"},
+               {"pat-na1-", 36, "-", "HubSpot token"}, {"pat-eu1-", 36, "-", "HubSpot token"}),
     ['r'] = SHAPES({"rk_live_", 16, "", "Stripe key"}, {"rk_test_", 16, "", "Stripe key"},
                    {"rubygems_", 40, "", "RubyGems key"}, {"rdme_", 60, "", "ReadMe key"},
                    {"r8_", 37, "", "Replicate token"}, {"rnd_", 28, "", "Render key"}),
@@ -95,13 +97,13 @@ static const shape *const shapes[128] = {
                {"secret_", 43, "", "Notion token"}, {"sl.", 130, "_-", "Dropbox token"},
                {"sha256~", 43, "_-", "OpenShift token"}),
     ['t'] = SHAPES({"tskey-", 20, "-", "Tailscale key"}, {"tvly-", 20, "-", "Tavily key"}),
-    ['v'] = SHAPES({"v1.0-", 100, "-", "Cloudflare key"}),
+    ['v'] = SHAPES({"vercel_", 24, "", "Vercel token"}, {"v1.0-", 100, "-", "Cloudflare key"}),
     ['w'] = SHAPES({"whsec_", 24, "+/=", "Stripe secret"},
                    {"webhook.office.com/webhookb2/", 60, "/@-", "Teams webhook"}),
     ['x'] = SHAPES({"xox?-", 10, "-", "Slack token"}, {"xoxe.xox?-", 10, "-", "Slack token"},
                    {"xapp-", 10, "-", "Slack token"}, {"xkeysib-", 60, "-", "Brevo key"},
                    {"xsmtpsib-", 60, "-", "Brevo key"}, {"xai-", 60, "", "xAI key"}),
-    ['y'] = SHAPES({"ya29.", 20, "_-", "Google token"}),
+    ['y'] = SHAPES({"ya29.", 20, "_-.", "Google token"}),
 };
 
 /* Three parts of base64 with dots between; the first is a JSON object.  What is refused in a run is
@@ -266,7 +268,7 @@ static bool is_port(const ss_scan *s, size_t at, size_t end)
 
     while (digits <= at + PORT_DIGITS && ss_is_digit(ss_scan_at(s, digits)))
         digits++;
-    return digits >= end;
+    return digits >= end && (end > at + 1 || !ss_is_any(ss_scan_at(s, end), "#?"));
 }
 
 /* Behind '/', '#', '?' or a blank at END, which a password may have, to the last '@' in front of a

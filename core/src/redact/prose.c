@@ -6,7 +6,7 @@ enum {
     PLACEHOLDER_SEEN = 48, /* to its closing bracket */
     CALL_SEEN = 128,       /* to the closing bracket of a call */
     COUNT_DIGITS = 3,
-    LEXEME_MAX = 12 /* of a name of a piece of a language: RPAREN */
+    LEXEME_MAX = 24 /* of a name of a piece of a language: RPAREN */
 };
 
 static bool ends_word_here(const ss_scan *s, size_t at)
@@ -38,12 +38,13 @@ static size_t bracketed_end(const ss_scan *s, size_t at, uint32_t close, const c
 /* Past a word in brackets that says that something was left out: [hidden]. */
 static size_t omission_end(const ss_scan *s, size_t at, uint32_t close)
 {
-    size_t end = plain_word_end(s, at + 1);
+    size_t begin = ss_scan_has(s, at + 1, "not ") ? at + 5 : at + 1;
+    size_t end = plain_word_end(s, begin);
 
     return ss_scan_at(s, end) == close &&
-                   is_word_of(s, at + 1, end,
+                   is_word_of(s, begin, end,
                               "hidden filtered redacted removed masked secret omitted elided "
-                              "scrubbed sanitized unset empty none")
+                              "scrubbed sanitized unset empty none null nil missing set")
                ? end + 1
                : at;
 }
@@ -108,7 +109,7 @@ static size_t placeholder_end(const ss_scan *s, size_t at)
         past = bracketed_end(s, inner, '}', inner > at ? "_.-| ()" : "_.!:[]");
         return past == inner ? at : past + (inner > at);
     case '<':
-        return bracketed_end(s, at, '>', " _-");
+        return bracketed_end(s, at, '>', " _-/");
     case '[':
         return omission_end(s, at, ']');
     case '.':
@@ -119,6 +120,7 @@ static size_t placeholder_end(const ss_scan *s, size_t at)
         past = identifier_end(s, at + 1);
         return past > at + 1 ? past : at;
     case '?':
+    case '~':
         return at + 1;
     default:
         return mask_end(s, at, "*xX");
@@ -165,7 +167,10 @@ bool ss_is_no_value(const ss_scan *s, const ss_named *n, size_t at)
         return true;
     while (end < at + WORD_MAX && ss_is_of_name(ss_scan_at(s, end)))
         end++;
-    if (is_word_of(s, at, end, "none null nil true false undefined yes no"))
+    if (is_word_of(
+            s, at, end,
+            "none null nil true false undefined yes no missing expired invalid required wrong "
+            "incorrect unset empty disabled enabled"))
         return !n->is->to_line_end || ends_line(s, end) || ss_is_quote(ss_scan_at(s, end)) ||
                ss_scan_at(s, end) == ' ';
     if (is_word_of(s, at, end, "table function userdata thread") && ss_scan_has(s, end, ": 0x"))
@@ -210,6 +215,31 @@ static bool is_lexeme_name(const ss_scan *s, const ss_named *n)
            ends_word_here(s, end) && ss_scan_at(s, n->end - 1) - 'a' < 26 && n->end == n->begin + 5;
 }
 
+static bool has_digit(const ss_scan *s, size_t at, size_t end)
+{
+    while (at < end && !ss_is_digit(ss_scan_at(s, at)))
+        at++;
+    return at < end;
+}
+
+bool ss_is_token(const ss_scan *s, const ss_named *n, const ss_secret *secret)
+{
+    return n->is->in_prose && n->end == n->begin + 5 && secret->end < secret->begin + 8 &&
+           !has_digit(s, secret->begin, secret->end);
+}
+
+/* Whether it has members of members and no digit: form.password.data. */
+static bool is_chain(const ss_scan *s, size_t at, size_t end)
+{
+    unsigned dots = 0;
+
+    if (!ends_word_here(s, end) || has_digit(s, at, end) || ss_scan_at(s, end - 1) == '.')
+        return false;
+    for (; at < end; at++)
+        dots += ss_scan_at(s, at) == '.';
+    return dots > 1;
+}
+
 bool ss_is_code(const ss_scan *s, const ss_named *n)
 {
     size_t end = identifier_end(s, n->at);
@@ -218,6 +248,11 @@ bool ss_is_code(const ss_scan *s, const ss_named *n)
         return true;
     if (end == n->at)
         return false;
+    if (n->is_compared && ends_word_here(s, end) && !has_digit(s, n->at, end))
+        return true;
+    if (is_chain(s, n->at, end) ||
+        (begins_with(s, end, "->") && ss_is_letter(ss_scan_at(s, end + 2))))
+        return true;
     if (ss_scan_at(s, end) == '[') {
         size_t index = run_end(s, end + 1, "_.:-+");
 
@@ -238,7 +273,8 @@ bool ss_is_code(const ss_scan *s, const ss_named *n)
 /* ---- Prose -----------------------------------------------------------------------------------*/
 
 static const char types[] =
-    "string str text int integer number bool boolean bytes optional any object identifier";
+    "string str text int integer number bool boolean bytes optional any object identifier "
+    "secretstr annotated";
 
 bool ss_is_type(const ss_scan *s, size_t at)
 {
@@ -253,20 +289,22 @@ static bool is_sentence(const ss_scan *s, size_t at)
     static const char begins[] =
         "must should may can cannot can't is isn't are has have needs need does doesn't was this "
         "value field please not too at expected input string invalid required missing requires "
-        "check rejected failed expired changed reset refused denied wrong incorrect weak optional "
-        "file unset closed signature authentication for the ensure between max maximum min minimum "
-        "line length size syntax format type types only either ok okay okay unchanged revoked "
-        "updated created deleted removed stored saved loaded set found unsupported unauthorized "
-        "malformed mismatch mismatched empty blank none never already no see use using run set "
-        "try make provide provided enter specify choose add give given supply must contains "
+        "check rejected failed expired changed reset refused denied wrong incorrect weak "
+        "optional file unset closed signature authentication for the ensure between max maximum "
+        "min minimum line length size syntax format type types only either ok okay unchanged "
+        "revoked updated created deleted removed stored saved loaded set found unsupported "
+        "unauthorized malformed mismatch mismatched empty blank none never already no see use "
+        "using run try make provide provided enter specify choose add give given supply contains "
         "contain consists allowed forbidden disabled enabled unavailable available used unused "
         "unknown unrecognized undefined unexpected ignored skipped skipping unable could would "
         "if when while because since after before until in on of from by with without as and or "
         "but all both each every some one two it its they there these those that which who will "
         "shall did do been being be got getting reading parsing decoding error errors warning "
-        "bad illegal null nil true false long short similar common identical equal same different "
-        "matches match more less fewer exactly characters digits letters bytes raise pass "
-        "permission access validation verification insufficient good success succeeded successful";
+        "bad illegal null nil true false long short similar common identical equal same "
+        "different matches match more less fewer exactly characters digits letters bytes raise "
+        "pass interrupted timeout timed blocked pending valid printed off parameter path open "
+        "post get break permission access validation verification insufficient good success "
+        "succeeded successful";
     size_t end = plain_word_end(s, at);
 
     if (ss_scan_at(s, end) == ':' && is_word_of(s, at, end, begins))
@@ -350,6 +388,12 @@ bool ss_is_prose(const ss_scan *s, const ss_named *n)
     static const char judged[] =
         "invalid wrong bad illegal unknown incorrect weak stray malformed unrecognized "
         "unterminated at near found got undefined unsupported first next of";
+    static const char acts[] =
+        "read reading load loading fetch fetching get getting obtain obtaining decrypt decrypting "
+        "encrypt store storing parse parsing decode decoding verify verifying hash hashing "
+        "validate "
+        "validating delete deleting rotate rotating create creating generate generating request "
+        "requesting set setting write writing open opening find finding";
     size_t begin = n->begin, end;
 
     if (ss_scan_at(s, n->at - 1) != ' ')
@@ -362,7 +406,16 @@ bool ss_is_prose(const ss_scan *s, const ss_named *n)
         (ends_word_here(s, end) && (is_word_of(s, n->at, end, "include omit eof unknown") ||
                                     is_word_of(s, n->at, n->at + 11, "same-origin"))))
         return true;
+    if (!n->is->to_line_end && are_words(s, n->at) &&
+        (ss_secret_name_of(s->rules, &s->text, n->at, end) ||
+         is_word_of(s, end + 1, plain_word_end(s, end + 1), "must should cannot may fields")))
+        return true; /* "password: Passwords must ...", "passwd: password unchanged" */
+    if (!n->is->to_line_end && end > n->at && begins_with(s, end, ": "))
+        return true; /* of an error that wraps another: "hash password: bcrypt: ..." */
     word_before(s, &begin, &end);
+    if (is_word_of(s, begin, end, acts) && ends_word_here(s, plain_word_end(s, n->at)) &&
+        ss_is_letter(ss_scan_at(s, n->at)))
+        return true;
     return is_word_of(s, begin, end, "unexpected expected missing no such without") ||
            (is_word_of(s, begin, end, judged) &&
             (n->is->in_prose || n->is->to_line_end ? is_lexeme(s, n->at) : are_words(s, n->at)));

@@ -40,10 +40,11 @@ typedef struct ss_named {
     const ss_secret_name *is;
     size_t begin, end, at;
     ss_separator by;
-    bool is_quoted;  /* a quote ends it */
-    bool is_percent; /* the separator is %3D, so the value ends with %26 */
-    uint32_t quote;  /* the quote that will end the literal which the value is a part of; or 0 */
-    bool is_code;    /* in source: the value is in no literal */
+    bool is_quoted;   /* a quote ends it */
+    bool is_compared; /* the separator is "==" or the like */
+    bool is_percent;  /* the separator is %3D, so the value ends with %26 */
+    uint32_t quote;   /* the quote that will end the literal which the value is a part of; or 0 */
+    bool is_code;     /* in source: the value is in no literal */
 } ss_named;
 
 /* ---- Characters, ASCII only ------------------------------------------------------------------*/
@@ -228,6 +229,9 @@ bool ss_is_type(const ss_scan *s, size_t at);
 
 /* Whether the value of N, in a text, is code: next(stream), self.token. */
 bool ss_is_code(const ss_scan *s, const ss_named *n);
+
+/* Whether SECRET, which is compared with a token, is a piece of a language: token == "end". */
+bool ss_is_token(const ss_scan *s, const ss_named *n, const ss_secret *secret);
 
 /* Whether the word of a usage at AT stands for the value of an option: --token TEXT. */
 bool ss_is_usage(const ss_scan *s, size_t at);

@@ -48,8 +48,12 @@ static ss_separator read_sign(const ss_scan *s, ss_named *n)
     }
     if (c == '=' || ((c == '!' || c == ':' || c == '~') && next == '=') ||
         (c == '-' && next == '>' && n->is_quoted)) {
-        while (ss_is_any(c, "=!:~>-"))
+        n->is_compared = next == '=' && c != ':';
+        if (n->is_compared && n->is_quoted && is_quoted(s, n->at - 2) && !n->is_code)
+            return SS_NOTHING; /* two texts: 'token' == 'name' */
+        do
             c = ss_scan_at(s, ++n->at);
+        while (ss_is_any(c, "=~>"));
         return SS_EQUALS;
     }
     if (n->is_code && ss_scan_has(s, n->at, "or ") && is_quoted(s, n->at + 3)) {
@@ -71,21 +75,29 @@ static bool is_value(const ss_scan *s, const ss_named *n)
            (ss_is_quote(ss_scan_at(s, at - 1)) || ss_is_any(ss_scan_at(s, at - 1), ". \\") ||
             (ss_scan_at(s, n->begin - 1) == '.' && is_alnum_or(ss_scan_at(s, at - 1), "_."))))
         at--;
-    return at && ss_is_any(ss_scan_at(s, at - 1), ":=");
+    return at && (ss_is_any(ss_scan_at(s, at - 1), ":=") ||
+                  (ss_scan_at(s, at - 1) == '>' && begins_with(s, n->end, "</")));
 }
 
-/* Past '"value":' behind "name": "NAME"; FROM if that is not there. */
+/* Past '"value":' or "<value>" behind the name in "name": "NAME" and perhaps another member; FROM if
+   that is not there. */
 static size_t after_member(const ss_scan *s, size_t from)
 {
-    size_t at = from, word;
+    bool is_element = begins_with(s, from, "</");
 
-    while (at < from + MEMBER_SEEN && ss_is_any(ss_scan_at(s, at), ", \t\r\n"))
-        at++;
-    word = after_quote(s, at);
-    if (at == from || !ss_scan_has(s, word, "value"))
-        return from;
-    word = after_blanks(s, after_quote(s, word + 5));
-    return ss_is_any(ss_scan_at(s, word), ":=") ? after_blanks(s, word + 1) : from;
+    for (size_t at = from; at < from + MEMBER_SEEN; at++) {
+        size_t word = at + 1, sign;
+
+        if (ss_is_any(ss_scan_at(s, at), "})]-") || (!is_element && ss_scan_has(s, word, "name")))
+            break;
+        if (!is_alnum_or(ss_scan_at(s, at), "/") && ss_scan_has(s, word, "value")) {
+            sign = after_blanks(s, after_quote(s, word + 5));
+            return ss_is_any(ss_scan_at(s, sign), is_element ? ">" : ":=")
+                       ? after_blanks(s, sign + 1)
+                       : from;
+        }
+    }
+    return from;
 }
 
 /* Past 'default=' behind a name in quotes and a comma; FROM if that is not there. */
@@ -133,7 +145,7 @@ static size_t after_told(const ss_scan *s, size_t at)
 {
     size_t end = plain_word_end(s, at);
 
-    return ss_scan_at(s, end) == ':' && is_word_of(s, at, end, "provided given supplied received")
+    return ss_scan_at(s, end) == ':' && is_word_of(s, at, end, "provided given")
                ? after_spaces(s, end + 1)
                : at;
 }
@@ -172,6 +184,12 @@ static void read_separator(const ss_scan *s, ss_named *n)
         }
     }
     n->at = after_spaces(s, n->at);
+    if (n->by == SS_PARENTHESIS && n->is_code && ss_scan_has(s, n->begin, "set")) {
+        past = n->at; /* set_password(user, "x") */
+        while (past < n->at + MEMBER_SEEN && is_alnum_or(ss_scan_at(s, past), "_., "))
+            past++;
+        n->at = is_quoted(s, past) && ss_is_any(ss_scan_at(s, past - 1), ", ") ? past : n->at;
+    }
     if (n->by == SS_COMMA && n->is_quoted && (past = after_default(s, n->at)) != n->at) {
         n->at = past;
         n->by = SS_EQUALS;
@@ -267,12 +285,13 @@ static size_t after_quoted(const ss_scan *s, size_t at)
 static size_t joined_at(const ss_scan *s, size_t end)
 {
     size_t after = after_quote(s, end), at = after_blanks(s, after), next;
-    bool is_folded = ends_line(s, at);
+    size_t fold = after_blanks(s, after_any(s, at, "+.&"));
+    bool is_folded = ends_line(s, fold) || (s->is_source && ss_scan_at(s, fold) == '\\');
 
     if (after == end)
         return 0;
     if (is_folded) { /* perhaps folded, as pprint does; the quoted name of a next value is none */
-        at = after_any(s, at, " \t\r\n");
+        at = after_any(s, fold, " \t\r\n\\");
         next = after_prefix(s, after_blanks(s, after_any(s, at, "+.&")));
         if (at > end + FOLD_SEEN || !is_quoted(s, next) ||
             ss_is_any(ss_scan_at(s, after_quoted(s, next)), ":="))
@@ -360,7 +379,7 @@ static size_t bracket_end(const ss_scan *s, size_t at, bool lines, bool *has_lit
 static bool read_bracketed(const ss_scan *s, const ss_named *n, size_t at, ss_secret *secret)
 {
     bool has_literal = ss_scan_at(s, at + 1) == '[' || ss_scan_at(s, at + 1) == '=';
-    size_t quote = at + 1;
+    size_t quote = after_any(s, at + 1, " \t\r\n");
 
     while (n->is_code && !has_literal && quote < at + CODE_SEEN && !ends_line(s, quote))
         has_literal = ss_is_quote(ss_scan_at(s, quote++));
@@ -381,7 +400,8 @@ static size_t holder_bracket(const ss_scan *s, const ss_named *n, size_t at)
     while (last > at && ss_scan_at(s, last - 1) != '.')
         last--;
     if (ss_scan_has(s, last, "secret") ||
-        is_word_of(s, last, end, "dict str bytes bytearray list tuple set"))
+        is_word_of(s, last, end,
+                   "dict str bytes bytearray list tuple set b64decode fromhex unhexlify"))
         return end;
     return !n->is_code && ss_scan_at(s, last) - 'A' < 26 ? end : 0;
 }
@@ -631,7 +651,9 @@ static bool follows_login(const ss_scan *s, const ss_named *n)
         at--;
     while (at > least && ss_is_any(ss_scan_at(s, at - 1), " \t"))
         at--;
-    return at >= 5 && begins_with(s, at - 5, "login");
+    return (at >= 5 && begins_with(s, at - 5, "login")) ||
+           (at >= 4 && begins_with(s, at - 4, "USER") && begins_with(s, n->begin, "PASS ")) ||
+           (at >= 7 && begins_with(s, at - 7, "account"));
 }
 
 /* Whether letters and a digit, as many as keys have, are in the literal that begins at AT. */
@@ -680,6 +702,14 @@ static bool is_place(const ss_scan *s, const ss_named *n)
     return at > n->end + 1 && ss_is_any(ss_scan_at(s, at), ":>") && ss_scan_at(s, n->end) == ':';
 }
 
+/* Past letters, '_' and '-', as a name without a number has; 'secret12' may be a password. */
+static size_t plain_name_end(const ss_scan *s, size_t at)
+{
+    while (ss_is_letter(ss_scan_at(s, at)) || ss_is_any(ss_scan_at(s, at), "_-"))
+        at++;
+    return at;
+}
+
 /* Whether the call around a name and its value sets or compares: strcpy(password, "x"),
    setattr(a, "password", "x"). */
 static bool is_setter(const ss_scan *s, const ss_named *n)
@@ -695,24 +725,30 @@ static bool is_setter(const ss_scan *s, const ss_named *n)
         at--;
     return is_word_of(s, at, end,
                       "strcpy strncpy strcat strcmp strncmp strcasecmp memcpy memcmp snprintf "
-                      "compare_digest setattr set put add rawset setenv");
+                      "compare_digest setattr set put add rawset setenv curl_easy_setopt");
 }
 
 /* Whether the pair around a quoted name and its value, ('password', 'x'), is no list of names. */
 static bool is_pair_of_values(const ss_scan *s, const ss_named *n, const ss_secret *secret)
 {
-    uint32_t before = n->begin > 1 ? ss_scan_at(s, n->begin - 2) : 0;
-    uint32_t after = ss_scan_at(s, after_quote(s, secret->end));
+    size_t begin = n->begin, least = begin > MEMBER_SEEN ? begin - MEMBER_SEEN : 1;
+    uint32_t before, after = ss_scan_at(s, after_quote(s, secret->end));
 
-    if (ss_scan_at(s, n->begin) == '-')
+    if (ss_scan_at(s, begin) == '-')
         return true;
-    if (before == '\\' || ss_is_letter(before)) /* b'password' */
-        before = n->begin > 2 ? ss_scan_at(s, n->begin - 3) : 0;
+    while (begin > least && is_alnum_or(ss_scan_at(s, begin - 1), "_."))
+        begin--; /* 'db.password' */
+    before = begin > 1 ? ss_scan_at(s, begin - 2) : 0;
+    if (before == '\\' || before == ' ' || ss_is_letter(before)) /* b'password', { "password" */
+        before = begin > 2 ? ss_scan_at(s, begin - 3) : 0;
+    if (after == ' ')
+        after = ss_scan_at(s, after_quote(s, secret->end) + 1);
     return (before == '(' || (before == '[' && after == ']') || (before == '{' && after == '}') ||
             (n->is_code && after == ')' && is_setter(s, n))) &&
            !is_word_of(s, secret->begin, secret->end,
                        "email username user name login token secret") &&
-           !ss_secret_name_of(s->rules, &s->text, secret->begin, secret->end);
+           !(plain_name_end(s, secret->begin) == secret->end &&
+             ss_secret_name_of(s->rules, &s->text, secret->begin, secret->end));
 }
 
 /* Whether the name in "name('x')" says that it asks for the secret, or 'x' is one of several. */
@@ -720,7 +756,8 @@ static bool is_question(const ss_scan *s, const ss_named *n, const ss_secret *se
 {
     size_t end = plain_word_end(s, n->begin);
 
-    return is_word_of(s, n->begin, end,
+    return ss_scan_at(s, secret->begin) == '/' ||
+           is_word_of(s, n->begin, end,
                       "get read load fetch find ask input prompt has is require") ||
            ss_scan_at(s, secret->end - 1) == ' ' ||
            (n->is->in_prose && ss_scan_at(s, after_quote(s, secret->end)) == ',');
@@ -788,8 +825,8 @@ static bool is_object_name(const ss_scan *s, const ss_secret *secret)
 {
     size_t at = after_blanks(s, after_quote(s, secret->end));
 
-    return ss_scan_has(s, at, "not found") || ss_scan_has(s, at, "already exists") ||
-           ss_scan_has(s, at, "does not exist") || ss_scan_has(s, at, "in namespace");
+    return is_word_of(s, at, plain_word_end(s, at),
+                      "not already does in deleted created updated configured unchanged");
 }
 
 /* Behind the last literal of the call in which AT is, in the quote that ends it. */
@@ -824,10 +861,12 @@ static bool scan_literal(const ss_scan *s, const ss_named *n, size_t quote, ss_s
         return false;
     if (n->by == SS_COMMA)
         return n->is_quoted ? is_pair_of_values(s, n, secret) : is_setter(s, n);
-    if (n->by == SS_BLANKS && !n->is_code && is_object_name(s, secret))
-        return false;
+    if (n->by == SS_BLANKS && !n->is_code &&
+        (is_object_name(s, secret) ||
+         (n->is->to_line_end && find_text(s, secret->begin, secret->end, "=") == secret->end)))
+        return false; /* also of a cookie: cookie "sid" has no path */
     if (n->by != SS_PARENTHESIS)
-        return !n->is->of_call;
+        return !n->is_compared || !ss_is_token(s, n, secret);
     if (is_question(s, n, secret))
         return false;
     next = after_blanks(s, after_any(s, after_quote(s, secret->end), ","));
@@ -855,7 +894,7 @@ static bool scan_bracketed(const ss_scan *s, const ss_named *n, ss_secret *secre
             return false; /* of a schema */
         at = next + 2;
     }
-    if (ss_is_quote(ss_scan_at(s, at)) && ss_is_remark(s, at + 1))
+    if (ss_is_quote(ss_scan_at(s, at)) ? ss_is_remark(s, at + 1) : n->is->fewest)
         return false;
     return read_bracketed(s, n, n->at, secret);
 }
@@ -863,7 +902,7 @@ static bool scan_bracketed(const ss_scan *s, const ss_named *n, ss_secret *secre
 /* The literal of "x or 'y'", "x if z else 'y'" at n->at; n->at if there is none. */
 static size_t otherwise_at(const ss_scan *s, const ss_named *n)
 {
-    static const char *const words[] = {" or ", " else ", " || ", " ?? "};
+    static const char *const words[] = {" or ", " and ", " else ", " || ", " ?? "};
 
     for (size_t at = n->at; at < n->at + CODE_SEEN && !ends_line(s, at); at++) {
         if (ss_scan_at(s, at) == '=' && ss_is_any(ss_scan_at(s, at + 1), " '\""))
@@ -911,8 +950,12 @@ static bool scan_value(const ss_scan *s, ss_named *n, ss_secret *secret)
         return scan_literal(s, n, quote, secret);
     if (n->by != SS_BLANKS)
         n->at = after_scheme(s, n, n->at);
-    if (ss_scan_has(s, n->at, "[redacted") || ss_is_no_value(s, n, n->at))
+    if (ss_scan_has(s, n->at, "[redacted") || ss_is_no_value(s, n, n->at) ||
+        (ss_scan_at(s, n->begin) == '-' && ss_is_usage(s, n->at)))
         return false;
+    if (may & A_LIST && begins_with(s, n->at, "[]") &&
+        ss_scan_at(s, past = plain_word_end(s, n->at + 2)) == '{')
+        n->at = past; /* []string{"x"} */
     if (may & A_LIST && (n->is_quoted || !n->is->to_line_end) &&
         ss_is_any(ss_scan_at(s, n->at), "[{("))
         return scan_bracketed(s, n, secret);
@@ -930,8 +973,9 @@ static bool is_plain_word(const ss_scan *s, const ss_named *n)
     return ss_scan_at(s, n->end) == ' ' && ss_is_alnum(next) && !ss_is_any(first, "-bp") &&
            !is_quoted(s, after_prefix(s, n->end + 1)) &&
            !(next == 'o' && ss_scan_has(s, n->end + 1, "or ")) &&
-           !((next | 32) == 'b' && ss_scan_has(s, n->end + 1, "by '")) &&
+           !((next | 32) == 'b' && ss_scan_has(s, n->end + 1, "by ") && is_quoted(s, n->end + 4)) &&
            !(next == 'p' && ss_scan_has(s, n->end + 1, "provided:")) &&
+           !(next == 'g' && ss_scan_has(s, n->end + 1, "given:")) &&
            (!n->begin || !ss_is_any(ss_scan_at(s, n->begin - 1), "<:"));
 }
 
@@ -1039,12 +1083,13 @@ bool ss_scan_named(const ss_scan *s, size_t at, ss_secret *secret)
         return false;
     if (n.by == SS_BLANKS && ss_scan_at(s, at) != '-' && !is_quoted(s, n.at) &&
         !ss_scan_has(s, at, "bearer") && !ss_scan_has(s, at, "basic") &&
-        !ss_scan_has(s, at, "password "))
+        !ss_scan_has(s, at, "password ") && !begins_with(s, at, "PASS "))
         return false;
-    if (n.by == SS_COLON || n.by == SS_EQUALS)
+    if (n.by == SS_COLON || n.by == SS_EQUALS || n.by == SS_BLANKS)
         n.begin = with_word_before(s, &n);
     n.is = ss_secret_name_of(s->rules, &s->text, n.begin, n.end);
-    if (!n.is || n.is->of_variable)
+    if (!n.is || n.is->of_variable || (n.is->of_call && n.by != SS_PARENTHESIS) ||
+        (at > 1 && begins_with(s, at - 2, "${")))
         return false;
     secret->kind = n.is->kind;
     secret->quote = n.quote;
