@@ -69,12 +69,12 @@ static const ss_command *commands_of(uint32_t first)
 
 void ss_note_command(ss_scan *s, size_t at)
 {
-    uint32_t first = ss_scan_at(s, at);
+    uint32_t first = ss_scan_at(s, at), second = ss_scan_at(s, at + 1);
 
     if ((first | 32) == 'i' && ss_scan_has(s, at, "insert into "))
         s->is_insert = true;
     for (const ss_command *row = commands_of(first); row->name; row++) {
-        if (is_name_at(s, at, row->name)) {
+        if ((unsigned char)row->name[1] == second && is_name_at(s, at, row->name)) {
             s->command = row->name;
             return;
         }

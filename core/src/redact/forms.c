@@ -167,15 +167,16 @@ static bool is_of_shape(const ss_scan *s, size_t at, const shape *row, size_t *e
 
 bool ss_scan_token(ss_scan *s, size_t at, ss_secret *secret)
 {
-    uint32_t first = ss_scan_at(s, at);
+    uint32_t first = ss_scan_at(s, at), second = ss_scan_at(s, at + 1);
 
     secret->begin = at;
     secret->quote = s->in_quote;
-    if (!ss_is_alnum(ss_scan_at(s, at + 1))) /* no prefix has one character */
+    if (!ss_is_alnum(second)) /* no prefix has one character */
         return false;
     for (const shape *row = first < 128 ? shapes[first] : NULL; row && row->prefix; row++) {
         secret->kind = row->kind;
-        if (is_of_shape(s, at, row, &secret->end))
+        if ((row->prefix[1] == '?' || (unsigned char)row->prefix[1] == second) &&
+            is_of_shape(s, at, row, &secret->end))
             return true;
     }
     secret->kind = "Azure secret";

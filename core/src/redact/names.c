@@ -1,55 +1,99 @@
 /* Names that tell of a secret: password, apiKey, DB_TOKEN_OLD. */
 #include "redact/scan.h"
 
-/* A name ends in one of these words, which have blanks between.  Of an exact one longer ones are first. */
-static const struct known_name {
-    ss_secret_name is;
-    const char *last; /* the last characters of these words, by which most names are told apart */
-    const char *ends;
-} known_names[] = {
-    {{.kind = "password"},
-     "dsetaop",
-     "password passwords passwd passphrase passcode userpwd storepass keypass sshpass passwort "
-     "kennwort motdepasse contrasena wachtwoord"},
-    {{.kind = "password", .whole = true}, "dw", "pwd pw"},
-    {{.kind = "password", .whole = true, .is_counted = true}, "s", "pass"},
-    {{.kind = "secret"}, "ts", "secret secrets"},
-    {{.kind = "secret", .whole = true, .is_counted = true},
-     "ptcvnkdea",
-     "otp totp otpseed cvv cvc ssn psk mnemonic seedphrase recoverycode senha"},
-    {{.kind = "token", .in_prose = true, .is_counted = true}, "n", "token"},
-    {{.kind = "token", .whole = true, .in_prose = true}, "tr", "jwt bearer"},
-    {{.kind = "key"},
-     "yes",
-     "apikey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey accountkey "
-     "sharedkey amzsignature sharedaccesssignature apikeys accesskeys secretkeys privatekeys "
-     "subscriptionkey consumerkey licensekey storagekey fernetkey hmackey sessionkey appkey "
-     "applicationkey clientkey serverkey decryptionkey cryptokey functionkey servicekey "
-     "integrationkey ingestkey writekey"},
-    {{.kind = "token"},
-     "s",
-     "accesstokens authtokens apitokens refreshtokens bearertokens sessiontokens usertokens"},
-    {{.kind = "credentials"}, "ls", "credential credentials creds"},
-    {{.kind = "credentials", .of_call = true}, "h", "basicauth digestauth"},
-    {{.kind = "credentials", .exact = true, .of_call = true}, "ne", "login authenticate"},
-    {{.kind = "password", .exact = true}, "d", "identified"},
-    {{.kind = "cookie", .whole = true, .is_counted = true}, "s", "cookies"},
-    {{.kind = "credentials", .to_line_end = true}, "n", "authorization"},
-    {{.kind = "cookie", .whole = true, .to_line_end = true}, "e", "cookie"},
-    {{.kind = "session"}, "d", "sessionid"},
-    {{.kind = "session", .whole = true, .fewest = 8}, "dy", "phpsessid sessid sid symfony"},
-    {{.kind = "session", .exact = true, .fewest = 8},
-     "n",
-     "usersession aiohttpsession laravelsession session"},
-    {{.kind = "token", .exact = true, .fewest = 8}, "f", "csrf xsrf"},
-    {{.kind = "credentials", .exact = true, .fewest = 8}, "h", "auth"},
-    {{.kind = "address", .exact = true, .of_variable = true},
-     "rps",
-     "xforwardedfor xrealip ipaddress remoteaddr"},
-    {{.kind = "key", .whole = true, .of_text = true, .fewest = 12},
-     "gecet",
-     "sig signature hmac assertion samlresponse samlrequest salt"},
-    {{.kind = "credentials", .whole = true, .of_text = true, .fewest = 12}, "ch", "basic auth"},
+/* What the words below say. */
+static const ss_secret_name
+    password = {.kind = "password"},
+    short_password = {.kind = "password", .whole = true},
+    counted_pass = {.kind = "password", .whole = true, .is_counted = true},
+    secret = {.kind = "secret"}, code = {.kind = "secret", .whole = true, .is_counted = true},
+    token = {.kind = "token", .in_prose = true, .is_counted = true},
+    bearer = {.kind = "token", .whole = true, .in_prose = true}, key = {.kind = "key"},
+    token_list = {.kind = "token"}, credentials = {.kind = "credentials"},
+    encoded_pair = {.kind = "credentials", .of_call = true},
+    login = {.kind = "credentials", .exact = true, .of_call = true},
+    identified = {.kind = "password", .exact = true},
+    cookies = {.kind = "cookie", .whole = true, .is_counted = true},
+    authorization = {.kind = "credentials", .to_line_end = true},
+    cookie = {.kind = "cookie", .whole = true, .to_line_end = true},
+    session_id = {.kind = "session"},
+    short_session = {.kind = "session", .whole = true, .fewest = 8},
+    session = {.kind = "session", .exact = true, .fewest = 8},
+    csrf = {.kind = "token", .exact = true, .fewest = 8},
+    auth = {.kind = "credentials", .exact = true, .fewest = 8},
+    address = {.kind = "address", .exact = true, .of_variable = true},
+    signature = {.kind = "key", .whole = true, .of_text = true, .fewest = 12},
+    scheme = {.kind = "credentials", .whole = true, .of_text = true, .fewest = 12};
+
+/* A name ends in one of these words; by their last character.  The first one that fits counts. */
+typedef struct known_word {
+    const char *word;
+    size_t length;
+    const ss_secret_name *is;
+} known_word;
+
+#define WORD(word, is)                \
+    {                                 \
+        word, sizeof(word) - 1, &(is) \
+    }
+#define WORDS(...)        \
+    (const known_word[])  \
+    {                     \
+        __VA_ARGS__,      \
+        {                 \
+            NULL, 0, NULL \
+        }                 \
+    }
+static const known_word *const words_by_last[128] = {
+    ['a'] = WORDS(WORD("contrasena", password), WORD("senha", code)),
+    ['c'] = WORDS(WORD("cvc", code), WORD("mnemonic", code), WORD("hmac", signature),
+                  WORD("basic", scheme)),
+    ['d'] = WORDS(WORD("password", password), WORD("passwd", password), WORD("userpwd", password),
+                  WORD("wachtwoord", password), WORD("pwd", short_password), WORD("otpseed", code),
+                  WORD("identified", identified), WORD("sessionid", session_id),
+                  WORD("phpsessid", short_session), WORD("sessid", short_session),
+                  WORD("sid", short_session)),
+    ['e'] = WORDS(
+        WORD("passphrase", password), WORD("passcode", password), WORD("motdepasse", password),
+        WORD("seedphrase", code), WORD("recoverycode", code), WORD("amzsignature", key),
+        WORD("sharedaccesssignature", key), WORD("authenticate", login), WORD("cookie", cookie),
+        WORD("signature", signature), WORD("samlresponse", signature)),
+    ['f'] = WORDS(WORD("csrf", csrf), WORD("xsrf", csrf)),
+    ['g'] = WORDS(WORD("sig", signature)),
+    ['h'] = WORDS(WORD("basicauth", encoded_pair), WORD("digestauth", encoded_pair),
+                  WORD("auth", auth), WORD("auth", scheme)),
+    ['k'] = WORDS(WORD("psk", code)),
+    ['l'] = WORDS(WORD("credential", credentials)),
+    ['n'] = WORDS(WORD("ssn", code), WORD("token", token), WORD("login", login),
+                  WORD("authorization", authorization), WORD("usersession", session),
+                  WORD("aiohttpsession", session), WORD("laravelsession", session),
+                  WORD("session", session), WORD("assertion", signature)),
+    ['p'] = WORDS(WORD("otp", code), WORD("totp", code), WORD("xrealip", address)),
+    ['r'] =
+        WORDS(WORD("bearer", bearer), WORD("xforwardedfor", address), WORD("remoteaddr", address)),
+    ['s'] = WORDS(WORD("passwords", password), WORD("storepass", password),
+                  WORD("keypass", password), WORD("sshpass", password), WORD("pass", counted_pass),
+                  WORD("secrets", secret), WORD("apikeys", key), WORD("accesskeys", key),
+                  WORD("secretkeys", key), WORD("privatekeys", key),
+                  WORD("accesstokens", token_list), WORD("authtokens", token_list),
+                  WORD("apitokens", token_list), WORD("refreshtokens", token_list),
+                  WORD("bearertokens", token_list), WORD("sessiontokens", token_list),
+                  WORD("usertokens", token_list), WORD("credentials", credentials),
+                  WORD("creds", credentials), WORD("cookies", cookies), WORD("ipaddress", address)),
+    ['t'] = WORDS(WORD("passwort", password), WORD("kennwort", password), WORD("secret", secret),
+                  WORD("jwt", bearer), WORD("samlrequest", signature), WORD("salt", signature)),
+    ['v'] = WORDS(WORD("cvv", code)),
+    ['w'] = WORDS(WORD("pw", short_password)),
+    ['y'] = WORDS(WORD("apikey", key), WORD("accesskey", key), WORD("secretkey", key),
+                  WORD("privatekey", key), WORD("authkey", key), WORD("encryptionkey", key),
+                  WORD("signingkey", key), WORD("masterkey", key), WORD("accountkey", key),
+                  WORD("sharedkey", key), WORD("subscriptionkey", key), WORD("consumerkey", key),
+                  WORD("licensekey", key), WORD("storagekey", key), WORD("fernetkey", key),
+                  WORD("hmackey", key), WORD("sessionkey", key), WORD("appkey", key),
+                  WORD("applicationkey", key), WORD("clientkey", key), WORD("serverkey", key),
+                  WORD("decryptionkey", key), WORD("cryptokey", key), WORD("functionkey", key),
+                  WORD("servicekey", key), WORD("integrationkey", key), WORD("ingestkey", key),
+                  WORD("writekey", key), WORD("symfony", short_session)),
 };
 static const ss_secret_name by_host = {.kind = "secret", .whole = true};
 
@@ -108,17 +152,23 @@ static size_t ends_in(const plain_name *n, const char *words, bool whole)
     return 0;
 }
 
+/* Whether N ends in the word of ROW, of which the last character fits. */
+static bool is_known(const plain_name *n, const known_word *row)
+{
+    size_t begin = n->length - row->length;
+
+    return n->length >= row->length && n->text[n->length - 2] == row->word[row->length - 2] &&
+           !memcmp(n->text + begin, row->word, row->length) &&
+           (!row->is->whole || n->begins[begin]) && (!row->is->exact || !begin);
+}
+
 static const ss_secret_name *find_name(const ss_rules *rules, const plain_name *n)
 {
-    for (size_t i = 0; i < SS_COUNT_OF(known_names); i++) {
-        const ss_secret_name *is = &known_names[i].is;
-        size_t length;
+    const known_word *row = n->length ? words_by_last[n->text[n->length - 1] & 127] : NULL;
 
-        if (!n->length || !strchr(known_names[i].last, n->text[n->length - 1]))
-            continue;
-        length = ends_in(n, known_names[i].ends, is->whole);
-        if (length && (!is->exact || length == n->length))
-            return is;
+    for (; row && row->word; row++) {
+        if (is_known(n, row))
+            return row->is;
     }
     for (uint32_t i = 0; i < rules->name_count; i++) {
         if (ends_in(n, rules->names[i], true))
