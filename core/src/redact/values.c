@@ -673,7 +673,7 @@ static bool has_digits(const ss_scan *s, size_t at)
 static bool may_follow_blanks(const ss_scan *s, const ss_named *n)
 {
     if (is_quoted(s, n->at))
-        return n->is_code || ss_scan_at(s, n->begin) == '-' ||
+        return (n->is_code && ss_scan_at(s, n->at) != '`') || ss_scan_at(s, n->begin) == '-' ||
                (!n->is->is_counted && (s->is_source || !n->is->in_prose)) ||
                has_digits(s, after_quote(s, n->at));
     if (ss_scan_has(s, n->begin, "bearer ") || n->is->fewest) {
