@@ -23,6 +23,7 @@ SS_LOCK(lock);
 static replaced *old;                     /* (LOCK lock) */
 static _Atomic(const ss_rules *) current; /* NULL: the usual ones */
 static atomic_uint readers;
+static atomic_uint numbers; /* (ATOMIC) of rules that were set */
 
 /* For readers of the rules: they stay as they are in between.  Never waits.  Signal safe. */
 static const ss_rules *rules_enter(void)
@@ -65,6 +66,7 @@ static bool copy(const stacksplice_redaction *from, ss_rules *to)
         from->name_count > STACKSPLICE_REDACT_NAMES_MAX || (from->name_count && !from->names))
         return false;
     to->rules = from->rules;
+    to->number = atomic_fetch_add(&numbers, 1) + 1; /* 0: of the usual ones */
     to->hook = from->hook;
     to->hook_data = from->hook_data;
     for (; to->name_count < from->name_count; to->name_count++) {
@@ -184,6 +186,12 @@ static void pass_word(ss_scan *s)
         s->at++;
 }
 
+/* There is none from here on. */
+static void end_of_secrets(ss_redacted *r)
+{
+    r->next = (ss_secret){r->scan.text.length, r->scan.text.length, NULL, 0};
+}
+
 /* Find the next secret, or the end, and no kind. */
 static void find_next(ss_redacted *r)
 {
@@ -202,7 +210,7 @@ static void find_next(ss_redacted *r)
         if (ss_is_alnum(c))
             pass_word(s);
     }
-    r->next = (ss_secret){s->text.length, s->text.length, NULL, 0};
+    end_of_secrets(r);
 }
 
 /* ---- Writing ---------------------------------------------------------------------------------*/
@@ -243,7 +251,10 @@ bool ss_redacted_line_is_done(const ss_redacted *r)
 /* Write up to END, which is not behind the next secret, or up to that and its marker. */
 static void write_part(ss_redacted *r, size_t end, ss_writer *w, ss_escape escape)
 {
-    ss_text_write(part(&r->scan.text, r->at, end), w, escape);
+    if (r->is_plain && escape != SS_ESCAPE_JSON)
+        ss_writer_put(w, r->scan.text.utf8 + r->at, end - r->at);
+    else
+        ss_text_write(part(&r->scan.text, r->at, end), w, escape);
     r->at = end;
     if (end != r->next.begin || !r->next.kind)
         return;
@@ -310,6 +321,7 @@ static void call_hook(ss_redacted *r, const ss_rules *rules, stacksplice_text_ki
                                                    append, &made, rules->hook_data);
     ss_free(left.bytes);
     r->made = made.bytes;
+    r->is_plain = false;
     r->scan.rules = NULL;
     r->scan.text = is_made ? (ss_text){made.bytes ? made.bytes : "", NULL, made.length}
                            : (ss_text){failed, NULL, sizeof failed - 1};
@@ -326,7 +338,13 @@ void ss_redacted_begin(ss_redacted *r, ss_text text, stacksplice_text_kind kind,
     *r = (ss_redacted){.scan = {.text = text,
                                 .rules = rules->rules ? rules : NULL,
                                 .is_source = kind == STACKSPLICE_TEXT_SOURCE}};
-    find_next(r);
+    if (!failfast && ss_clean_has(r->scan.rules, &text, kind, &r->is_plain)) {
+        end_of_secrets(r);
+    } else {
+        find_next(r);
+        if (!failfast && !r->next.kind)
+            ss_clean_add(r->scan.rules, &text, kind);
+    }
     if (rules->hook && !failfast && text.length)
         call_hook(r, rules, kind);
 }

@@ -29,6 +29,7 @@ static inline uint32_t ss_text_at(const ss_text *text, size_t at)
 /* What to look for.  The names are lower-case letters and digits. */
 typedef struct ss_rules {
     uint32_t rules;
+    uint32_t number; /* no other rules of this process have it */
     uint32_t name_count;
     char names[STACKSPLICE_REDACT_NAMES_MAX][STACKSPLICE_REDACT_NAME_MAX + 1];
     stacksplice_redact_callback hook;
@@ -62,6 +63,7 @@ typedef struct ss_redacted {
     ss_scan scan;
     ss_secret next; /* secret; at the end of the text when there is none */
     size_t at;      /* written up to here */
+    bool is_plain;  /* the text has no secret, and is one line of printable ASCII */
     char *made;     /* owned: what a hook made of it; or NULL */
 } ss_redacted;
 
@@ -84,5 +86,14 @@ void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *
                      ss_escape escape);
 
 void ss_text_write(ss_text text, ss_writer *w, ss_escape escape);
+
+/* ---- Texts without secrets --------------------------------------------------------------------*/
+
+/* Whether it is known that RULES find no secret in TEXT; then *IS_PLAIN as above. */
+bool ss_clean_has(const ss_rules *rules, const ss_text *text, stacksplice_text_kind kind,
+                  bool *is_plain);
+
+/* Note that they find none. */
+void ss_clean_add(const ss_rules *rules, const ss_text *text, stacksplice_text_kind kind);
 
 #endif

@@ -5,13 +5,13 @@
 #ifndef SS_REPORT_H
 #define SS_REPORT_H
 
+#include "base/hash.h"
 #include "base/writer.h"
 #include "com/messages.h"
 #include "error/view.h"
 #include "redact/redact.h"
 #include "report/source_line.h"
 #include "resolve/resolve.h"
-#include "splice/hash.h"
 #include <stacksplice/script.h>
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "report/source_line.h"
 
-#include "splice/hash.h"
+#include "base/hash.h"
 #include "splice/source.h"
 
 #include <stacksplice/source.h>

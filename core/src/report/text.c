@@ -3,7 +3,6 @@
  * one frame, one stack, one error, and an error with its causes and members.
  */
 #include "report/report.h"
-#include "splice/hash.h"
 #include "splice/sink.h"
 #include "splice/token.h"
 

@@ -1,4 +1,4 @@
-#include "splice/hash.h"
+#include "base/hash.h"
 #include "splice/merge.h"
 #include "splice/pool.h"
 #include "splice/scratch.h"

@@ -1,6 +1,6 @@
 /* The names scripts use for machine code. */
+#include "base/hash.h"
 #include "base/keep.h"
-#include "splice/hash.h"
 #include "splice/token.h"
 #include "splice/unloaded.h"
 

@@ -1,5 +1,5 @@
+#include "base/hash.h"
 #include "base/thread.h"
-#include "splice/hash.h"
 #include "splice/pool.h"
 #include "splice/unloaded.h"
 
