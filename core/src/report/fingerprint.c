@@ -95,6 +95,7 @@ static void add_strictly(hash *h, const ss_frame *f)
     ss_frame nameless = *f;
 
     nameless.frame.function = NULL;
+    nameless.is_judged = false; /* that was by its name */
     if (!counts(&nameless))
         return;
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT) {

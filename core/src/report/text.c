@@ -147,48 +147,6 @@ static bool ends_with(const char *text, const char *end)
 
 /* ---- Shells ----------------------------------------------------------------------------------*/
 
-/* Whether PATH begins with PART, in which '*' stands for the rest of a name. */
-static bool begins_with(const char *path, const char *part)
-{
-    for (; *part; part++) {
-        if (*part == '*')
-            path += strcspn(path, "/");
-        else if (*path++ != *part)
-            return false;
-    }
-    return true;
-}
-
-static bool has_part(const char *path, const char *part)
-{
-    while (path && *path && !begins_with(path, part))
-        path++;
-    return path && *path;
-}
-
-static bool is_of_shell(const stacksplice_frame *frame, const stacksplice_shell *shell)
-{
-    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
-        return !shell->function && has_part(frame->module, shell->file);
-    return (!shell->function || ends_with(frame->function, shell->function)) &&
-           has_part(frame->file, shell->file);
-}
-
-/* The shell that FRAME is of, or NULL. */
-static const stacksplice_shell *shell_of(const stacksplice_frame *frame)
-{
-    const stacksplice_glue *known;
-
-    for (uint32_t i = 0; (known = ss_glue_at(i)) != NULL; i++) {
-        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && known != ss_glue_of(frame->language))
-            continue;
-        for (const stacksplice_shell *s = known->shells; s && s->name; s++)
-            if (is_of_shell(frame, s))
-                return s;
-    }
-    return NULL;
-}
-
 typedef struct shells {
     const ss_report *r;
     ss_folds *folds;
@@ -233,7 +191,8 @@ static void find_shell_at(shells *s, const ss_element *e)
 {
     const ss_shown_frame shown = ss_element_at(e, 0);
     const stacksplice_frame *frame = shown.frame;
-    const stacksplice_shell *is = shell_of(frame);
+    const stacksplice_shell *is =
+        e->saved ? ss_shell_of(frame) : ss_frame_shell(ss_frames_at(&e->found, 0));
     bool glue = shown.glue || e->begin >= s->folds->start_up;
     bool is_gap = frame->kind == STACKSPLICE_FRAME_GAP;
 

@@ -103,14 +103,25 @@ const stacksplice_glue *ss_glue_at(uint32_t index)
     return index - known < MOST_ADDED ? atomic_load(&added[index - known]) : NULL;
 }
 
+uint32_t ss_glue_added(void)
+{
+    uint32_t count = 0;
+
+    while (count < MOST_ADDED && atomic_load_explicit(&added[count], memory_order_acquire))
+        count++;
+    return count;
+}
+
 const stacksplice_glue *ss_glue_of(const char *language)
 {
     const stacksplice_glue *glue;
 
-    for (uint32_t i = 1; (glue = ss_glue_at(i)) != NULL; i++) {
+    for (size_t i = 0; (glue = ss_known_glue[i]) != NULL; i++)
         if (!strcmp(glue->language, language))
             return glue;
-    }
+    for (size_t i = 0; i < MOST_ADDED && (glue = atomic_load(&added[i])) != NULL; i++)
+        if (!strcmp(glue->language, language))
+            return glue;
     return NULL;
 }
 
@@ -256,9 +267,86 @@ bool ss_glue_is_binary(const char *path)
     return false;
 }
 
+/* ---- Shells ----------------------------------------------------------------------------------*/
+
+/* Whether PATH begins with PART, in which '*' stands for the rest of a name. */
+static bool begins_with(const char *path, const char *part)
+{
+    for (; *part; part++) {
+        if (*part == '*')
+            path += strcspn(path, "/");
+        else if (*path++ != *part)
+            return false;
+    }
+    return true;
+}
+
+static bool has_part(const char *path, const char *part)
+{
+    while (path && *path && !begins_with(path, part))
+        path = *part == '*' ? path + 1 : strchr(path + 1, *part);
+    return path && *path;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length, most = strlen(end);
+
+    if (!text)
+        return false;
+    length = strlen(text);
+    return length >= most && !strcmp(text + length - most, end);
+}
+
+static bool is_of_shell(const stacksplice_frame *frame, const stacksplice_shell *shell)
+{
+    if (frame->kind == STACKSPLICE_FRAME_NATIVE)
+        return !shell->function && has_part(frame->module, shell->file);
+    return (!shell->function || ends_with(frame->function, shell->function)) &&
+           has_part(frame->file, shell->file);
+}
+
+static const stacksplice_shell *shell_among(const stacksplice_glue *glue,
+                                            const stacksplice_frame *frame)
+{
+    const stacksplice_shell *s = glue ? glue->shells : NULL;
+
+    while (s && s->name && !is_of_shell(frame, s))
+        s++;
+    return s && s->name ? s : NULL;
+}
+
+const stacksplice_shell *ss_shell_of(const stacksplice_frame *frame)
+{
+    const stacksplice_shell *found = NULL;
+    const stacksplice_glue *glue;
+
+    if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
+        return shell_among(ss_glue_of(frame->language), frame);
+    for (uint32_t i = 0; !found && (glue = ss_glue_at(i)) != NULL; i++)
+        found = shell_among(glue, frame);
+    return found;
+}
+
+/* ---- What is kept of a frame ------------------------------------------------------------------*/
+
+void ss_frame_judge(ss_frame *f)
+{
+    f->role = role_of(&f->frame, f->script_named);
+    f->shell = ss_shell_of(&f->frame);
+    f->is_judged = true;
+}
+
 bool ss_glue_is(const ss_frame *f)
 {
-    return role_of(&f->frame, f->script_named) == STACKSPLICE_ROLE_GLUE;
+    stacksplice_role role = f->is_judged ? f->role : role_of(&f->frame, f->script_named);
+
+    return role == STACKSPLICE_ROLE_GLUE;
+}
+
+const stacksplice_shell *ss_frame_shell(const ss_frame *f)
+{
+    return f->is_judged ? f->shell : ss_shell_of(&f->frame);
 }
 
 stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame)

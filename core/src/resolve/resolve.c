@@ -12,6 +12,7 @@
 #include "splice/source.h"
 #include "splice/token.h"
 #include "unwind/modules.h"
+#include "unwind/unloads.h"
 #include "unwind/unwind.h"
 
 #include <stacksplice/debugger.h>
@@ -206,8 +207,10 @@ typedef struct finding {
 
 SS_OUTER_LOCK(lock);              /* its holder may re-enter from the host's allocator */
 static set cache[1 << SETS_LOG2]; /* (LOCK) */
-static uint64_t cache_generation; /* (LOCK) */
-static finding current;           /* (LOCK) large, and a stack may be small */
+static uint64_t cache_generation; /* (LOCK) of unloads */
+static uint64_t cache_modules; /* (LOCK) the modules of now, if nobody unloaded one since; or 0 */
+static uint32_t cache_glue;    /* (LOCK) what was added when its frames were judged */
+static finding current;        /* (LOCK) large, and a stack may be small */
 
 /* Registers the lock with the fork handlers at load. */
 static __attribute__((constructor)) void begin(void)
@@ -248,12 +251,24 @@ static __attribute__((destructor)) void close_debug(void)
     ss_lock_drop(&lock);
 }
 
-/* Call under the lock. */
+/* Call under the lock, as the next. */
+static void use_glue(void)
+{
+    uint32_t glue = ss_glue_added();
+
+    if (glue != cache_glue)
+        empty_cache();
+    cache_glue = glue;
+}
+
 static void use_generation(uint64_t generation)
 {
-    if (generation != cache_generation)
+    if (generation != cache_generation) {
         empty_cache();
+        cache_modules = 0;
+    }
     cache_generation = generation;
+    use_glue();
 }
 
 /* Where the answer for ADDRESS is, or is to be, in its set.  Call under the lock. */
@@ -275,20 +290,45 @@ static void put_first(native_answer **ways, unsigned way, native_answer *a)
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
 }
 
-static native_answer *cached(uintptr_t address, bool brief, uint64_t generation)
+/* That of the cache as it is, or NULL.  Call under the lock. */
+static native_answer *find_cached(uintptr_t address, bool brief)
 {
     native_answer **ways = ways_of(address), *a;
-    unsigned way;
+    unsigned way = way_of(ways, address);
+
+    a = ways[way];
+    if (!a || a->address != address || (!brief && a->brief))
+        return NULL;
+    put_first(ways, way, a);
+    return a;
+}
+
+/* Without asking the loader: where no module came or went, none was unloaded. */
+static native_answer *cached(uintptr_t address, bool brief, uint64_t modules)
+{
+    native_answer *a = NULL;
+
+    if (!ss_lock_take(&lock))
+        return NULL;
+    if (modules == cache_modules && ss_generation_tells_unloads(modules)) {
+        use_glue();
+        a = find_cached(address, brief);
+    }
+    ss_lock_drop(&lock);
+    return a;
+}
+
+/* The same for the GENERATION of unloads.  MODULES: those that stayed while that was asked for, or 0. */
+static native_answer *cached_since(uintptr_t address, bool brief, uint64_t generation,
+                                   uint64_t modules)
+{
+    native_answer *a;
 
     if (!ss_lock_take(&lock))
         return NULL;
     use_generation(generation);
-    way = way_of(ways, address);
-    a = ways[way];
-    if (a && a->address == address && (brief || !a->brief))
-        put_first(ways, way, a);
-    else
-        a = NULL;
+    cache_modules = modules;
+    a = find_cached(address, brief);
     ss_lock_drop(&lock);
     return a;
 }
@@ -428,6 +468,8 @@ static native_answer *look_up(const native_facts *facts, uint64_t generation)
         draft(&current);
     last = &current.frames[current.count - 1];
     name_by_scripts(last);
+    for (uint32_t i = 0; i < current.count; i++)
+        ss_frame_judge(&current.frames[i]);
     a = pack_current();
     if (!a)
         return NULL;
@@ -460,22 +502,34 @@ static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generati
     return a;
 }
 
+/* Whether scripts have not named the function since. */
+static bool is_of_now(const native_answer *a)
+{
+    return a && !(a->nameless && ss_function_name(a->nameless));
+}
+
 /*
  * Resolve ADDRESS; NULL when nothing is mapped there or memory ran out.  The answer may be brief if
  * BRIEF.
  */
 static native_answer *find_answer(uintptr_t address, bool brief)
 {
-    uint64_t generation;
+    uint64_t modules, generation;
     native_answer *a;
 
     if (ss_lock_is_mine(&lock))
         return NULL;
-    generation = stacksplice_unloads();
-    a = cached(address, brief, generation);
-    if (a && !(a->nameless && ss_function_name(a->nameless)))
+    modules = ss_modules_generation(true);
+    a = cached(address, brief, modules);
+    if (is_of_now(a))
         return a;
-    unref(a); /* scripts have named the function since */
+    unref(a);
+    generation = stacksplice_unloads();
+    a = cached_since(address, brief, generation,
+                     modules == ss_modules_generation(true) ? modules : 0);
+    if (is_of_now(a))
+        return a;
+    unref(a);
     return find_anew(address, brief, generation);
 }
 

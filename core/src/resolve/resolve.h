@@ -20,6 +20,9 @@ typedef struct ss_frame {
     stacksplice_frame frame;
     bool script_named; /* function is the name scripts use for it, not a symbol */
     bool replaced;     /* the file of its module is not the one that was loaded */
+    bool is_judged;    /* the next two are known; else they are asked for each time */
+    stacksplice_role role;
+    const stacksplice_shell *shell; /* or NULL */
 } ss_frame;
 
 /* The part of PATH after its last slash. */
@@ -66,6 +69,14 @@ void ss_frames_end(ss_frames *frames);
  */
 
 bool ss_glue_is(const ss_frame *frame);
+
+/* The shell that FRAME is of, or NULL. */
+const stacksplice_shell *ss_shell_of(const stacksplice_frame *frame);
+const stacksplice_shell *ss_frame_shell(const ss_frame *frame);
+
+/* Note in FRAME what the glue of now says of it. */
+void ss_frame_judge(ss_frame *frame);
+
 /* Whether the tracebacks of GAP's language never mention such a gap: reports hide it, too. */
 bool ss_gap_is_quiet(const stacksplice_frame *gap);
 
@@ -83,6 +94,9 @@ bool ss_glue_is_start_up(const char *symbol);
 
 /* What is known of LANGUAGE, or NULL. */
 const stacksplice_glue *ss_glue_of(const char *language);
+
+/* How many were added to the built-in ones. */
+uint32_t ss_glue_added(void);
 
 /* The glue at INDEX, of built-in and added ones; NULL after the last. */
 const stacksplice_glue *ss_glue_at(uint32_t index);

@@ -33,6 +33,16 @@ static inline bool ss_generation_is_certain(uint64_t generation)
     return generation < (UINT64_C(1) << SS_GENERATION_BITS) - SS_MADE_UP_GENERATIONS;
 }
 
+/* Its low bits are how many modules there are; 0 where the word for that was not found. */
+#define SS_GENERATION_LOADED_BITS 12
+
+/* Whether it changes with every unload: else it may only change with the load after that. */
+static inline bool ss_generation_tells_unloads(uint64_t generation)
+{
+    return ss_generation_is_certain(generation) &&
+           generation % (UINT64_C(1) << SS_GENERATION_LOADED_BITS) != 0;
+}
+
 /* For tests: whether there are words (the first check looks for them); OFF drops them for good. */
 bool ss_modules_watched(bool off);
 

@@ -93,7 +93,8 @@ static void verify(const counters *c, const uint64_t *before, uint32_t end)
 
 static uint64_t pack(uint64_t adds, uint32_t loaded)
 {
-    return (adds << 12 | (loaded & 0xfff)) & ((UINT64_C(1) << SS_GENERATION_BITS) - 1);
+    return (adds << SS_GENERATION_LOADED_BITS | loaded % (1u << SS_GENERATION_LOADED_BITS)) &
+           ((UINT64_C(1) << SS_GENERATION_BITS) - 1);
 }
 
 static SS_COLD uint64_t ask(void)
