@@ -74,6 +74,15 @@ BUDGETS = [
     Budget(
         "Python, the stack at 50 frames", "stacksplice.capture, names read", "traceback.extract_stack", 1.5
     ),
+    Budget("C, the first report of a *", "stacksplice_format", "boost stacktrace", 1.2),
+    Budget(
+        "Python and Lua, a report of * frames",
+        "stacksplice.format_exception",
+        "traceback.format_exception",
+        0.5,
+        0,
+        "instructions",
+    ),
     Budget("Python, a report of * frames", "stacksplice.format_exception", "traceback.format_exception", 0.3),
     # That module writes part of it, and both load it.
     Budget(

@@ -16,7 +16,7 @@ tests_of() {
     tests/*) [ ! -e "$1/CMakeLists.txt" ] || say "ctest ${1#tests/} ." ;;
 
     core | core/src | core/include* | core/schema*) printf '%s\n' "ctest core ." "ctest conformance ." ;;
-    core/src/base*) say "ctest core ^(lock|first_use|fork|many_threads)" ;;
+    core/src/base*) say "ctest core ^(lock|memo|first_use|fork|many_threads)" ;;
     core/src/unwind*) say "ctest core ^(unwind|loader|host_stacks|first_signal|capture_signal)" ;;
     core/src/splice*) say "ctest core ^(splice|source_mark|token|between)" ;;
     core/src/com*) say "ctest conformance (strings|messages)" ;;

@@ -1,5 +1,6 @@
 /* Texts in which no secret was found are known by that: only as long as it is true, and of that text. */
 #include <stacksplice/redact.h>
+#include "forks.h"
 #include "support.h"
 #include "threads.h"
 

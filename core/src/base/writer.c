@@ -9,6 +9,7 @@ void ss_writer_init(ss_writer *w, stacksplice_write_callback write, void *data)
     w->write = write;
     w->data = data;
     w->failed = false;
+    w->flushes = 0;
     w->used = 0;
     ss_writer_margin(w, 0, '|');
 }
@@ -35,7 +36,14 @@ static void flush(ss_writer *w)
 {
     if (w->used && !w->failed && w->write(w->buffer, w->used, w->data))
         w->failed = true;
+    w->flushes++;
     w->used = 0;
+}
+
+void ss_writer_make_room(ss_writer *w)
+{
+    if (w->used > sizeof w->buffer / 2)
+        flush(w);
 }
 
 bool ss_writer_finish(ss_writer *w)
@@ -72,6 +80,11 @@ static void begin_line(ss_writer *w, bool is_empty)
 
 void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
 {
+    if (length && !w->margin && length < sizeof w->buffer - w->used) {
+        memcpy(w->buffer + w->used, bytes, length);
+        w->used += length;
+        return;
+    }
     while (w->margin && length) {
         const char *end = memchr(bytes, '\n', length);
         size_t part = end ? (size_t)(end - bytes) + 1 : length;
@@ -89,6 +102,16 @@ void ss_writer_put(ss_writer *w, const char *bytes, size_t length)
 void ss_writer_text(ss_writer *w, const char *text)
 {
     ss_writer_put(w, text, strlen(text));
+}
+
+void ss_writer_blanks(ss_writer *w, size_t count)
+{
+    static const char blanks[] = "                ";
+    const size_t most = sizeof blanks - 1;
+
+    for (; count > most; count -= most)
+        ss_writer_put(w, blanks, most);
+    ss_writer_put(w, blanks, count);
 }
 
 static void put_number(ss_writer *w, uint64_t value, unsigned base, unsigned digits)

@@ -17,6 +17,7 @@ typedef struct ss_writer {
     bool line_begun;  /* the margin of this line is written */
     char margin_char; /* of the next line; the lines after it get '|' */
     uint32_t margin;  /* write twice as many blanks and a '|' before each line; 0: nothing */
+    uint32_t flushes; /* of the buffer, so far */
     size_t used;
     char buffer[1024];
 } ss_writer;
@@ -51,6 +52,8 @@ void ss_writer_margin(ss_writer *w, uint32_t depth, char first);
 void ss_writer_put(ss_writer *w, const char *bytes, size_t length);
 void ss_writer_text(ss_writer *w, const char *text);
 
+void ss_writer_blanks(ss_writer *w, size_t count);
+
 void ss_writer_decimal(ss_writer *w, uint64_t value);
 
 /* Lower-case hexadecimal without prefix, zero-padded to DIGITS. */
@@ -59,6 +62,9 @@ void ss_writer_hex(ss_writer *w, uint64_t value, unsigned digits);
 /* Write text of any origin as valid UTF-8: U+FFFD replaces what is not Unicode. */
 void ss_writer_utf8(ss_writer *w, const char *bytes, size_t length, ss_escape escape);
 void ss_writer_utf16(ss_writer *w, const uint16_t *units, size_t length, ss_escape escape);
+
+/* Flush the buffer if little room is left: what is written next is in it as a whole, unless it is long. */
+void ss_writer_make_room(ss_writer *w);
 
 /* Flush the buffer.  True if every byte was accepted. */
 bool ss_writer_finish(ss_writer *w);

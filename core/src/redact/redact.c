@@ -23,7 +23,8 @@ SS_LOCK(lock);
 static replaced *old;                     /* (LOCK lock) */
 static _Atomic(const ss_rules *) current; /* NULL: the usual ones */
 static atomic_uint readers;
-static atomic_uint numbers; /* (ATOMIC) of rules that were set */
+static atomic_uint numbers;       /* (ATOMIC) of rules that were set */
+static _Atomic uint64_t turn = 2; /* (ATOMIC) odd while they are being replaced */
 
 /* For readers of the rules: they stay as they are in between.  Never waits.  Signal safe. */
 static const ss_rules *rules_enter(void)
@@ -38,6 +39,16 @@ static const ss_rules *rules_enter(void)
 static void rules_leave(void)
 {
     atomic_fetch_sub(&readers, 1);
+}
+
+uint64_t ss_redaction_state(void)
+{
+    uint64_t now = atomic_load(&turn);
+    bool is_known = now % 2 == 0 && !rules_enter()->hook;
+
+    if (now % 2 == 0)
+        rules_leave();
+    return is_known ? now : 0;
 }
 
 /* Copy NAME in lower case without '_' and '-'; false if it is none. */
@@ -83,7 +94,9 @@ static bool replace(replaced *next)
 
     if (!ss_lock_take(&lock))
         return false;
+    atomic_fetch_add(&turn, 1);
     before = (replaced *)(uintptr_t)atomic_exchange(&current, next ? &next->rules : NULL);
+    atomic_fetch_add(&turn, 1);
     if (before) {
         before->next = old;
         old = before;
@@ -251,10 +264,7 @@ bool ss_redacted_line_is_done(const ss_redacted *r)
 /* Write up to END, which is not behind the next secret, or up to that and its marker. */
 static void write_part(ss_redacted *r, size_t end, ss_writer *w, ss_escape escape)
 {
-    if (r->is_plain && escape != SS_ESCAPE_JSON)
-        ss_writer_put(w, r->scan.text.utf8 + r->at, end - r->at);
-    else
-        ss_text_write(part(&r->scan.text, r->at, end), w, escape);
+    ss_text_write(part(&r->scan.text, r->at, end), w, escape);
     r->at = end;
     if (end != r->next.begin || !r->next.kind)
         return;
@@ -321,7 +331,6 @@ static void call_hook(ss_redacted *r, const ss_rules *rules, stacksplice_text_ki
                                                    append, &made, rules->hook_data);
     ss_free(left.bytes);
     r->made = made.bytes;
-    r->is_plain = false;
     r->scan.rules = NULL;
     r->scan.text = is_made ? (ss_text){made.bytes ? made.bytes : "", NULL, made.length}
                            : (ss_text){failed, NULL, sizeof failed - 1};
@@ -334,11 +343,12 @@ static void call_hook(ss_redacted *r, const ss_rules *rules, stacksplice_text_ki
 void ss_redacted_begin(ss_redacted *r, ss_text text, stacksplice_text_kind kind, bool failfast)
 {
     const ss_rules *rules = rules_enter();
+    bool is_plain;
 
     *r = (ss_redacted){.scan = {.text = text,
                                 .rules = rules->rules ? rules : NULL,
                                 .is_source = kind == STACKSPLICE_TEXT_SOURCE}};
-    if (!failfast && ss_clean_has(r->scan.rules, &text, kind, &r->is_plain)) {
+    if (!failfast && ss_clean_has(r->scan.rules, &text, kind, &is_plain)) {
         end_of_secrets(r);
     } else {
         find_next(r);
@@ -355,11 +365,27 @@ void ss_redacted_end(ss_redacted *r)
     rules_leave();
 }
 
+/* Most texts of a report: they were in one before. */
+static bool is_written_plain(ss_text text, stacksplice_text_kind kind, ss_writer *w,
+                             ss_escape escape)
+{
+    const ss_rules *rules = rules_enter();
+    bool is_plain = false;
+
+    if (!rules->hook && escape != SS_ESCAPE_JSON && ss_clean_has(rules, &text, kind, &is_plain) &&
+        is_plain)
+        ss_writer_put(w, text.utf8, text.length);
+    rules_leave();
+    return is_plain;
+}
+
 void ss_redact(ss_text text, stacksplice_text_kind kind, bool failfast, ss_writer *w,
                ss_escape escape)
 {
     ss_redacted r;
 
+    if (!failfast && is_written_plain(text, kind, w, escape))
+        return;
     ss_redacted_begin(&r, text, kind, failfast);
     write_rest(&r, w, escape);
     ss_redacted_end(&r);
@@ -388,8 +414,10 @@ static stacksplice_hresult redact(const char *text, size_t length, stacksplice_t
         return E_POINTER;
     if (kind < STACKSPLICE_TEXT_MESSAGE || kind > STACKSPLICE_TEXT_LOCAL)
         return E_INVALIDARG;
-    ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, !with_hook);
     ss_writer_init(&w, write, data);
+    if (is_written_plain((ss_text){text, NULL, length}, kind, &w, SS_ESCAPE_NOTHING))
+        return ss_writer_finish(&w) ? S_OK : S_FALSE;
+    ss_redacted_begin(&r, (ss_text){text, NULL, length}, kind, !with_hook);
     write_rest(&r, &w, SS_ESCAPE_NOTHING);
     ss_redacted_end(&r);
     return ss_writer_finish(&w) ? S_OK : S_FALSE;

@@ -63,7 +63,6 @@ typedef struct ss_redacted {
     ss_scan scan;
     ss_secret next; /* secret; at the end of the text when there is none */
     size_t at;      /* written up to here */
-    bool is_plain;  /* the text has no secret, and is one line of printable ASCII */
     char *made;     /* owned: what a hook made of it; or NULL */
 } ss_redacted;
 
@@ -87,9 +86,17 @@ void ss_redact_local(const char *name, ss_text value, bool failfast, ss_writer *
 
 void ss_text_write(ss_text text, ss_writer *w, ss_escape escape);
 
+/*
+ * What is the same as long as the rules are, and never again once they were others.  0: nobody knows what
+ * becomes of a text, because there is a hook or the rules are changing.  So a text that is written between
+ * two calls with an equal result is written for all with that result.
+ */
+uint64_t ss_redaction_state(void);
+
 /* ---- Texts without secrets --------------------------------------------------------------------*/
 
-/* Whether it is known that RULES find no secret in TEXT; then *IS_PLAIN as above. */
+/* Whether it is known that RULES find no secret in TEXT; then *IS_PLAIN says whether it is one line of
+   printable ASCII. */
 bool ss_clean_has(const ss_rules *rules, const ss_text *text, stacksplice_text_kind kind,
                   bool *is_plain);
 

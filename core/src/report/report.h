@@ -206,7 +206,8 @@ typedef struct ss_shown_frame {
     bool glue;
     const stacksplice_document_frame *saved; /* NULL: read its line from the file */
     stacksplice_document_locals locals;
-    bool replaced; /* the file of its module is not the one that was loaded */
+    bool replaced;   /* the file of its module is not the one that was loaded */
+    uint64_t number; /* see ss_frame; 0: none */
 } ss_shown_frame;
 
 /* Whether a report shows FRAME. */

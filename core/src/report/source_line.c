@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BYTES_MAX = 16 << 20 /* of a file whose lines are read: a report does not wait for more */ };
@@ -93,20 +94,41 @@ static int64_t time_of(struct timespec t)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t ss_written_at(const char *path)
+/* Never 0. */
+static uint64_t hash_of(const char *path)
 {
+    return ss_hash_bytes(SS_HASH_START, path, strlen(path)) | 1;
+}
+
+int64_t ss_source_built_at(ss_source *source, const char *path)
+{
+    uint64_t binary = path ? hash_of(path) : 0;
     struct stat status;
     int saved = errno;
-    int64_t time = path && !stat(path, &status) ? time_of(status.st_mtim) : 0;
 
-    errno = saved;
-    return time;
+    if (source->binary != binary) {
+        source->binary = binary;
+        source->built = path && !stat(path, &status) ? time_of(status.st_mtim) : 0;
+        errno = saved;
+    }
+    return source->built;
+}
+
+/* Whether nothing was changed just now: within the tick of a coarse clock further changes leave the times
+   as they are. */
+static bool is_settled(const ss_source *source)
+{
+    enum { TICK = 2 /* seconds, of the coarsest file systems */ };
+    struct timespec now;
+
+    return !clock_gettime(CLOCK_REALTIME, &now) &&
+           source->changed_at / 1000000000 + TICK < (int64_t)now.tv_sec;
 }
 
 /* Whether FILE is one to read. */
 static bool turn_to(ss_source *source, const char *file)
 {
-    uint64_t name = ss_hash_bytes(SS_HASH_START, file, strlen(file)) | 1; /* never 0 */
+    uint64_t name = hash_of(file);
     struct stat status;
 
     if (source->name != name) {
@@ -119,6 +141,7 @@ static bool turn_to(ss_source *source, const char *file)
             source->size = status.st_size;
             source->device = status.st_dev;
             source->inode = status.st_ino;
+            source->is_settled = is_settled(source);
         }
     }
     return source->fd >= 0;
@@ -265,6 +288,23 @@ bool ss_source_refuses(ss_source *source, const char *file, int64_t met)
 
     errno = saved;
     return refuses;
+}
+
+bool ss_source_state(ss_source *source, const char *file, ss_code_times code, uint64_t state[5])
+{
+    int saved = errno;
+    bool is_read = turn_to(source, file) && is_as_it_was(source, file, code);
+
+    memset(state, 0, 5 * sizeof *state);
+    if (is_read) {
+        state[0] = (uint64_t)source->inode;
+        state[1] = (uint64_t)source->device;
+        state[2] = (uint64_t)source->size;
+        state[3] = (uint64_t)source->written_at;
+        state[4] = (uint64_t)source->changed_at;
+    }
+    errno = saved;
+    return !is_read || source->is_settled;
 }
 
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line, ss_code_times code,

@@ -22,8 +22,11 @@ typedef struct ss_source {
     off_t size;
     dev_t device;
     ino_t inode;
-    uint32_t line; /* begins at OFFSET; 0: unknown */
+    bool is_settled; /* another content would have another time of change */
+    uint32_t line;   /* begins at OFFSET; 0: unknown */
     off_t offset;
+    uint64_t binary; /* a hash of the path of the last binary; 0: none */
+    int64_t built;   /* when that was written */
 } ss_source;
 
 #define SS_SOURCE_NONE ((ss_source){.fd = -1})
@@ -51,8 +54,15 @@ typedef struct ss_code_times {
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line, ss_code_times code,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column);
 
-/* When the file at PATH, which may be NULL, was written; 0 if nobody knows. */
-int64_t ss_written_at(const char *path);
+/*
+ * Fill STATE, which begins with the inode, with what decides on the lines of FILE; all 0 if ss_source_line
+ * reads none of it.  False: they
+ * may be others next time, with the same state.
+ */
+bool ss_source_state(ss_source *source, const char *file, ss_code_times code, uint64_t state[5]);
+
+/* When the binary at PATH, which may be NULL, was written; 0 if nobody knows. */
+int64_t ss_source_built_at(ss_source *source, const char *path);
 
 /* Whether FILE can be read, but ss_source_line refuses it; the code was MET then, or 0. */
 bool ss_source_refuses(ss_source *source, const char *file, int64_t met);

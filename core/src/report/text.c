@@ -2,6 +2,7 @@
  * The text of a report, as docs/reference/reports.md describes it.  First what a brief report leaves out, then
  * one frame, one stack, one error, and an error with its causes and members.
  */
+#include "base/memo.h"
 #include "report/report.h"
 #include "splice/sink.h"
 #include "splice/token.h"
@@ -26,6 +27,19 @@ static void put_color(const ss_report *r, const char *color)
         ss_writer_text(r->w, color);
 }
 
+/* Write FORMAT up to the next sign that stands for something; returns how much that is. */
+static size_t put_plain(ss_writer *w, const char *format)
+{
+    size_t length = 0;
+
+    while (format[length] && format[length] != '%' && format[length] != '{' &&
+           format[length] != '}')
+        length++;
+    if (length)
+        ss_writer_put(w, format, length);
+    return length;
+}
+
 /*
  * Write FORMAT, in which these stand for an argument: %s a text as it is, %m one without secrets and
  * on one line, %p a path likewise, %u a uint64_t, %x one in hexadecimal, %i as many blanks as an
@@ -37,10 +51,7 @@ static void put(const ss_report *r, const char *format, ...)
 
     va_start(arguments, format);
     for (; *format; format += *format != 0) {
-        size_t plain = strcspn(format, "%{}");
-
-        ss_writer_put(r->w, format, plain);
-        format += plain;
+        format += put_plain(r->w, format);
         switch (*format == '%' ? *++format : *format) {
         case 's':
             ss_writer_text(r->w, va_arg(arguments, const char *));
@@ -58,8 +69,7 @@ static void put(const ss_report *r, const char *format, ...)
             ss_writer_hex(r->w, va_arg(arguments, uint64_t), 1);
             break;
         case 'i':
-            for (unsigned blanks = va_arg(arguments, unsigned); blanks; blanks--)
-                ss_writer_put(r->w, " ", 1);
+            ss_writer_blanks(r->w, va_arg(arguments, unsigned));
             break;
         case 'c':
             put_color(r, va_arg(arguments, const char *));
@@ -124,9 +134,10 @@ ss_shown_frame ss_element_at(const ss_element *e, uint32_t index)
     const ss_frame *f = saved ? NULL : ss_frames_at(&e->found, index);
 
     if (saved)
-        return (ss_shown_frame){&saved->frame, saved->glue != 0, saved, saved->locals, false};
-    return (ss_shown_frame){&f->frame, f->frame.address != e->r->crashed_at && ss_glue_is(f), NULL,
-                            e->locals, f->replaced};
+        return (ss_shown_frame){&saved->frame, saved->glue != 0, saved, saved->locals, false, 0};
+    return (ss_shown_frame){&f->frame,   f->frame.address != e->r->crashed_at && ss_glue_is(f),
+                            NULL,        e->locals,
+                            f->replaced, f->number};
 }
 
 void ss_element_end(ss_element *e)
@@ -331,9 +342,10 @@ void ss_report_where(const ss_report *r, const char *before, ss_shown_stack stac
 /* Whether FRAME is shown as the tracebacks of its language show it. */
 static bool has_own_look(const ss_report *r, const stacksplice_frame *frame)
 {
-    const stacksplice_glue *known = ss_glue_of(frame->language);
+    const stacksplice_glue *known =
+        is_last(r) && frame->file && !frame->interpreter ? ss_glue_of(frame->language) : NULL;
 
-    return is_last(r) && known && known->own_look && frame->file && !frame->interpreter;
+    return known && known->own_look;
 }
 
 /* Capitalize the name; show "native" as "C". */
@@ -342,7 +354,7 @@ static void put_language_name(const ss_report *r, const char *language)
     char first = *language >= 'a' && *language <= 'z' ? (char)(*language - 32) : *language;
 
     if (!strcmp(language, "native")) {
-        ss_writer_text(r->w, "C");
+        ss_writer_put(r->w, "C", 1);
     } else if (first) {
         ss_writer_utf8(r->w, &first, 1, SS_ESCAPE_LINE);
         ss_writer_utf8(r->w, language + 1, strlen(language + 1), SS_ESCAPE_LINE);
@@ -467,7 +479,7 @@ static void put_script(const ss_report *r, const stacksplice_frame *frame)
 static void put_frame(const ss_report *r, const stacksplice_frame *frame,
                       const stacksplice_frame *caller)
 {
-    const stacksplice_glue *known = ss_glue_of(frame->language);
+    const stacksplice_glue *known = r->color ? ss_glue_of(frame->language) : NULL;
 
     if (frame->kind == STACKSPLICE_FRAME_GAP) {
         put(r, "[%s: %m]", frame->asynchronous ? "async" : "gap",
@@ -504,6 +516,20 @@ stacksplice_hresult stacksplice_format_frame(const stacksplice_frame *frame,
 
 /* ---- What stands below a frame ----------------------------------------------------------------*/
 
+/* Whether its line is in a file that may be read.  A compiler's relative path is relative to its own
+   directory, not to ours. */
+static bool has_source_file(const ss_report *r, const stacksplice_frame *frame)
+{
+    return r->source && !frame->source && frame->file && frame->line && !frame->chunk &&
+           (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/');
+}
+
+static ss_code_times times_of(const ss_report *r, const stacksplice_frame *frame)
+{
+    return (ss_code_times){.built = ss_source_built_at(r->source, frame->module),
+                           .met = ss_token_met_at((uintptr_t)frame->address)};
+}
+
 ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
                          char line[SS_SOURCE_LINE_MAX], uint32_t *column)
 {
@@ -520,14 +546,9 @@ ss_text ss_report_source(const ss_report *r, const ss_shown_frame *shown,
     if (r->source && known && frame->line && frame->function && *frame->file == '[' &&
         !r->source->why)
         r->source->why = known->unnamed;
-    /* A compiler's relative path is relative to its own directory, not to ours. */
-    if (r->source && frame->file && frame->line && !frame->chunk &&
-        (frame->kind != STACKSPLICE_FRAME_NATIVE || *frame->file == '/'))
+    if (has_source_file(r, frame))
         text.length =
-            ss_source_line(r->source, frame->file, frame->line,
-                           (ss_code_times){.built = ss_written_at(frame->module),
-                                           .met = ss_token_met_at((uintptr_t)frame->address)},
-                           line, column);
+            ss_source_line(r->source, frame->file, frame->line, times_of(r, frame), line, column);
     return text;
 }
 
@@ -582,7 +603,8 @@ static SS_NOINLINE void put_mark(const ss_report *r, const stacksplice_frame *fr
     put(r, "}\n");
 }
 
-static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+/* Whether there is a line. */
+static bool put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
 {
     const stacksplice_frame *frame = shown->frame;
     char line[SS_SOURCE_LINE_MAX];
@@ -590,12 +612,78 @@ static void put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     ss_text text = ss_report_source(r, shown, line, &column);
 
     if (!text.length)
-        return;
-    put(r, "%i", indent);
+        return false;
+    ss_writer_blanks(r->w, indent);
     ss_redact(text, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
-    put(r, "\n");
+    ss_writer_text(r->w, "\n");
     if (frame->calls && (r->color || !frame->function))
         put_mark(r, frame, text, indent);
+    return true;
+}
+
+/* The frame and its source line; whether there is one. */
+static bool put_lines(const ss_report *r, const ss_shown_frame *shown,
+                      const stacksplice_frame *caller, unsigned indent)
+{
+    ss_writer_blanks(r->w, indent);
+    put_frame(r, shown->frame, caller);
+    ss_writer_text(r->w, "\n");
+    return shown->frame->kind != STACKSPLICE_FRAME_GAP &&
+           put_source(r, shown, is_last(r) ? indent + 2 : indent + 4);
+}
+
+/* ---- What was written before ------------------------------------------------------------------*/
+
+/* A frame, its options, the rules for secrets, and the state of its source file. */
+enum { KEY = 8, FILE_STATE = 3 };
+
+static ss_memo written;
+
+/* Set what decides on the lines of SHOWN; false if there may be others next time. */
+static bool key_of(const ss_report *r, const ss_shown_frame *shown, unsigned indent,
+                   uint64_t key[KEY])
+{
+    const stacksplice_frame *frame = shown->frame;
+
+    key[0] = shown->number;
+    key[1] = (uint64_t)indent << 32 | ss_glue_added() << 8 | (uint64_t)is_last(r) << 4 |
+             (uint64_t)(frame->interpreter != NULL) << 3 | (uint64_t)(r->source != NULL) << 2 |
+             (uint64_t)r->all_frames << 1 | r->color;
+    key[2] = ss_redaction_state();
+    if (has_source_file(r, frame))
+        return key[2] &&
+               ss_source_state(r->source, frame->file, times_of(r, frame), key + FILE_STATE);
+    memset(key + FILE_STATE, 0, (KEY - FILE_STATE) * sizeof *key);
+    return key[2] && !frame->chunk; /* which may have to be told of */
+}
+
+/* The same as put_lines, which it calls where that was not done before. */
+static void put_lines_again(const ss_report *r, const ss_shown_frame *shown,
+                            const stacksplice_frame *caller, unsigned indent)
+{
+    ss_writer *w = r->w;
+    uint64_t key[KEY];
+    ss_memo_value value;
+    uint32_t flushes;
+    size_t begin;
+    bool has_line;
+
+    if (!shown->number || w->margin || (caller && caller->calls) ||
+        !key_of(r, shown, indent, key)) {
+        (void)put_lines(r, shown, caller, indent);
+        return;
+    }
+    if (ss_memo_get(&written, key, KEY, &value)) {
+        ss_writer_put(w, (const char *)value.text, value.length);
+        return;
+    }
+    ss_writer_make_room(w);
+    flushes = w->flushes;
+    begin = w->used;
+    has_line = put_lines(r, shown, caller, indent);
+    /* A line that could not be read, of a file that can, may be there next time. */
+    if ((has_line || !key[FILE_STATE]) && flushes == w->flushes && key[2] == ss_redaction_state())
+        ss_memo_put(&written, key, KEY, 0, w->buffer + begin, w->used - begin);
 }
 
 /* Below the source line, where tracebacks of scripts have them if they show any. */
@@ -622,13 +710,14 @@ static bool is_refused(const ss_report *r, const ss_shown_frame *shown)
 /* Whether the caller has written SHOWN in the look of its language. */
 static bool put_own_look(const ss_report *r, const ss_shown_frame *shown)
 {
-    const stacksplice_document_frame live = {.frame = *shown->frame, .glue = shown->glue};
+    stacksplice_document_frame live;
     stacksplice_document_text text = {NULL, 0};
 
     if (!r->look || r->all_frames || shown->frame->kind != STACKSPLICE_FRAME_SCRIPT ||
         shown->frame->trust == STACKSPLICE_TRUST_INFERRED || !has_own_look(r, shown->frame) ||
         is_refused(r, shown))
         return false;
+    live = (stacksplice_document_frame){.frame = *shown->frame, .glue = shown->glue};
     if (r->look(shown->saved ? shown->saved : &live, &text, r->look_data))
         return false;
     ss_writer_put(r->w, text.text, text.length);
@@ -645,13 +734,8 @@ static void put_shown(const ss_report *r, const ss_shown_frame *shown,
     unsigned below = is_last(r) ? indent + 2 : indent + 4;
     bool is_written = put_own_look(r, shown);
 
-    if (!is_written) {
-        put(r, "%i", indent);
-        put_frame(r, shown->frame, caller);
-        put(r, "\n");
-        if (shown->frame->kind != STACKSPLICE_FRAME_GAP)
-            put_source(r, shown, below);
-    }
+    if (!is_written)
+        put_lines_again(r, shown, caller, indent);
     if (!is_written || !r->bare)
         put_locals(r, shown, below);
 }
@@ -896,45 +980,74 @@ static uint64_t place_of(const stacksplice_frame *frame)
     return ss_hash_bytes(hash, name, strlen(name));
 }
 
-/* Take down what the element has that AT is in, and in KEY what equal ones share; AT becomes the next
-   one's. */
-static SS_NOINLINE part look_at(printer *p, uint32_t *at, uint64_t *key)
+/* Note what is missing in the frames of E, and in COUNT how many are shown; returns what equal elements share. */
+static uint64_t look_at(printer *p, const ss_element *e, uint32_t *count)
 {
-    ss_element e;
-    part one;
+    uint64_t key = e->saved ? e->saved->frame.address : p->stack.elements[e->begin];
 
-    ss_element_begin(&e, p->r, &p->stack, *at, true);
-    one = (part){.at = e.begin, .frames = count_frames(p, &e)};
-    *key = e.saved ? e.saved->frame.address : p->stack.elements[*at];
-    for (uint32_t i = 0; i < e.count; i++) {
-        const ss_shown_frame shown = ss_element_at(&e, i);
+    for (uint32_t i = 0; i < e->count; i++) {
+        const ss_shown_frame shown = ss_element_at(e, i);
         const stacksplice_frame *frame = shown.frame;
 
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
-            *key = place_of(frame);
+            key = place_of(frame);
+        *count += is_shown(p, e, &shown);
         p->replaced |= !shown.glue && shown.replaced;
-        p->lineless |= !e.saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
+        p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
                        frame->module && !frame->file;
     }
+    return key;
+}
+
+/* Find the cycle that the next part, of KEY, is in: *PERIOD.  Whether it is to be written at once. */
+static bool is_next(printer *p, uint64_t key, uint32_t *period)
+{
+    put_header(p);
+    *period = find_period(p, key);
+    return !*period && !p->left_out && p->parts < p->end_max;
+}
+
+/*
+ * Take the element that AT is in, which becomes the next one's.  It is written at once where nothing else
+ * comes before it, as it is found already: then, and if none of it is shown, ONE has no frames.
+ */
+static SS_NOINLINE void take_element(printer *p, uint32_t *at, part *one, uint32_t *period)
+{
+    ss_element e;
+    uint64_t key;
+
+    ss_element_begin(&e, p->r, &p->stack, *at, true);
     *at = is_last(p->r) ? e.begin - 1 : e.end;
+    *one = (part){.at = e.begin};
+    key = look_at(p, &e, &one->frames);
+    if (one->frames && is_next(p, key, period)) {
+        print_frames(p, &e);
+        p->parts++;
+        one->frames = 0;
+    }
     ss_element_end(&e);
-    return one;
+}
+
+static void take_fold(printer *p, const ss_fold *fold, uint32_t *at, part *one, uint32_t *period)
+{
+    *at = is_last(p->r) ? fold->begin - 1 : fold->end;
+    *one = (part){fold->begin, 1, 0};
+    (void)is_next(p, (uintptr_t)fold->is + fold->end - fold->begin, period);
 }
 
 /* Write or keep the element or the fold that AT is in; returns where the next one is. */
 static uint32_t print_element(printer *p, uint32_t at)
 {
     const ss_fold *fold = ss_fold_of(&p->folds, at);
-    uint64_t key = fold ? (uintptr_t)fold->is + fold->end - fold->begin : 0;
-    part one = fold ? (part){fold->begin, 1, 0} : look_at(p, &at, &key);
-    uint32_t period;
+    uint32_t period = 0;
+    part one;
 
     if (fold)
-        at = is_last(p->r) ? fold->begin - 1 : fold->end;
+        take_fold(p, fold, &at, &one, &period);
+    else
+        take_element(p, &at, &one, &period);
     if (!one.frames)
         return at;
-    put_header(p);
-    period = find_period(p, key);
     if (period != p->period)
         end_cycle(p);
     p->period = period;

@@ -210,6 +210,7 @@ static set cache[1 << SETS_LOG2]; /* (LOCK) */
 static uint64_t cache_generation; /* (LOCK) of unloads */
 static uint64_t cache_modules; /* (LOCK) the modules of now, if nobody unloaded one since; or 0 */
 static uint32_t cache_glue;    /* (LOCK) what was added when its frames were judged */
+static uint64_t numbers;       /* (LOCK) of frames, so far */
 static finding current;        /* (LOCK) large, and a stack may be small */
 
 /* Registers the lock with the fork handlers at load. */
@@ -468,8 +469,10 @@ static native_answer *look_up(const native_facts *facts, uint64_t generation)
         draft(&current);
     last = &current.frames[current.count - 1];
     name_by_scripts(last);
-    for (uint32_t i = 0; i < current.count; i++)
+    for (uint32_t i = 0; i < current.count; i++) {
+        current.frames[i].number = ++numbers;
         ss_frame_judge(&current.frames[i]);
+    }
     a = pack_current();
     if (!a)
         return NULL;
@@ -747,6 +750,8 @@ static void begin_script(uintptr_t token, ss_frames *f)
         f->more = ss_alloc_dirty(needed);
     if (f->more) /* otherwise use the cut strings */
         (void)fill_token(token, &f->own, f->more, needed);
+    if (f->own.frame.kind == STACKSPLICE_FRAME_SCRIPT && (f->more || needed <= sizeof f->space))
+        f->own.number = token; /* native frames begin at 1, and never come that far */
 }
 
 /* ---- Unloaded code ---------------------------------------------------------------------------*/

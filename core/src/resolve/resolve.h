@@ -20,6 +20,7 @@ typedef struct ss_frame {
     stacksplice_frame frame;
     bool script_named; /* function is the name scripts use for it, not a symbol */
     bool replaced;     /* the file of its module is not the one that was loaded */
+    uint64_t number;   /* no other frame has it, nor ever had; 0: none */
     bool is_judged;    /* the next two are known; else they are asked for each time */
     stacksplice_role role;
     const stacksplice_shell *shell; /* or NULL */
