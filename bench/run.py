@@ -78,7 +78,7 @@ def about(options: argparse.Namespace) -> dict[str, object]:
 def check(build: Path, parts: list[str] | None, rows: str | None, console: Console) -> int:
     """Compares with the file.  Status 1 where a row became dearer, came or went.
 
-    Another environment than the ledger's allows no verdict, and no failure.
+    Another environment than the ledger's allows no verdict, and no failure; another folder a rough one.
     """
     was_in, was = ledger.load()
     now_in = ledger.environment(build)
@@ -99,7 +99,13 @@ def check(build: Path, parts: list[str] | None, rows: str | None, console: Conso
         for line in differing:
             console.print(f"  {line}", markup=False)
         return 0
-    wrong = [change for change in changes if change.dearer or change.was is None or change.now is None]
+    tolerance = ledger.TOLERANCE
+    if was_in.get("place") != now_in["place"]:
+        tolerance = ledger.ELSEWHERE
+        console.print(
+            "The ledger was counted in another folder: only what became half as dear again is a failure."
+        )
+    wrong = [change for change in changes if change.is_wrong(tolerance)]
     if wrong:
         console.print(
             f"{len(wrong)} counts became dearer, came or went. Make it cheaper, or record it with its reason "
@@ -115,7 +121,7 @@ def record(build: Path, rows: str | None, because: str | None, console: Console)
     now, failed = ledger.counted(build, None, rows)
     if failed:
         return 1
-    same = not ledger.differences(was_in, facts)
+    same = not ledger.differences(was_in, facts) and was_in.get("place") == facts["place"]
     changes = ledger.compare(ledger.selected(was, rows), now)
     if changes:
         console.print(moved(changes))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ledger
 from budgets import BUDGETS, REFERENCES
-from ledger import Count
+from ledger import Change, Count
 from programs import PARTS, Runner
 from results import Results
 
@@ -201,9 +201,18 @@ class LedgerTest(unittest.TestCase):
             ],
         )
 
+    def test_in_another_folder_only_half_as_dear_again_is_a_failure(self):
+        wrong = [
+            Change("a", "x", "instructions", was, now).is_wrong(ledger.ELSEWHERE)
+            for was, now in ((100, 149), (100, 151), (None, 1), (1, None))
+        ]
+        self.assertEqual(wrong, [False, True, True, True])
+
     def test_another_environment_is_named(self):
         self.assertEqual(
-            ledger.differences({"lua": "1", "libc": "2"}, {"lua": "1", "libc": "3"}),
+            ledger.differences(
+                {"lua": "1", "libc": "2", "place": "a"}, {"lua": "1", "libc": "3", "place": "b"}
+            ),
             ["libc: 2 in the ledger, 3 here"],
         )
 
