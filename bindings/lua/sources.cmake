@@ -16,6 +16,7 @@ set(sources
   src/value/text.c
   src/value/ties.c
   src/cross/call.c
+  src/cross/closing.c
   src/cross/interrupt.c
   src/cross/raise.c
   src/traceback/traceback.c

@@ -284,3 +284,28 @@ STATE_TEST(test_an_error_that_a_function_dropped_is_not_that_of_another_function
                         "gap:frames here had already returned lua:asked:6 lua:main chunk:8 ");
     assert_no_error();
 }
+
+#if LUA_VERSION_NUM >= 504
+/* Where the host calls, no function runs, and values of its own lie below. */
+STATE_TEST(test_an_error_in_close_has_the_one_that_it_replaces_as_its_context)
+{
+    lua_State *L = *state;
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
+    IRestrictedErrorInfo *error, *context = NULL;
+
+    for (int below = 0; below < 3; below++) {
+        lua_settop(L, below);
+        load(L, "local c <close> = setmetatable({}, {__close = function()\n"
+                "error('second', 0) end})\nerror('first', 0)");
+        assert_true(FAILED(stacksplice_lua_pcall(L, 0, 0)));
+        error = peek();
+        assert_stack(error, "lua:function <host.lua:1>:2 ");
+        assert_int_equal(stacksplice_error_cause((IUnknown *)error, &context, &relation), S_OK);
+        assert_int_equal(relation, STACKSPLICE_RELATION_CONTEXT);
+        assert_stack(context, "lua:main chunk:3 ");
+        context->lpVtbl->Release(context);
+        RoClearError();
+    }
+    lua_settop(L, 0);
+}
+#endif

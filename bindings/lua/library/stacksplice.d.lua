@@ -48,7 +48,7 @@ local stacksplice = {}
 ---are equal. `tostring` and `..` give the message, with the type in front if another language raised
 ---the error. `error(err)` raises it again as it is, without another origin and without a node.
 ---@class stacksplice.Error: userdata
----@field cause? stacksplice.Error what it was made from: the field `cause` of a Lua error value, the second argument of `stacksplice.error`, Python's `__cause__` or `__context__`
+---@field cause? stacksplice.Error what it was made from: the field `cause` of a Lua error value, the second argument of `stacksplice.error`, the error whose place one in a method `__close` took, Python's `__cause__` or `__context__`
 ---@field errno? integer the errno that its HRESULT stands for: of an OSError of Python its own
 ---@field errors? stacksplice.Error[] the members of a group (Python's ExceptionGroup)
 ---@field fingerprint string the same on every machine and run: for grouping

@@ -310,3 +310,81 @@ describe("an error object", function()
     assert.equal(32, #err.fingerprint)
   end)
 end)
+
+-- The method runs because of an error, and what it raises takes the place of that one.
+if load("local c <close> = nil") then
+  describe("an error in a method __close has the one that it replaces as its context", function()
+    local environment = setmetatable({
+      closing = function(f) return setmetatable({}, {__close = f}) end, stacksplice = stacksplice, raise = raise,
+    }, {__index = _G})
+
+    local function compile(source)
+      return assert(load(source, "=case", "t", environment))
+    end
+
+    local function with_handler(chunk)
+      local _, value = xpcall(chunk, stacksplice.handler)
+      return stacksplice.error_info(value)
+    end
+
+    local function in_coroutine(way)
+      return function(chunk)
+        return select(2, coroutine.resume(coroutine.create(way), chunk))
+      end
+    end
+
+    local ways = {
+      ["stacksplice.pcall"] = error_of, ["xpcall"] = with_handler, ["stacksplice.pcall in a coroutine"] = in_coroutine(error_of),
+      ["xpcall in a coroutine"] = in_coroutine(with_handler),
+    }
+
+    -- "second 2 < first 5 < ...": messages, each with the line that its stack has first, and their contexts.
+    local function story(err)
+      local parts = {}
+      while err do
+        local line
+        for _, frame in ipairs(err.stack) do
+          line = line or frame.source == "case" and frame.currentline or frame.kind == "gap" and "(gap)"
+        end
+        parts[#parts + 1] = tostring(err.message) .. " " .. tostring(line) .. (err.relation == "cause" and " caused by" or "")
+        err = err.cause
+      end
+      return table.concat(parts, " < ")
+    end
+
+    for name, case in pairs {
+      ["with a text"] = {"second 2 < first 4", "local c <close> = closing(function()\nerror('second', 0)\nend)\nerror('first', 0)"},
+      ["far inside"] = {"second 2 < first 4", "local function f() local x, y\nerror('second', 0) end\nlocal function g()"
+        .. " local a, b, c <close> = 1, 2, closing(function() local x, y, z pcall(f) f() end)\nerror('first', 0) end\ng()"},
+      ["with tables"] = {"{2} 2 < {1} 4", "local c <close> = closing(function()\nerror({2})\nend)\nerror({1})"},
+      ["by a tail call"] = {"second 2 < first 3", "local function f()\nerror('second', 0) end\n"
+        .. "local c <close> = closing(function() return f() end) error('first', 0)"},
+      ["in three of them"] = {"4 2 < 3 3 < 2 4 < 1 5", "local a <close> = closing(function()\nerror('4', 0) end) "
+        .. "local b <close> = closing(function()\nerror('3', 0) end) local c <close> = closing(function()\nerror('2', 0) end)\n"
+        .. "error('1', 0)"},
+      ["that a function of C raises"] = {"case:2: bad argument #1 to 'rep' (string expected, got no value) 2 < first 4",
+        "local c <close> = closing(function()\nstring.rep()\nend)\nerror('first', 0)"},
+      ["that is equal"] = {"same 2 < same 4", "local c <close> = closing(function()\nerror('same', 0)\nend)\nerror('same', 0)"},
+      ["that names its cause"] = {'{cause = "cause"} 2 caused by < cause (gap)',
+        "local c <close> = closing(function()\nerror({cause = 'cause'})\nend)\nerror('first', 0)"},
+      ["that stacksplice.error raises"] = {"case:2: second 2 < first 4",
+        "local c <close> = closing(function()\nstacksplice.error('second')\nend)\nerror('first', 0)"},
+      ["that is the first again"] = {"{1} 4", "local c <close> = closing(function(_, e)\nerror(e)\nend)\nerror({1})"},
+      ["after another one was caught in it"] = {"second 3 < first 5", "local c <close> = closing(function()\n"
+        .. "stacksplice.pcall(raise, 'first') xpcall(raise, stacksplice.handler, 'third')\nerror('second', 0)\nend)\nerror('first', 0)"},
+      ["with nothing on its way"] = {"second 2", "do local c <close> = closing(function()\nerror('second', 0) end) end\nerror('first', 0)"},
+      ["in a call without a handler"] = {"second 4", "local ok, e = pcall(function()\n"
+        .. "local c <close> = closing(function() error('second', 0) end)\nerror('first', 0) end)\nerror(e, 0)"},
+      ["in a wrapped coroutine"] = {"case:5: second (gap) < first 4", "local co = stacksplice.wrap(function()\n"
+        .. "local c <close> = closing(function() error('second', 0)\nend)\nerror('first', 0) end)\nco()"},
+      ["in a wrapped coroutine, with tables"] = {"{2} (gap) < {1} 4", "local co = stacksplice.wrap(function()\n"
+        .. "local c <close> = closing(function() error({2})\nend)\nerror({1}) end)\nco()"},
+    } do
+      for way, call in pairs(ways) do
+        it(name .. ", by " .. way, function()
+          assert.equal(case[1], story(call(compile(case[2]))))
+        end)
+      end
+    end
+  end)
+end

@@ -44,6 +44,24 @@ stacksplice.error("the effect", err)
 ]])
 
 describe("lua -lstacksplice", function()
+  if load("local c <close> = nil") then
+    it("prints the error whose place one in a method __close took", function()
+      write("close.lua", [[
+local function read() error("the first error") end
+local function work()
+  local a <close> = setmetatable({}, {__close = function() error("closing failed") end})
+  read()
+end
+work()
+]])
+      local text = run("-lstacksplice close.lua")
+      local first = text:find("Raised while handling:\n[^\n]*close.lua:1: the first error\n")
+      assert.truthy(first, text)
+      assert.truthy(text:find("closing failed", 1, true) < first, text)
+      assert.truthy(text:find("line 1, in read", first, true), text)
+    end)
+  end
+
   it("prints what Lua prints where Lua tells all", function()
     write("fails.lua", [[
 local function price(n) error("no price for " .. n) end

@@ -599,9 +599,10 @@ static bool mark_status(lua_State *co)
 #endif
 
 /* Since Lua 5.4 a wrapped coroutine that failed is closed.  Its variables may replace the error at
-   the top; returns whether they may have. */
+   the top; returns whether they may have, and then the first one is below. */
 static bool close_wrapped(lua_State *L, lua_State *co)
 {
+    bool replaced = false;
 #if LUA_VERSION_NUM >= 504
     bool marked = mark_status(co);
     int status;
@@ -614,13 +615,67 @@ static bool close_wrapped(lua_State *L, lua_State *co)
     if (lua_gettop(co) == 0)
         return false; /* Lua 5.4.2 and older return only what a closer raised */
     lua_xmove(co, L, 1);
-    lua_remove(L, -2);
-    return !marked || status != LUA_ERRSYNTAX;
+    replaced = !marked || status != LUA_ERRSYNTAX;
+    if (!replaced)
+        lua_remove(L, -2);
 #else
     (void)L;
     (void)co;
-    return false;
 #endif
+    return replaced;
+}
+
+/* Push the error object of the failure, whose value is at INDEX. [-0, +1, m] */
+static void push_failure(lua_State *L, ss_lua_state *state, int index, const failure *now)
+{
+    const ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN, .unwound = true};
+    IUnknown **holder = ss_lua_push_holder(L);
+    ss_lua_raising *held = ss_lua_held_raised(state, now->mark);
+
+    if (held) {
+        ss_lua_set_last(state, &held->ties);
+        ss_lua_release_raised(state, held);
+        ss_lua_push_made_error(L, state, holder, &state->last);
+    } else {
+        ss_lua_push_error_of(L, state, index, &origin);
+    }
+}
+
+/* Arguments: the value about to be raised, the failure before a method __close took its place, that
+   failure's value. */
+static SS_LUA_BODY int replace_protected(lua_State *L)
+{
+    failure *now = lua_touserdata(L, 2);
+    ss_lua_state *state = ss_lua_state_open(L);
+    const ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN, .unwound = true};
+
+    if (state->handling || ss_lua_to_error(L, 1)) {
+        now->mark = 0;
+        return 0;
+    }
+    push_failure(L, state, 3, now);
+    (void)ss_lua_ties_make(L, state, 1, &origin);
+    if (ss_lua_to_error(L, -1) && !lua_rawequal(L, 1, 3))
+        ss_lua_set_context(L, state, 1, -1);
+    now->mark = ss_lua_has_identity(L, 1) ? 0 : ss_lua_hold_raised(state, &state->last);
+    return 0;
+}
+
+/* The error at the top took the place of the one below it. */
+static void replace(lua_State *L, failure *now)
+{
+    if (!lua_checkstack(L, LUA_MINSTACK)) {
+        now->mark = 0;
+        return;
+    }
+    lua_pushcfunction(L, replace_protected);
+    lua_pushvalue(L, -2);
+    lua_pushlightuserdata(L, now);
+    lua_pushvalue(L, -5);
+    if (lua_pcall(L, 3, 0, 0) == LUA_OK)
+        return;
+    lua_pop(L, 1);
+    now->mark = 0;
 }
 
 /* Put the place of the caller before a message that is a string, as coroutine.wrap does; returns
@@ -637,14 +692,17 @@ static bool add_place(lua_State *L, int status)
     return true;
 }
 
-/* The error that comes out of the coroutine is at the top; STATUS is the coroutine's. */
-static int raise_again(lua_State *L, int status, failure *now)
+/* The error that comes out of the coroutine is at the top; STATUS is the coroutine's.  REPLACED: below it
+   is the one whose place it took. */
+static int raise_again(lua_State *L, int status, bool replaced, failure *now)
 {
     ss_lua_state *state;
     ss_lua_raising *held;
     bool renamed = add_place(L, status);
 
-    if (now->mark && renamed)
+    if (replaced)
+        replace(L, now);
+    else if (now->mark && renamed)
         call_protected(L, rename_protected, now);
     state = ss_lua_state_find(L);
     held = state ? ss_lua_held_raised(state, now->mark) : NULL;
@@ -658,6 +716,7 @@ static SS_LUA_OWN int call_wrapped(lua_State *L)
     lua_State *co = lua_tothread(L, lua_upvalueindex(1));
     failure now = {.co = co, .above = SS_LUA_HERE()};
     int results, status;
+    bool replaced;
 
     if (!co)
         return luaL_error(L, "the coroutine was exchanged"); /* by debug.setupvalue */
@@ -665,9 +724,8 @@ static SS_LUA_OWN int call_wrapped(lua_State *L)
     status = lua_status(co);
     if (results >= 0)
         return results;
-    if (has_failed(co) && close_wrapped(L, co))
-        now.mark = 0;
-    return raise_again(L, status, &now);
+    replaced = has_failed(co) && close_wrapped(L, co);
+    return raise_again(L, status, replaced, &now);
 }
 
 SS_LUA_OWN int ss_lua_wrap_function(lua_State *L)

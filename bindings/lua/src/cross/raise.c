@@ -327,6 +327,7 @@ typedef struct raise_note {
     const void *above;
     ss_lua_state *state; /* NULL if it was not open yet */
     ss_lua_call_place call;
+    ss_lua_ci called; /* by that call, if that may be a method __close; else 0 */
 } raise_note;
 
 /* Push the function of an activation of THREAD.  Until 5.1 only its own state knows an activation.
@@ -482,6 +483,7 @@ static SS_LUA_BODY int note_raise(lua_State *L)
     const raise_note *now = lua_touserdata(L, 2);
     ss_lua_origin origin = {.above = now->above, .status = LUA_ERRRUN};
     ss_lua_state *state = now->state ? now->state : ss_lua_state_open(L);
+    bool has_context;
 
     if (state->handling)
         return 0;
@@ -496,12 +498,16 @@ static SS_LUA_BODY int note_raise(lua_State *L)
     ss_lua_state_drain(L, state);
     if (ss_lua_to_error(L, 1))
         return 0;
+    has_context =
+        now->called && ss_lua_push_displaced(L, state, now->called, now->call, now->above);
     /* The function that called stacksplice_lua_raise is the handler's caller, two levels out. */
     if (!ss_lua_take_raising(L, state, 1, L, 2) && !ss_lua_is_raised_again(L, state, 1, L, 2)) {
         origin.unwound = comes_from_wrap(L, &origin.dead);
         origin.has_lost = origin.dead && ss_lua_has_lost_frames(origin.dead, false);
         (void)ss_lua_ties_make(L, state, 1, &origin);
     }
+    if (has_context)
+        ss_lua_set_context(L, state, 1, -1);
     if (!ss_lua_has_identity(L, 1))
         ss_lua_begin_flight(state, L, now->call);
     ss_lua_plant_gc_canary(L, state); /* for the next error: this one is recorded by now */
@@ -511,9 +517,10 @@ static SS_LUA_BODY int note_raise(lua_State *L)
 void ss_lua_note_raise(lua_State *L, const void *above)
 {
     ss_lua_state *state = ss_lua_state_find(L);
-    raise_note now = {above, state, ss_lua_innermost_call(L)};
+    raise_note now = {.above = above, .state = state};
     int handling = state ? state->handling : 0;
 
+    now.call = ss_lua_innermost_call(L, &now.called);
     if (handling || (state && ss_lua_foreign_hold(L)))
         return; /* another language has recorded its error */
     /* Out of memory or of stack: let the value through, without its stack if necessary. */

@@ -82,8 +82,9 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci);
    have it under a thousand others: then this is true. [-0, +0, -] */
 bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci);
 
-/* L's innermost protected call by C, for a handler that runs inside. [-0, +0, -] */
-ss_lua_call_place ss_lua_innermost_call(lua_State *L);
+/* L's innermost protected call by C, for a handler that runs inside.  *CALLED: the function that this call
+   runs now, if that may be a method __close of what has failed inside; else 0. [-0, +0, -] */
+ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called);
 /* One of the running function with its handler, in LuaJIT its function, at INDEX. [-0, +0, -] */
 ss_lua_call_place ss_lua_place_of(lua_State *L, int index);
 

@@ -69,11 +69,12 @@ static uintptr_t function_at(uintptr_t frame)
 }
 
 /* LuaJIT leaves the error where the function was that C called. */
-ss_lua_call_place ss_lua_innermost_call(lua_State *L)
+ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called)
 {
     ss_lua_call_place none = {0, 0};
     uintptr_t frame;
 
+    *called = 0;
     if (!knows_calls())
         return none;
     for (frame = running_frame(L); !ss_lua_is_base(frame); frame = ss_lua_frame_outside(frame)) {
@@ -106,18 +107,26 @@ static bool knows_calls(void)
     return layout && !layout->failure && layout->knows_state;
 }
 
-ss_lua_call_place ss_lua_innermost_call(lua_State *L)
+/* A function that is called is the first or second value behind its handler.  A method that closes a
+   variable follows that variable, which the function has, and the error. */
+enum { BEFORE_METHOD = 3 };
+
+ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called)
 {
     ss_lua_call_place place = {0, 0};
-    uintptr_t ci, handler;
+    uintptr_t ci, handler, inner = 0;
 
+    *called = 0;
     if (!knows_calls() || !*ss_lua_handler_of(L))
         return place;
     place.at = *ss_lua_handler_of(L);
     ci = ss_lua_innermost(L);
     handler = ci ? ss_lua_base_slot(ci) + place.at : 0;
-    while (ci && ss_lua_slot_of(ci) >= handler)
-        ci = ss_lua_outer(ci);
+    for (; ci && ss_lua_slot_of(ci) >= handler; ci = ss_lua_outer(ci))
+        inner = ci;
+    if (LUA_VERSION_NUM >= 504 && inner &&
+        ss_lua_slot_of(inner) - handler > BEFORE_METHOD * SSI_LUA_VALUE)
+        *called = ss_lua_ci_of(L, inner);
     place.caller = ci ? ss_lua_function_of(ci) : 0;
     return place;
 }

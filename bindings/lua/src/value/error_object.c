@@ -418,11 +418,8 @@ static int get_relation(lua_State *L, IUnknown *error)
     stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
     IRestrictedErrorInfo *cause = NULL;
 
-    if (is_own_error(L, 1)) { /* do not hold its cause before its value */
-        if (lua_getiuservalue(L, 1, SS_LUA_CAUSE) == LUA_TUSERDATA)
-            lua_pushliteral(L, "cause");
-        return 1;
-    }
+    if (is_own_error(L, 1)) /* do not hold its cause before its value */
+        ss_lua_pin(L, 1, ss_lua_ties_find(L, 1));
     (void)stacksplice_error_cause(error, &cause, &relation);
     ss_lua_release(cause);
     if (relation == STACKSPLICE_RELATION_NONE)

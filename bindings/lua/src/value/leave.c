@@ -60,7 +60,8 @@ static bool is_to_be_asked(lua_State *L, ss_lua_state *state, const ss_lua_origi
     return !asked;
 }
 
-void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause)
+static void relate(lua_State *L, int index, stacksplice_ties *ties, int cause,
+                   stacksplice_relation relation)
 {
     IScriptErrorInfo *error = (IScriptErrorInfo *)ss_lua_to_error(L, cause);
 
@@ -81,8 +82,27 @@ void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause
     if (is_too_deep((IUnknown *)error))
         return;
     error->lpVtbl->AddRef(error);
-    stacksplice_exception_set_cause(ties->exception, error, STACKSPLICE_RELATION_CAUSE, 0);
+    stacksplice_exception_set_cause(ties->exception, error, relation, 0);
     error->lpVtbl->Release(error);
+}
+
+void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause)
+{
+    relate(L, index, ties, cause, STACKSPLICE_RELATION_CAUSE);
+}
+
+void ss_lua_set_context(lua_State *L, ss_lua_state *state, int index, int context)
+{
+    stacksplice_ties *ties =
+        ss_lua_has_identity(L, index) ? ss_lua_ties_find(L, index) : &state->last;
+
+    context = lua_absindex(L, context);
+    if (!ties || !ties->exception || stacksplice_exception_related(ties->exception, 0))
+        return;
+    if (push_cause(L, index))
+        lua_pop(L, 1);
+    else
+        relate(L, index, ties, context, STACKSPLICE_RELATION_CONTEXT);
 }
 
 /* Push the error object of the value at the top, whose own cause was already looked up. [-0, +1,

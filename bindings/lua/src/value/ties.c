@@ -5,6 +5,8 @@
  */
 #include "value/value.h"
 
+#include <string.h>
+
 bool ss_lua_has_identity(lua_State *L, int index)
 {
     switch (lua_type(L, index)) {
@@ -138,6 +140,21 @@ static bool is_flight(lua_State *L, ss_lua_state *state, int index, const ss_lua
         if (same || of_call)
             return same;
     }
+    return false;
+}
+
+bool ss_lua_push_seen(lua_State *L, const ss_lua_state *state, int index, uintptr_t call)
+{
+    const char *text = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
+    uint32_t i = text && call ? state->flight_count : 0;
+
+    while (i && (state->flights[i - 1].L != L || state->flights[i - 1].call.at != call))
+        i--;
+    if (!i || !ss_lua_push_value(L, state->flights[i - 1].ties.exception))
+        return false;
+    if (lua_type(L, -1) == LUA_TSTRING && strstr(text, lua_tostring(L, -1)))
+        return true;
+    lua_pop(L, 1);
     return false;
 }
 

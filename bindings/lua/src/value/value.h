@@ -59,6 +59,10 @@ stacksplice_ties *ss_lua_ties_known(lua_State *L, ss_lua_state *state, int index
    state stands for; else NULL.  The state is open. [-0, +0, -], 2 slots */
 ss_lua_hold *ss_lua_foreign_hold(lua_State *L);
 
+/* Push the value that a message handler saw last on its way to that CALL in L, if the string at INDEX has its
+   text: a handler may have made that of it. [-0, +(0|1), -], 2 slots */
+bool ss_lua_push_seen(lua_State *L, const ss_lua_state *state, int index, uintptr_t call);
+
 /* The ties of the value at INDEX, made when there are none. [-0, +0, m] */
 stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
                                    const ss_lua_origin *origin);
@@ -148,6 +152,10 @@ void ss_lua_push_made_error(lua_State *L, ss_lua_state *state, IUnknown **holder
 /* Set the error object at CAUSE as the cause of the value at INDEX, with TIES and without a cause
    so far. [-0, +0, m] */
 void ss_lua_set_cause(lua_State *L, int index, stacksplice_ties *ties, int cause);
+
+/* The value at INDEX, for one without identity the last one, was raised while that of the error object at
+   CONTEXT was on its way.  Where it has or names a cause, that is shown. [-0, +0, m] */
+void ss_lua_set_context(lua_State *L, ss_lua_state *state, int index, int context);
 
 /* ---- COM ------------------------------------------------------------------------------------*/
 
