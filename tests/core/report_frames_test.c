@@ -55,6 +55,25 @@ TEST(test_a_long_source_line_says_that_it_goes_on)
     release(error);
 }
 
+/* "[C]" is what Lua says of its functions in C: there is no file of that name. */
+TEST(test_a_function_without_a_file_is_shown_as_by_its_language)
+{
+    static const char want[] = "    (Lua) [C]: in function 'error'\n"
+                               "    (Lua) [C]: in metamethod 'index'\n"
+                               "    (Lua) [C]: in ?\n"
+                               "    (Lua) File \"[C]\", line 1, in f\n"
+                               "    (Lua) File \"[C].lua\", in g\n";
+    const uintptr_t frames[] = {
+        fixture_script("lua", "error", "[C]", 0),
+        fixture_script("lua", "metamethod 'index'", "[C]", 0), fixture_script("lua", "?", "[C]", 0),
+        fixture_script("lua", "f", "[C]", 1), fixture_script("lua", "g", "[C].lua", 0)};
+    const fixture_error contents = value_error(frames, 5);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+
+    assert_non_null(strstr(text_of(error), want));
+    release(error);
+}
+
 TEST(test_report_hides_glue)
 {
     /* The return addresses need not be right: each is looked up by what it lies in. */

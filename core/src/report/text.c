@@ -463,12 +463,33 @@ static const char *last_part(const char *name)
     return dot && dot[1] ? dot + 1 : name;
 }
 
+/* Whether the file of FRAME, of a script, is a word in brackets: the language's own for what it is built of,
+   which no file has. */
+static bool is_built_in(const stacksplice_frame *frame)
+{
+    return frame->file && *frame->file == '[' && ends_with(frame->file, "]") && !frame->line &&
+           !frame->chunk && frame->function;
+}
+
+/* "[C]: in function 'error'".  What is no name stands for itself: "[C]: in ?". */
+static void put_built_in(const ss_report *r, const stacksplice_frame *frame)
+{
+    const char *name = frame->function;
+
+    put(r, "{%p}: in ", frame->file);
+    put(r, strpbrk(name, " ?<") ? "{%m}" : "function '{%m}'", name);
+}
+
 static void put_script(const ss_report *r, const stacksplice_frame *frame)
 {
     const char *name = frame->function;
 
     if (frame->interpreter)
         put(r, "[%m] ", frame->interpreter);
+    if (is_built_in(frame)) {
+        put_built_in(r, frame);
+        return;
+    }
     put_place(r, frame);
     if (name)
         put(r, "{%m}", has_own_look(r, frame) ? last_part(name) : name);

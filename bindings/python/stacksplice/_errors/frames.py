@@ -123,7 +123,9 @@ class Frame:
     def __repr__(self) -> str:
         if self.kind == "gap":
             return f"<Frame gap: {self.reason}>"
-        place = f"{self.file}:{self.line}" if self.file else self.module or hex(self.address)
+        place = self.file or self.module or hex(self.address)
+        if self.file and self.line:
+            place += f":{self.line}"
         return f"<Frame {self.language} {self.function or '?'} at {place}>"
 
     def __str__(self) -> str:
