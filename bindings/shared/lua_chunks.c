@@ -163,6 +163,17 @@ bool ss_lua_line(const ss_lua_texts *texts, const ss_lua_chunk_place *place,
            find_line(text, place->line, &line) && copy(trimmed(line), out);
 }
 
+bool ss_lua_is_compiled_from(const char *file)
+{
+    static const char *const ends[] = {".fnl", ".moon", ".yue", ".ts", ".tsx"};
+    const char *end = strrchr(file, '.');
+
+    for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++)
+        if (!strcmp(end, ends[i]))
+            return true;
+    return false;
+}
+
 /* ---- Wrong syntax -----------------------------------------------------------------------------*/
 
 /* Behind the last occurrence of WORD, or NULL. */

@@ -54,6 +54,13 @@ int ss_lua_count_lines(const char *text, size_t length);
 /* Line LINE of TEXT, as ss_lua_line. */
 bool ss_lua_line_of(const char *text, size_t length, int line, char out[SS_LUA_LINE_ROOM]);
 
+/*
+ * Whether FILE, of a chunk that is named after it, has a language that is compiled to Lua.  Then the chunk's
+ * lines are most often those of the Lua code, which no file has: Fennel, MoonScript, YueScript,
+ * TypeScriptToLua.  Teal keeps its lines.
+ */
+bool ss_lua_is_compiled_from(const char *file);
+
 /* ---- Wrong syntax -----------------------------------------------------------------------------*/
 
 /* Where a chunk could not be compiled. */

@@ -659,3 +659,18 @@ def test_large_values_are_bounded():
 def test_damaged_values_do_no_harm(resting, tmp_path, seed):
     core = copy_of(resting, tmp_path)
     damage(core, tmp_path, seed, "--locals", near=rb"not a name|shadowed|api_key", reach=12000)
+
+
+def test_no_line_is_read_from_the_file_of_a_language_that_is_compiled_to_lua(tmp_path):
+    """Its lines are those of the Lua code.  Teal keeps lines."""
+    listed = (HERE.parent.parent / "bindings" / "shared" / "lua_chunks.c").read_text()
+    ends = re.findall(r'"(\.\w+)"', re.search(r"ends\[\] = \{(.*?)\};", listed).group(1))
+    assert len(ends) == 5
+    for end in (*ends, ".tl"):
+        file = tmp_path / f"rules{end}"
+        file.write_text("; a comment\n(local unrelated 1)\n")
+        os.utime(file, (0, 0))
+        program = f"io.stdout:setvbuf('no') load('\\n print(1) io.read()', '@{file}')() print(2)"
+        with Resting(lua_with_stacksplice()[0], "-e", program) as child:
+            (frame, *_) = [f for f in lua_frames(dumped(child.pid)) if f["file"] == str(file)]
+        assert frame["line"] == 2 and ("source" in frame) == (end == ".tl"), frame

@@ -60,3 +60,36 @@ describe("the line of a chunk without a file", function()
     assert.truthy(err:json():find('"source": ?"error%(\'no\'%)"'), err:json())
   end)
 end)
+
+describe("the line of a chunk that another language was compiled to", function()
+  local lua = "local function mid()\n  error('no')\nend mid()"
+
+  it("is not read from the file of that language", function()
+    for _, kind in ipairs {"fnl", "moon", "yue", "ts", "tsx"} do
+      local name = os.tmpname()
+      local file = assert(io.open(name .. "." .. kind, "w"))
+      assert(file:write("; a comment\n(local unrelated 1)\n(fn mid []\n  (error :no))\n"))
+      file:close()
+      local err = select(3, stacksplice.pcall(assert(load(lua, "@" .. name .. "." .. kind))))
+      allowed[key] = true
+      local text = err:text()
+      allowed[key] = nil
+      os.remove(name .. "." .. kind)
+      os.remove(name)
+      assert.truthy(text:find(name .. "." .. kind .. '", line 2, in mid\n    (Lua)', 1, true), text)
+    end
+  end)
+
+  it("is that of a language that keeps lines", function()
+    local name = os.tmpname()
+    local file = assert(io.open(name .. ".tl", "w"))
+    assert(file:write(lua))
+    file:close()
+    allowed[key] = true
+    local text = select(3, stacksplice.pcall(assert(load(lua, "@" .. name .. ".tl")))):text()
+    allowed[key] = nil
+    os.remove(name .. ".tl")
+    os.remove(name)
+    assert.truthy(text:find(name .. ".tl\", line 2, in mid\n        error('no')\n", 1, true), text)
+  end)
+end)

@@ -282,6 +282,8 @@ static uintptr_t token_of(const lua_Debug *activation, const char *loaded, const
     }
     info.chunk = *activation->source != '@';
     info.file = info.chunk ? activation->short_src : activation->source + 1;
+    if (ss_lua_is_compiled_from(info.file))
+        info.chunk = 1; /* the file has other lines than this */
     info.line = activation->currentline > 0 ? (uint32_t)activation->currentline : 0;
     if (ss_lua_line(record ? record->texts : NULL, &place, line))
         info.source = line;

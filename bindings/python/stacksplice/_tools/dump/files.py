@@ -17,6 +17,7 @@ _MOST_LINKS = 40  # as the kernel follows
 _SEARCH, _READ = 1, 4  # the rights, as bits of a mode
 _OF_THE_KERNEL = ("proc", "sys", "dev")
 _REFER = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC  # opens nothing: a device may act on that
+_OTHER_LINES = (".fnl", ".moon", ".yue", ".ts", ".tsx")  # as bindings/shared/lua_chunks.c says
 _ACCESS_LIST = "system.posix_acl_access"
 
 
@@ -192,6 +193,8 @@ class Files:
         """Give FRAME, of a script, its line of source, if it can be had."""
         file, number = frame.get("file"), frame.get("line", 0)
         if frame["kind"] != "script" or not file:
+            return
+        if frame["language"] == "lua" and file.endswith(_OTHER_LINES):
             return
         if file not in self._lines:
             self._lines[file] = self._read(file)
