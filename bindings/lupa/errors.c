@@ -123,29 +123,114 @@ static void take_names(sspy_state *state, sspy_ties *ties, const void *above)
     sspy_room_end(&room);
 }
 
-/* EXC, whose stack is at WHERE, leaves for Lua in ATTACHED. */
-static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached,
-                 const place *where)
+/* ---- Raised again -----------------------------------------------------------------------------*/
+
+/*
+ * A script caught EXC by a pcall, which asks no handler, and raises it again by error or assert.  The live
+ * stack then has the line of that, and not the one that called Python; the stack of when EXC left Python,
+ * if it was kept, has that one.  Both become one way, with a seam between, as of Python's own exceptions.
+ */
+typedef struct both_ways {
+    uintptr_t *frames; /* malloc, or NULL */
+    uint32_t count;
+    uint32_t ended; /* how many of them are inside of the frames of Lua that called Python */
+} both_ways;
+
+/* How many outer frames are the same places in both. */
+static uint32_t count_same(sspy_state *state, const sspy_ties *ties, const sspy_room *live,
+                           uint32_t count)
+{
+    uint32_t same = 0;
+
+    while (same < count && same < ties->raised_count &&
+           is_same_place(state, ties->raised[ties->raised_count - 1 - same],
+                         live->frames[count - 1 - same]))
+        same++;
+    return same;
+}
+
+/* How many of the outermost frames of the COUNT are not Python's. */
+static uint32_t count_not_python(sspy_state *state, const uintptr_t *frames, uint32_t count)
+{
+    uint32_t begin = count;
+
+    while (begin && !sspy_is_frame_of(state, frames[begin - 1]))
+        begin--;
+    return count - begin;
+}
+
+static both_ways join_ways(sspy_state *state, const sspy_ties *ties, const void *above)
+{
+    both_ways both = {NULL, 0, 0};
+    uint32_t live, kept = 0;
+    sspy_room room;
+
+    if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
+        PyErr_Clear();
+        return both;
+    }
+    live = sspy_capture(above, room.limit, room.frames);
+    if (ties && ties->raised)
+        kept = ties->raised_count - count_same(state, ties, &room, live);
+    both.frames = malloc((kept + (size_t)1 + live) * sizeof *both.frames);
+    if (both.frames) {
+        if (kept)
+            memcpy(both.frames, ties->raised, kept * sizeof *both.frames);
+        both.frames[kept] = sspy_seam_gap(SSPY_RAISED_AGAIN);
+        memcpy(both.frames + kept + 1, room.frames, live * sizeof *both.frames);
+        both.count = kept + 1 + live;
+        both.ended = kept - count_not_python(state, both.frames, kept);
+    }
+    sspy_room_end(&room);
+    return both;
+}
+
+/* EXC, which has no error yet, is raised again at WHERE: its stack becomes that of both ways. */
+static void take_both_ways(sspy_state *state, PyObject *exc, place *where, both_ways *both)
 {
     sspy_ties *ties = sspy_ties_of(state->interp, exc);
+
+    *both = join_ways(state, ties, where->above);
+    if (!both->frames)
+        return;
+    where->frames = both->frames + both->ended;
+    where->count = both->count - both->ended;
+    if (!ties || !ties->raised)
+        return; /* which its traceback has */
+    free(ties->raised);
+    ties->raised = malloc(both->count * sizeof *ties->raised);
+    ties->raised_count = 0;
+    if (ties->raised)
+        ties->raised_count = stacksplice_copy_ends(both->frames, both->count,
+                                                   stacksplice_max_frames(), ties->raised);
+}
+
+/* EXC, whose stack is at WHERE, leaves for Lua in ATTACHED; AGAIN: the script raises it again. */
+static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached, place *where,
+                 bool again)
+{
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    PyTracebackObject *head = traceback_of_lupa(exc, attached);
     IScriptErrorInfo *error = NULL;
-    PyTracebackObject *head;
+    both_ways both = {NULL, 0, 0};
 
     if (ties && ties->raised)
         take_names(state, ties, where->above);
+    if (again && head && !where->frames && !(ties && (ties->core.exception || ties->core.error)))
+        take_both_ways(state, exc, where, &both);
     if (where->frames && sspy_raised_at(state, exc, where->frames, where->count))
         PyErr_Clear();
     if (sspy_error_for(state, exc, where->above, &error))
         PyErr_Clear(); /* without memory the exception goes on without an error */
     sspy_release(state->interp, error);
-    head = traceback_of_lupa(exc, attached);
     if (head)
         sspy_show_live(state, head, where->above, where->frames, where->count);
+    free(both.frames);
     Py_XDECREF(head);
 }
 
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
-                      uint32_t count)
+                      uint32_t count, bool again)
 {
     place where = {above, count ? frames : NULL, count};
     PyGILState_STATE gil;
@@ -163,7 +248,7 @@ void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_
         if (state && where.frames)
             keep_to_border(state, &where);
         if (state)
-            note(state, exc, data, &where);
+            note(state, exc, data, &where, again);
         Py_DECREF(exc);
         sspy_set_pending(pending);
     }
@@ -373,7 +458,7 @@ static void set_cause(sspy_state *state, const sspy_attached *attached, PyObject
     Py_INCREF(cause);
     if (stack.count)
         note(state, cause, attached,
-             &(place){__builtin_frame_address(0), stack.frames, stack.count});
+             &(place){__builtin_frame_address(0), stack.frames, stack.count}, false);
     free(copy.far);
     PyException_SetCause(exc, cause);
 }

@@ -80,7 +80,7 @@ def test_an_exception_that_came_out_of_a_coroutine_and_is_raised_elsewhere(lua) 
     runtime.globals().first()
     exc = caught(runtime.globals().second)
     assert type(exc) is KeyError
-    assert entries(exc) == ["caught", "second"], entries(exc)
+    assert entries(exc) == ["caught", "second", "<frames missing>"], entries(exc)
 
 
 def test_notes_pass_lua(lua) -> None:

@@ -469,3 +469,70 @@ def test_a_stack_that_was_cut_has_no_seam(lua):
     info = stacksplice.error_info(caught(runtime.globals().ping))
     assert info.frames_left_out
     assert KEPT not in [frame.reason for frame in info.stack]
+
+
+# ---- Raised again ----------------------------------------------------------------------------------
+
+AGAIN = """
+function calls() fail()
+  return 1 end
+function catches()
+  local ok, e = pcall(function()
+    calls()
+  end)
+  RAISE
+end
+function outer() catches()
+  return 1 end
+"""
+# A Python function that calls back knows the way by sys.monitoring, which older ones lack.
+KNOWS_THE_WAY = sys.version_info >= (3, 12)
+
+
+def rows_of(exc: BaseException) -> list[int | str]:
+    """The lines that its traceback has of the chunk, outermost first; gaps, and Python's functions."""
+    rows, entry = [], exc.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if code.co_filename.startswith("<gap"):
+            rows.append(KEPT if KEPT in code.co_filename else code.co_filename)
+        elif "again" in code.co_filename:
+            rows.append(entry.tb_lineno)
+        elif code.co_name == "fail":
+            rows.append("fail")
+        entry = entry.tb_next
+    return rows
+
+
+def again(lua, raise_it: str) -> BaseException:
+    def fail() -> None:
+        raise ValueError("from Python")
+
+    runtime = lua.LuaRuntime()
+    runtime.globals().fail = fail
+    runtime.execute(AGAIN.replace("RAISE", raise_it), name="@again")
+    return caught(runtime.globals().outer)
+
+
+@pytest.mark.parametrize("raise_it", ["error(e, 0)", "error(e)", "assert(ok, e)", "return error(e, 0)"])
+def test_an_exception_that_is_raised_again_has_both_lines(lua, raise_it: str) -> None:
+    if "assert" in raise_it and not lua.__name__.endswith(("53", "54", "55")):
+        return  # it raises texts alone
+    if "return" in raise_it and "jit" in lua.__name__:
+        return  # whose tail calls leave nothing
+    exc = again(lua, raise_it)
+    told: list[int | str] = []
+    for frame in stacksplice.error_info(exc).stack:
+        if frame.file == "again" or frame.reason == KEPT:
+            told.insert(0, frame.line or KEPT)
+    called = [5, 6, 2] if KNOWS_THE_WAY else []
+    assert type(exc) is ValueError
+    assert rows_of(exc) == [10, 8, *(called or [KEPT]), "fail"]
+    assert told == [10, 8, KEPT, *called]
+
+
+def test_one_that_is_raised_by_its_own_call_has_each_line_once(lua) -> None:
+    for raise_it in ("calls()", "catches = nil return calls()", "fail()", "pcall(error, e) calls()"):
+        exc = again(lua, "do end if true then " + raise_it + " end")
+        assert KEPT not in [frame.reason for frame in stacksplice.error_info(exc).stack]
+        assert len(rows_of(exc)) == len(set(rows_of(exc))) and "fail" in rows_of(exc)

@@ -251,6 +251,27 @@ static void set_hooks(lua_State *L, ss_lua_attachment *attachment, const ss_lua_
     ss_lua_set_guests(L, metatable);
 }
 
+/* [-0, +0, m] */
+static void find_raisers(lua_State *L, ss_lua_attachment *attachment)
+{
+    static const char *const names[] = {"error", "assert"};
+    int top = lua_gettop(L);
+
+    ss_lua_push_loaded(L);
+    if (lua_istable(L, -1)) {
+        lua_pushliteral(L, LUA_GNAME);
+        lua_rawget(L, -2);
+    }
+    for (size_t i = 0; lua_istable(L, -1) && i < sizeof names / sizeof *names; i++) {
+        lua_pushstring(L, names[i]);
+        lua_rawget(L, -2);
+        if (lua_iscfunction(L, -1))
+            attachment->raisers[i] = lua_topointer(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_settop(L, top);
+}
+
 /* Arguments: the function that has the program's as an upvalue, what to attach. */
 static int attach_protected(lua_State *L)
 {
@@ -268,6 +289,7 @@ static int attach_protected(lua_State *L)
     } else {
         attachment = push_new(L);
         set_hooks(L, attachment, now->hooks);
+        find_raisers(L, attachment);
         ss_lua_push_main(L);
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);

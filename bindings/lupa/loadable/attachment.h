@@ -6,10 +6,11 @@
 #include "loadable.h"
 
 struct ss_lua_attachment {
-    unsigned references;  /* handles, and the state's */
-    lua_State *main;      /* NULL once the state was closed, or restored */
-    ss_lua_hooks hooks;   /* without its metatable's name */
-    lua_CFunction former; /* debug.traceback, if it is a function in C without upvalues */
+    unsigned references;    /* handles, and the state's */
+    lua_State *main;        /* NULL once the state was closed, or restored */
+    ss_lua_hooks hooks;     /* without its metatable's name */
+    lua_CFunction former;   /* debug.traceback, if it is a function in C without upvalues */
+    const void *raisers[2]; /* error and assert, only to compare */
 };
 
 /* ---- Errors (errors.c) -----------------------------------------------------------------------*/

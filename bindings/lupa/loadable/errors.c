@@ -54,6 +54,20 @@ static SS_LUA_BODY int tend(lua_State *L)
     return 0;
 }
 
+/* Whether the function that raises, which called the running handler, is error or assert. [-0, +0, -], a
+   slot */
+static bool raises_again(lua_State *L, const ss_lua_attachment *attachment)
+{
+    lua_Debug raiser;
+    const void *function;
+
+    if (!lua_getstack(L, 1, &raiser) || !lua_getinfo(L, "f", &raiser))
+        return false;
+    function = lua_topointer(L, -1);
+    lua_pop(L, 1);
+    return function && (function == attachment->raisers[0] || function == attachment->raisers[1]);
+}
+
 /* A coroutine that the value at index 1 failed in has tied its stack to it (cross/call.c).  A
    bridge uses one value for one exception, which may come out of a further coroutine next. */
 static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const void *above)
@@ -71,7 +85,8 @@ static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const
         frames = ss_lua_copy_stack(ties->exception, &count);
         ss_lua_untie(L, 1);
     }
-    attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames, count);
+    attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames, count,
+                             raises_again(L, attachment));
     free(frames);
 }
 

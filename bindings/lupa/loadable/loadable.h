@@ -24,11 +24,12 @@ typedef struct ss_lua_hooks {
      * A Lua error is being raised whose value is a full userdata with the metatable METATABLE of
      * the registry: BLOCK is its memory.  Frames inside of ABOVE are ours.  The whole stack is
      * live, unless the value came out of a coroutine that failed: then COUNT is not 0, and FRAMES
-     * is the stack from inside of the coroutine.  It runs on the thread that runs Lua, and may not
-     * use the state.  Nothing is read of such a userdata.
+     * is the stack from inside of the coroutine.  AGAIN: the script raises what it caught, by error
+     * or assert.  It runs on the thread that runs Lua, and may not use the state.  Nothing is read of
+     * such a userdata.
      */
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
-                   uint32_t count);
+                   uint32_t count, bool again);
     /*
      * A message handler asked for a traceback: of ERROR, which is borrowed.  NULL first: what was
      * recorded before is not the error of which this handler is told.  On the thread that runs Lua;

@@ -690,6 +690,7 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
                      uint32_t count)
 {
     uintptr_t shown[SHOWN_MAX + 1], ended = stacksplice_gap("lua", STACKSPLICE_GAP_ENDED, 0);
+    uintptr_t again = sspy_seam_gap(SSPY_RAISED_AGAIN);
     uint32_t inner = 0;
 
     while (inner < count && !sspy_is_frame_of(state, frames[inner]))
@@ -697,8 +698,10 @@ static int put_inner(sspy_state *state, PyObject **traceback, const uintptr_t *f
     inner = stacksplice_copy_ends(frames, inner, SHOWN_MAX + 1, shown);
     renew_frames(state);
     for (uint32_t i = 0; i < inner; i++)
-        /* Outward of what a coroutine left, only native frames are missing. */
-        if (!(i && shown[i] == ended) && put_element(state, traceback, shown[i]))
+        /* Outward of what a coroutine left, only native frames are missing; where what was caught is
+           raised again, none are. */
+        if (!(i && (shown[i] == ended || shown[i] == again)) &&
+            put_element(state, traceback, shown[i]))
             return -1;
     return 0;
 }
