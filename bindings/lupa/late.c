@@ -4,8 +4,11 @@
  * function that the runtime calls like any other of Python's, so that lupa hands the exception on.
  */
 #include "lupa/lupa.h"
+#include "traceback/traceback.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* How many of the interrupts, 20 ms each, that follow the first exception are left out, so that
    clean-up code may run, and that follow later ones. */
@@ -151,6 +154,8 @@ int sspy_late_begin(sspy_state *state, sspy_late *late, bool interrupts,
     HRESULT hr;
 
     late->raised = false;
+    late->frames = NULL;
+    late->count = 0;
     late->lupa = sspy_record(state, SSPY_OF_LUPA, sizeof *late->lupa);
     if (!late->lupa) {
         PyErr_NoMemory();
@@ -207,6 +212,8 @@ void sspy_late_end(sspy_late *late)
     if (*place)
         *place = late->outer;
     leave(late);
+    free(late->frames);
+    late->frames = NULL;
     atomic_fetch_sub(&open_count, 1);
     if (late->raised)
         rests = 0;
@@ -229,8 +236,53 @@ static PyObject *raise_late(sspy_late *late, bool again)
     return NULL;
 }
 
+/* ---- Its stack ---------------------------------------------------------------------------------*/
+
+/*
+ * What a function of C catches, as LuaJIT's `load`, is lost with its stack.  So each stack is kept, and an
+ * exception that is made for one that was lost has the one where Lua was interrupted.
+ */
+
+/* Keep the stack of the interrupt, which the caller raises: from the innermost frame of Lua on. */
+static void keep_stack(sspy_state *state, sspy_late *late, const void *above)
+{
+    uint32_t count, inner = 0;
+    sspy_room room;
+
+    free(late->frames);
+    late->frames = NULL;
+    if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
+        PyErr_Clear();
+        return;
+    }
+    count = sspy_capture(above, room.limit, room.frames);
+    while (inner < count && (sspy_is_frame_of(state, room.frames[inner]) ||
+                             !sspy_facts_of(state, room.frames[inner]).is_in_file))
+        inner++;
+    late->count = count - inner;
+    if (late->count)
+        late->frames = malloc(late->count * sizeof *late->frames);
+    if (late->frames)
+        memcpy(late->frames, room.frames + inner, late->count * sizeof *late->frames);
+    sspy_room_end(&room);
+}
+
+/* The pending exception, made for the one of LATE that was lost, gets the stack of that. */
+static void restore_stack(sspy_state *state, const sspy_late *late)
+{
+    PyObject *exc = sspy_take_pending();
+    IScriptErrorInfo *error = NULL;
+
+    if (late->frames && !sspy_raised_at(state, exc, late->frames, late->count) &&
+        !sspy_error_for(state, exc, __builtin_frame_address(0), &error))
+        sspy_show_error(state, exc, error);
+    PyErr_Clear(); /* without memory the exception has no stack */
+    sspy_release(state->interp, error);
+    sspy_set_pending(exc);
+}
+
 /* LuaJIT does not keep the exception, which else has become the cause of EXC; the text is empty. */
-PyObject *sspy_late_error(const sspy_state *state, PyObject *exc)
+PyObject *sspy_late_error(sspy_state *state, PyObject *exc)
 {
     sspy_late *late = sspy_lupa_of(state)->late;
     PyObject *cause, *text;
@@ -249,10 +301,11 @@ PyObject *sspy_late_error(const sspy_state *state, PyObject *exc)
     made = !cause && text && PyUnicode_GET_LENGTH(text) == 0;
     Py_XDECREF(text);
     Py_XDECREF(cause);
-    if (made)
+    PyErr_Clear();
+    if (made) {
         (void)raise_late(late, true);
-    else
-        PyErr_Clear();
+        restore_stack(state, late);
+    }
     return sspy_take_pending();
 }
 
@@ -261,7 +314,7 @@ bool sspy_late_has_raised(void)
     return has_raised;
 }
 
-PyObject *sspy_late_result(const sspy_state *state, const sspy_attached *attached, PyObject *result)
+PyObject *sspy_late_result(sspy_state *state, const sspy_attached *attached, PyObject *result)
 {
     uint64_t number = attached->calls->find_lost(attached->attachment);
     PyObject *pending = sspy_take_pending();
@@ -275,19 +328,24 @@ PyObject *sspy_late_result(const sspy_state *state, const sspy_attached *attache
     }
     Py_XDECREF(pending);
     Py_XDECREF(result);
-    return raise_late(late, true);
+    (void)raise_late(late, true);
+    restore_stack(state, late);
+    return NULL;
 }
 
 PyObject *sspy_lupa_late(PyObject *module, PyObject *arguments)
 {
-    sspy_lupa *lupa = sspy_lupa_of(PyModule_GetState(module));
+    sspy_state *state = PyModule_GetState(module);
+    sspy_lupa *lupa = sspy_lupa_of(state);
     unsigned long long number;
     int again;
 
     if (!PyArg_ParseTuple(arguments, "Kp:_lupa_late", &number, &again))
         return NULL;
     for (sspy_late *late = lupa ? lupa->late : NULL; late; late = late->outer)
-        if (late->number == number && is_here(late))
+        if (late->number == number && is_here(late)) {
+            keep_stack(state, late, __builtin_frame_address(0));
             return raise_late(late, again);
+        }
     Py_RETURN_NONE;
 }

@@ -64,7 +64,9 @@ typedef struct sspy_late {
     const char *name;               /* in the exception's text */
     const struct sspy_attached *of; /* it is a call of that runtime; or NULL */
     unsigned milliseconds;
-    bool raised; /* the exception */
+    bool raised;       /* the exception */
+    uintptr_t *frames; /* malloc: the stack from inside of Lua where it was raised last; or NULL */
+    uint32_t count;
 } sspy_late;
 
 /* A coroutine that Python resumes; NULL: none, or it does not matter. */
@@ -173,13 +175,12 @@ int sspy_late_begin_call(sspy_state *state, sspy_late *late, const sspy_attached
 void sspy_late_end(sspy_late *late);
 /* The exception of late work that this thread is in, counted, if lupa has made the LuaError EXC of it;
    else NULL without an exception. */
-PyObject *sspy_late_error(const sspy_state *state, PyObject *exc);
+PyObject *sspy_late_error(sspy_state *state, PyObject *exc);
 /* Whether late work may have raised its exception in this thread. */
 bool sspy_late_has_raised(void);
 /* RESULT of a call of ATTACHED, or NULL with a LuaError: where a function of C, such as LuaJIT's load, or
    a finalizer of Lua 5.2 or 5.3 has lost the exception of late work, NULL with that. */
-PyObject *sspy_late_result(const sspy_state *state, const sspy_attached *attached,
-                           PyObject *result);
+PyObject *sspy_late_result(sspy_state *state, const sspy_attached *attached, PyObject *result);
 /* This thread resumes COROUTINE, in which there may be no function of Lua that says so.  Returns what
    was set before, to be set again afterwards. */
 sspy_resumed sspy_late_resuming(PyObject *coroutine);

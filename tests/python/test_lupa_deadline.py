@@ -40,6 +40,7 @@ def counts(made):
     return made.globals().count()
 """
 
+UNTOLD = "LuaJIT does not tell which Lua functions run here"
 LATE = "TimeoutError: rules did not finish within 0.03 s"
 
 # What else LuaJIT lets go on is in docs/how-to/sandboxes-and-limits.md.
@@ -175,6 +176,35 @@ def test_the_report_has_the_names_of_strings_functions(run, tmp_path):
         path.unlink()
         names = [frame["function"] for frame in frames if frame["language"] == "lua" and "function" in frame]
         assert "jit" in run.name or names[0].startswith(name), names
+
+
+def test_one_that_a_function_of_c_lost_has_the_lines_where_lua_was_late(run):
+    printed = run("""
+made = runtime()
+made.execute("function late()\\n load(function()\\n spin() end)\\n return 'late' end", name="@late.lua")
+stacksplice.attach(made, limit=0.03)
+try:
+    made.globals().late()
+except TimeoutError as exc:
+    entry, lines = exc.__traceback__, []
+    while entry:
+        lines += [entry.tb_lineno] * ("late.lua" in entry.tb_frame.f_code.co_filename)
+        entry = entry.tb_next
+    print([f.line for f in stacksplice.error_info(exc).stack if f.file == "late.lua"], lines)
+""")
+    # Other Luas raise it again at the next instruction.
+    assert printed == ("[3, 2] [2, 3]\n" if "jit" in run.name else "[4] [4]\n")
+
+
+def test_the_report_of_luajit_says_that_it_does_not_know(run, tmp_path):
+    if "jit" not in run.name:
+        return
+    run("made = runtime()\nended(made.globals().spin)")
+    (path,) = tmp_path.glob("*.json")
+    stack = json.loads(path.read_text())["error"]["stack"]
+    assert [frame["reason"] for frame in stack if frame["kind"] == "gap"] == [UNTOLD]
+    reasons = [frame.get("reason") for frame in stack if frame["language"] in ("lua", "python")]
+    assert reasons[0] == UNTOLD and None in reasons, stack
 
 
 def test_what_is_not_late_goes_on(run):

@@ -549,6 +549,16 @@ static bool is_no_call(const ss_lua_collection *c, const ss_lua_missed *missed)
            (c->site_count && c->sites[0].closed && missed->frame < c->sites[0].frame);
 }
 
+/* Push the gap of a missed site, inside of its frame.  Where a signal has interrupted that, what asks for
+   the stack leaves out all that is inside. */
+static bool push_missed_call(ss_lua_collection *c, const ss_lua_missed *missed)
+{
+    bool interrupted = c->walk->frames[missed->frame].flags & STACKSPLICE_NATIVE_SIGNAL;
+
+    return open_splice(c, missed->frame + interrupted, 0) &&
+           ss_lua_push(c, ss_lua_gap(MISSED_CALL));
+}
+
 /* Push the missed sites inside of frame END that were not pushed yet. */
 static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 {
@@ -557,8 +567,7 @@ static bool push_missed_until(ss_lua_collection *c, uint32_t end)
 
         if (missed->frame >= end)
             return true;
-        if (!is_no_call(c, missed) &&
-            !(open_splice(c, missed->frame, 0) && ss_lua_push(c, ss_lua_gap(MISSED_CALL))))
+        if (!is_no_call(c, missed) && !push_missed_call(c, missed))
             return false;
     }
     return true;
