@@ -210,3 +210,41 @@ describe("a captured stack", function()
     assert.equal(tell(other), tell(stack))
   end)
 end)
+
+describe("a function that a tail call began", function()
+  local compile = loadstring or load -- luacheck: ignore 113 (5.1)
+
+  -- The name of the function that captures, at line 2 of the chunk.
+  local function name_in(source)
+    local chunk = assert(compile("local capture, stack = ...\n" .. source .. "\nreturn stack", "=case"))
+    for _, frame in ipairs(chunk(stacksplice.capture)) do
+      if frame.currentline == 2 then return frame.name end
+    end
+  end
+
+  it("does not have the name by which the one before was called", function()
+    for _, called in ipairs {
+      "local function first() return last() end\nlocal x = first()",
+      "local function first() return last() end\nlocal function between() local x = first() return x end\nbetween()",
+      "function case_first() return last() end\nlocal x = case_first()",
+      "local function first() return last() end\nlocal coroutine_of = coroutine.wrap(function()\nlocal x = first() end)\n"
+        .. "coroutine_of()",
+      "local first\nfor x in function() first = true return last() end do break end",
+    } do
+      local name = name_in("local function last() stack = capture() return stack end\n" .. called)
+      assert.truthy(name:find("^function <case:2>$"), name .. " in " .. called)
+      name = name_in("function case_last() stack = capture() return stack end local last = case_last\n" .. called)
+      assert.truthy(name == "case_last" or name == "function <case:2>", name .. " in " .. called)
+    end
+    _G.case_first, _G.case_last = nil, nil
+  end)
+
+  it("has its name where it was called by it", function()
+    assert.equal("last", name_in("local function last() stack = capture() return stack end\nlast()"))
+    assert.equal("last", name_in("local function last() stack = capture() return stack end\n"
+      .. "local function between() local x = last() return x end\nbetween()"))
+    assert.equal("case_last", name_in("function case_last() stack = capture() return stack end\ncase_last()"))
+    assert.equal("case_last", name_in("function case_last() case_last = nil stack = capture() return stack end\ncase_last()"))
+    _G.case_last = nil
+  end)
+end)

@@ -226,6 +226,109 @@ bool ss_lua_c_function_name(const ss_lua_interpreter *interpreter, lua_State *L,
     return called != NULL;
 }
 
+/* ---- Names after tail calls -------------------------------------------------------------------*/
+
+#if SS_LUA_JIT
+/* A variable: what it is called, and what its value points to, if that is a function. */
+typedef struct variable {
+    const char *name;
+    const void *function; /* NULL: none, or another value */
+} variable;
+
+/* The value at the top goes to the variable, if NAME is that one's. [-1, +0, -] */
+static void take_value(lua_State *L, const char *name, variable *wanted)
+{
+    if (!strcmp(name, wanted->name))
+        wanted->function = lua_isfunction(L, -1) ? lua_topointer(L, -1) : NULL;
+    lua_pop(L, 1);
+}
+
+/* The last one of a name hides the others. */
+static void find_local(lua_State *L, const lua_Debug *caller, variable *wanted)
+{
+    const char *name;
+
+    for (int n = 1; (name = lua_getlocal(L, caller, n)); n++)
+        take_value(L, name, wanted);
+}
+
+/* The function that has the variable is at the top. */
+static void find_upvalue(lua_State *L, variable *wanted)
+{
+    const char *name;
+
+    for (int n = 1; (name = lua_getupvalue(L, -1, n)); n++)
+        take_value(L, name, wanted);
+}
+
+/* Likewise.  A global that a metatable gives is not found. */
+static void find_global(lua_State *L, variable *wanted)
+{
+    int budget = NAME_LIMIT;
+
+    lua_getfenv(L, -1);
+    lua_pushnil(L);
+    while (budget-- > 0 && lua_next(L, -2)) {
+        if (lua_type(L, -2) == LUA_TSTRING)
+            take_value(L, lua_tostring(L, -2), wanted);
+        else
+            lua_pop(L, 1);
+    }
+    lua_settop(L, lua_gettop(L) - (budget < 0 ? 2 : 1));
+}
+
+/*
+ * A tail call leaves nothing in LuaJIT, which names the function that runs by the call that began its
+ * frame.  Whether the variable of that name has another function: then the name is of the one that is
+ * gone.  L rests: what it pushes does no harm. [-0, +0, -]
+ */
+static bool is_misnamed(lua_State *L, uintptr_t ci, const lua_Debug *activation)
+{
+    enum { SLOTS_FOR_A_VARIABLE = 4 };
+    uintptr_t outer = ss_lua_outer(ci);
+    variable called = {activation->name, NULL};
+    lua_Debug caller;
+
+    if (!activation->name || !outer || !ss_lua_is_in_lua(outer) ||
+        !ss_lua_has_room(L, SLOTS_FOR_A_VARIABLE))
+        return false;
+    caller = ss_lua_debug_of(L, outer);
+    if (!strcmp(activation->namewhat, "local")) {
+        find_local(L, &caller, &called);
+    } else if (strcmp(activation->namewhat, "upvalue") == 0 ||
+               strcmp(activation->namewhat, "global") == 0) {
+        lua_getinfo(L, "f", &caller);
+        if (*activation->namewhat == 'u')
+            find_upvalue(L, &called);
+        else
+            find_global(L, &called);
+        lua_pop(L, 1);
+    }
+    return called.function && called.function != (const void *)ss_lua_function_of(ci);
+}
+#else
+static bool is_misnamed(lua_State *L, uintptr_t ci, const lua_Debug *activation)
+{
+    (void)L;
+    (void)ci;
+    (void)activation;
+    return false;
+}
+#endif
+
+/* What lua_getinfo says of the activation CI.  RESTS: L runs no code now. */
+static lua_Debug ask(lua_State *L, uintptr_t ci, bool rests)
+{
+    lua_Debug activation = ss_lua_debug_of(L, ci);
+
+    lua_getinfo(L, "Sln", &activation);
+    if (rests && is_misnamed(L, ci, &activation)) {
+        activation.name = NULL;
+        activation.namewhat = "";
+    }
+    return activation;
+}
+
 /* A name found while no function died is right until package.loaded changes. */
 enum { NAME_USES = 5000 };
 
@@ -326,11 +429,10 @@ static SS_LUA_NOINLINE bool defined_name(const lua_Debug *activation, const ss_l
 uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uintptr_t ci,
                              stacksplice_trust trust)
 {
-    lua_Debug activation = ss_lua_debug_of(L, ci);
+    const lua_Debug activation = ask(L, ci, interpreter->rest != NULL);
     char name[SS_LUA_NAME_SIZE];
     bool is_named, lasting;
 
-    lua_getinfo(L, "Sln", &activation);
     is_named = needs_loaded_name(&activation) &&
                (loaded_name(interpreter, ci, name) ||
                 (!interpreter->rest && defined_name(&activation, interpreter->record, name)));
@@ -340,10 +442,9 @@ uintptr_t ss_lua_asked_token(ss_lua_interpreter *interpreter, lua_State *L, uint
 
 uintptr_t ss_lua_activation_token(lua_State *L, uintptr_t ci, stacksplice_trust trust)
 {
-    lua_Debug activation = ss_lua_debug_of(L, ci);
+    const lua_Debug activation = ask(L, ci, lua_status(L) != LUA_OK);
     bool lasting;
 
-    lua_getinfo(L, "Sln", &activation);
     return token_of(&activation, NULL, NULL,
                     ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX)), trust, &lasting);
 }
@@ -447,7 +548,7 @@ static const ss_lua_keyed_token *known_by(const ss_lua_interpreter *interpreter,
 uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
                            const ss_lua_activation *at, const ss_lua_activation *caller)
 {
-    lua_Debug activation = ss_lua_debug_of(L, at->ci);
+    const lua_Debug activation = ask(L, at->ci, interpreter->rest != NULL);
     lua_Debug callee = ss_lua_debug_of(L, at->callee);
     ss_lua_keyed_token key = {.pc = at->pc,
                               .caller_pc = caller->pc,
@@ -459,7 +560,6 @@ uintptr_t ss_lua_new_token(ss_lua_interpreter *interpreter, lua_State *L,
     const char *calls = NULL;
     bool is_loaded = false, lasting = true;
 
-    lua_getinfo(L, "Sln", &activation);
     if (at->callee && lua_getinfo(L, "n", &callee))
         calls = ss_lua_called_name(&callee);
     key.said = said_of(&activation, calls, interpreter->record);
