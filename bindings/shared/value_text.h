@@ -22,6 +22,12 @@ enum {
     SS_VALUE_ESCAPED = sizeof "\\U0010ffff"
 };
 
+/* What stands behind the last variable where others are left out: its name is none that a program can
+   give, and its value says which. */
+#define SS_VALUE_REMARK "..."
+#define SS_VALUE_MORE "<more are not shown>"
+#define SS_VALUE_OUTWARD "<not shown from here outward>"
+
 typedef struct ss_value_text {
     bool shows_secrets;
     unsigned depth; /* of containers that are not ended */

@@ -18,7 +18,7 @@ void ssi_inspection_find(ssi_inspection *i, const ssi_target *target)
 
         if (!end || !ssi_binary_open(target, first, &binary))
             continue;
-        ssi_pythons_add(&i->pythons, &binary, first);
+        ssi_pythons_add(&i->pythons, &binary, first, &i->scripts);
         if (!ssi_lua_add(&i->luas, &binary, first, end, &i->scripts))
             ssi_binary_close(&binary);
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import ctypes.util
 import importlib.util
 import json
 import os
@@ -647,12 +647,30 @@ def test_large_values_are_bounded():
     (lua, *_) = luas()
     with Resting(*lua, "-e", LARGE.replace("DEPTH", "50")) as child:
         raw = subprocess.run([PROGRAM, "--pid", str(child.pid), "--locals"], capture_output=True).stdout
-    assert len(raw) < 1 << 20 and raw.count(b'"locals":') == FRAMES
+    assert len(raw) < 1 << 20 and raw.count(b'"locals":') == FRAMES + 1
     with Resting(*lua, "-e", LARGE.replace("DEPTH", "5")) as child:
         found = locals_of(dumped(child.pid, "--locals"))["many"]
-    assert len(found) == VARIABLES and "a20" in found
+    assert len(found) == VARIABLES + 1 and "a20" in found and found["..."] == "<more are not shown>"
     assert found["a01"] == "{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...}"
     assert all(len(text) < 600 for text in found.values())
+
+
+def test_a_note_says_that_there_are_more_copies_of_lua(tmp_path):
+    library = ctypes.util.find_library("lua5.4") or pytest.skip("there is no shared Lua 5.4")
+    script = f"""
+import ctypes, shutil, sys
+with open("/proc/self/maps") as maps:
+    ctypes.CDLL({library!r})
+    path = next(line.split()[-1] for line in maps if {library!r}.partition(".so")[0] in line)
+for number in range(int(sys.argv[1]) - 1):
+    ctypes.CDLL(shutil.copy(path, f"{tmp_path}/copy{{number}}.so"))
+print(flush=True)
+sys.stdin.read()
+"""
+    note = "not all Lua frames are shown: the process has more than 8 copies of Lua"
+    for copies, notes in ((8, []), (9, [note])):
+        with Resting(sys.executable, "-c", script, str(copies)) as child:
+            assert dumped(child.pid)["notes"] == notes
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -259,10 +259,10 @@ def test_large_values_are_bounded():
         (thread,) = dumped(child.pid, "--locals")["threads"]
     assert len(raw) < 1 << 20
     shown = [frame["locals"] for frame in thread["stack"] if "locals" in frame]
-    assert len(shown) == FRAMES and shown[0] == {"n": "0"}
+    assert len(shown) == FRAMES + 1 and shown[0] == {"n": "0"} and [*shown[-1]] == ["..."]
     with Resting(sys.executable, "-c", LARGE.replace("inner(50)", "inner(5)")) as child:
         found = locals_of(dumped(child.pid, "--locals"))["many"]
-    assert len(found) == VARIABLES
+    assert len(found) == VARIABLES + 1 and found["..."] == "<more are not shown>"
     assert all(len(text) < 600 for text in found.values())
     assert found["a00"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]" and found["a05"] == "<int, very large>"
 
@@ -277,3 +277,77 @@ def copied(tmp_path_factory) -> Path:
 def test_damaged_values_do_no_harm(copied, tmp_path, seed):
     names = rb"in a cell|attribute|NUMBER|parameter"
     damage(copied, tmp_path, seed, "--locals", near=names, reach=30000)
+
+
+# ---- More than is shown --------------------------------------------------------------------------
+
+# Each generator has a place of its own for what it handles.
+HANDLING = """
+import sys
+def handles(n):
+    try:
+        raise ValueError(n) from None
+    except ValueError:
+        if n:
+            next(handles(n - 1))
+        print(flush=True)
+        sys.stdin.read()
+    yield
+next(handles(COUNT))
+"""
+MORE = ["not all exceptions are shown: a thread handles more, or one was made from more"]
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_a_note_says_that_a_thread_handles_more_exceptions(count):
+    with Resting(sys.executable, "-c", HANDLING.replace("COUNT", str(count))) as child:
+        document = dumped(child.pid)
+    (thread,) = document["threads"]
+    assert (len(thread["exceptions"]), document["notes"]) == (8, MORE[: count - 7])
+
+
+CHAIN = """
+import sys
+exc = None
+for number in range(COUNT + 1):
+    last, exc = exc, ValueError(number)
+    exc.__cause__ = last
+try:
+    raise exc
+except ValueError:
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("count", [15, 16])
+def test_a_note_says_that_an_exception_was_made_from_more(count):
+    with Resting(sys.executable, "-c", CHAIN.replace("COUNT", str(count))) as child:
+        document = dumped(child.pid)
+    (exception,) = document["threads"][0]["exceptions"]
+    assert (len(exception["transformed"]), document["notes"]) == (15, MORE[: count - 15])
+
+
+def test_remarks_stand_for_variables_that_are_not_shown():
+    names = [f"v{number:03}" for number in range(VARIABLES + 1)]
+    script = f"import sys\ndef many({'=0, '.join(names)}=0):\n    print(flush=True); sys.stdin.read()\n"
+    script += "def deep(n):\n    return deep(n - 1) if n else many()\ndeep(50)"
+    with Resting(sys.executable, "-c", script) as child:
+        (thread,) = dumped(child.pid, "--locals")["threads"]
+        text = command("dump", "--locals", str(child.pid)).stdout
+    shown = [frame["locals"] for frame in thread["stack"] if "locals" in frame]
+    assert [*shown[0].items()] == [*((name, "0") for name in names[:-1]), ("...", "<more are not shown>")]
+    assert shown[1:] == [
+        *({"n": str(n)} for n in range(FRAMES - 1)),
+        {"...": "<not shown from here outward>"},
+    ]
+    assert text.count(" ... = <more are not shown>\n") == 1
+
+
+@pytest.mark.long
+def test_a_note_says_that_there_are_more_frames():
+    script = "import sys; sys.setrecursionlimit(10 ** 6)\ndef deep(n):\n    if n: deep(n - 1)\n"
+    script += "    print(flush=True); sys.stdin.read()\ndeep(140_000)"
+    with Resting(sys.executable, "-c", script) as child:
+        document = dumped(child.pid)
+    assert document["notes"] == ["not all Python frames are shown: there are too many"]

@@ -7,6 +7,7 @@ import html
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 import traceback
@@ -18,6 +19,7 @@ from raising import caught
 
 CALLS: list[str] = []
 # docs/how-to/local-variables.md
+MORE, OUTWARD = {"...": "<more are not shown>"}, {"...": "<not shown from here outward>"}
 CHARACTERS, ITEMS, DEPTH, BYTES, VARIABLES, FRAMES = 200, 10, 3, 500, 20, 32
 
 
@@ -249,19 +251,28 @@ def test_limits_of_variables_and_frames():
     space: dict[str, object] = {}
     exec(f"def many({', '.join(names)}):\n  raise ValueError", space)
     found = frames_of(caught(space["many"], *range(100)))["many"]
-    assert list(found) == names[:VARIABLES]
+    assert found == {**{name: str(number) for number, name in enumerate(names[:VARIABLES])}, **MORE}
+    exec(f"def few({', '.join(names[:VARIABLES])}):\n  raise ValueError", space)
+    assert [*frames_of(caught(space["few"], *range(VARIABLES)))["few"]] == names[:VARIABLES]
 
     def recursive(depth):
         if not depth:
             raise ValueError
         recursive(depth - 1)
 
-    stack = error_of(caught(recursive, 99)).to_dict()["stack"]
-    frames = [frame for frame in stack if "recursive" in frame.get("function", "")]
-    assert [frame.get("locals", {}).get("depth") for frame in frames] == [
-        *map(str, range(FRAMES)),
-        *[None] * (100 - FRAMES),
+    error = error_of(caught(recursive, 99))
+    frames = [frame for frame in error.to_dict()["stack"] if "recursive" in frame.get("function", "")]
+    shown = [*({"depth": str(number)} for number in range(FRAMES)), OUTWARD]
+    assert [{**frame.get("locals", {}), "recursive": 0} for frame in frames] == [
+        {**one, "recursive": 0} for one in [*shown, *[{}] * (100 - len(shown))]
     ]
+    for number in range(50):
+        called = f"f{number - 1}()" if number else "raise ValueError"
+        exec(f"def f{number}(a={number}):\n  {called}", space)
+    text = str(error_of(caught(space["f49"])))
+    assert text.count("\n    a = ") == FRAMES
+    assert re.search(r", in f32\n    \.\.\. = <not shown from here outward>\n.*, in f31\n    a = 31\n", text)
+    assert text.count("<not shown") == 1
 
 
 def test_frames_that_still_run():

@@ -71,6 +71,37 @@ interpreters.destroy(made)
 """)
 
 
+NESTED = """
+import os, stacksplice
+depth = @@
+def level():
+    if depth:
+        run(create(False), os.environ["NESTED"].replace("@" "@", str(depth - 1)))
+        return
+    stack = stacksplice.capture()
+    levels = [frame for frame in stack if frame.function == "level"]
+    gaps = [(at, frame.reason) for at, frame in enumerate(stack) if frame.kind == "gap"]
+    wanted = "Python frames missing: this stack has frames of more than 16 interpreters"
+    print(len(levels), len([reason for _, reason in gaps if reason == wanted]), len(gaps))
+    # It stands where frames are missing: none of Python are outside of it.
+    assert not gaps or not [frame for frame in stack[gaps[0][0]:] if frame.kind == "script"]
+level()
+"""
+
+
+@pytest.mark.any_python
+@pytest.mark.parametrize("levels", [15, 16, 24])
+def test_a_gap_stands_for_frames_of_too_many_on_one_stack(child, levels):
+    # Of the sixteen the main interpreter is one.
+    shown, gaps = (levels, 0) if levels < 16 else (16, 1)
+    done = child(f"""
+import os
+os.environ["NESTED"] = {CREATE!r} + {NESTED!r}
+run(create(False), os.environ["NESTED"].replace("@@", str({levels} - 1)))
+""")
+    assert done.stdout == f"{shown} {gaps} {gaps}\n"
+
+
 # ---- Borders inside of them ------------------------------------------------------------------------
 
 SHOWN = """

@@ -106,7 +106,9 @@ STACKSPLICE_API stacksplice_hresult stacksplice_add_glue(const stacksplice_glue 
 
 /* ---- Local variables -------------------------------------------------------------------------*/
 
-enum { STACKSPLICE_MAX_LOCALS = 1024 /* of one error in a report */ };
+enum {
+    STACKSPLICE_MAX_LOCALS = 2048 /* of one error in a report; the last says that there are more */
+};
 
 /*
  * Takes a variable of the frame at ELEMENT of a stack: its NAME and a text of its value.  The texts

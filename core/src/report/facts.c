@@ -234,10 +234,18 @@ stacksplice_hresult stacksplice_add_locals(stacksplice_locals_callback read)
 /* A stacksplice_local_callback. */
 static int put(uint32_t element, const char *name, const char *value, size_t length, void *data)
 {
+    static const char remark[] = "<more are not shown>";
     ss_locals *l = data;
-    size_t before = strlen(name) + 1;
+    bool is_last = l->count == STACKSPLICE_MAX_LOCALS - 1;
+    size_t before;
     char *block; /* NAME, then VALUE */
 
+    if (is_last) {
+        name = "...";
+        value = remark;
+        length = sizeof remark - 1;
+    }
+    before = strlen(name) + 1;
     if (!l->all)
         l->all = ss_alloc_dirty(STACKSPLICE_MAX_LOCALS * (sizeof *l->all + sizeof *l->elements));
     if (!l->all || l->count == STACKSPLICE_MAX_LOCALS || !(block = ss_alloc_dirty(before + length)))
@@ -248,7 +256,7 @@ static int put(uint32_t element, const char *name, const char *value, size_t len
     l->all[l->count] = (stacksplice_document_local){block, {block + before, length}};
     l->elements = (uint32_t *)(void *)(l->all + STACKSPLICE_MAX_LOCALS);
     l->elements[l->count++] = element;
-    return 0;
+    return is_last;
 }
 
 /* The place of the element WANTED of VIEW's captured stack in its frames, which have the captured

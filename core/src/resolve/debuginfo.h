@@ -18,6 +18,7 @@ typedef struct ss_debug_frame {
     const char *function; /* as the source spells it, or a linkage name that may be mangled */
     const char *file;
     uint32_t line, column; /* 0: unknown */
+    bool is_gap;           /* no function: more were inlined here than are kept */
 } ss_debug_frame;
 
 typedef struct ss_debug_answer {

@@ -422,6 +422,7 @@ typedef struct walk {
     bool everywhere;                    /* look into what does not have the address, too */
     uint32_t count;                     /* of functions around the address */
     Dwarf_Die functions[SS_INLINE_MAX]; /* the innermost of them, one after the other in a ring */
+    Dwarf_Die outermost[2]; /* the function in machine code, and what is inlined there */
 } walk;
 
 static bool advance(walk *w, const Dwarf_Die *entry)
@@ -479,18 +480,32 @@ static bool find_function(walk *w, Dwarf_Die *within, Dwarf_Die *found)
     return false;
 }
 
-/* Where each function was called is the location in the frame around it. */
+static void add_met(walk *w, const Dwarf_Die *function)
+{
+    if (w->count < SS_COUNT_OF(w->outermost))
+        w->outermost[w->count] = *function;
+    w->functions[w->count++ % SS_INLINE_MAX] = *function;
+}
+
+/* Where each function was called is the location in the frame around it.  Of too many the innermost
+   and the outermost are kept, with a gap between them. */
 static void add_functions(Dwarf_Die *unit, walk *w, ss_debug_answer *answer)
 {
-    while (w->count && answer->count < SS_INLINE_MAX) {
+    uint32_t inner = w->count <= SS_INLINE_MAX ? w->count : SS_INLINE_MAX - 2;
+
+    for (; inner; inner--) {
         Dwarf_Die *function = &w->functions[--w->count % SS_INLINE_MAX];
         ss_debug_frame *frame = &answer->frames[answer->count++];
 
         frame->function = function_name(function);
-        if (!w->count || answer->count == SS_INLINE_MAX)
-            return;
-        find_call(unit, function, frame + 1);
+        if (w->count)
+            find_call(unit, function, frame + 1);
     }
+    if (!w->count)
+        return;
+    answer->frames[answer->count++] = (ss_debug_frame){.is_gap = true};
+    find_call(unit, &w->outermost[1], &answer->frames[answer->count]);
+    answer->frames[answer->count++].function = function_name(&w->outermost[0]);
 }
 
 /*
@@ -513,7 +528,7 @@ static void find_functions(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer 
     for (; found; found = find_function(&w, &within, &within)) {
         if (ss_dw->dwarf_tag(&within) == DWARF_subprogram)
             w.count = 0; /* nested in the source only: nothing called it here */
-        w.functions[w.count++ % SS_INLINE_MAX] = within;
+        add_met(&w, &within);
     }
     add_functions(unit, &w, answer);
 }

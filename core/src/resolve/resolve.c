@@ -101,8 +101,8 @@ static native_answer *pack(const ss_frame *frames, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         stacksplice_frame *frame = &a->frames[i].frame;
 
-        frame->module = module;
-        frame->build_id = build_id;
+        frame->module = frame->module ? module : NULL;
+        frame->build_id = frame->build_id ? build_id : NULL;
         frame->function = keep(frame->function, &at);
         frame->file = keep(frame->file, &at);
     }
@@ -393,6 +393,11 @@ static void draft(finding *found)
         frame->line = debug->frames[i].line;
         frame->column = debug->frames[i].column;
         found->frames[i].replaced = found->status == SS_FILE_OTHER_BUILD;
+        if (debug->frames[i].is_gap) {
+            begin_native(facts->address, NULL, &found->frames[i]);
+            frame->kind = STACKSPLICE_FRAME_GAP;
+            frame->reason = "more inlined functions than are shown";
+        }
     }
     last = &found->frames[found->count - 1].frame;
     start = debug->symbol ? facts->module.start + debug->symbol_start : facts->symbol_start;
@@ -400,8 +405,9 @@ static void draft(finding *found)
     if (!last->function || is_local_name(debug->symbol))
         last->function = debug->symbol ? debug->symbol : facts->symbol;
     for (uint32_t i = 0; i + 1 < found->count; i++)
-        found->frames[i].frame.inlined =
-            last->function && ss_glue_is_inside(last->function) ? SS_INLINED_INSIDE : 1;
+        if (!debug->frames[i].is_gap)
+            found->frames[i].frame.inlined =
+                last->function && ss_glue_is_inside(last->function) ? SS_INLINED_INSIDE : 1;
 }
 
 /* The part that needs a large stack: it calls third-party libraries. */

@@ -430,24 +430,35 @@ typedef struct variable {
     int place;
 } variable;
 
-static void remember_variable(variable *found, int *count, const char *name, int place)
+/* Those that are shown, and whether there are more. */
+typedef struct variables {
+    variable all[SSI_SHOWN_VARIABLES];
+    int count;
+    bool more;
+} variables;
+
+static void remember_variable(variables *found, const char *name, int place)
 {
     int i = 0;
 
-    while (i < *count && strcmp(found[i].name, name) != 0)
-        i++;
-    if (i == SSI_SHOWN_VARIABLES || !ss_value_is_lua_name(name, strlen(name)))
+    if (!ss_value_is_lua_name(name, strlen(name)))
         return; /* Lua's own are in parentheses */
-    found[i] = (variable){name, place};
-    *count += i == *count;
+    while (i < found->count && strcmp(found->all[i].name, name) != 0)
+        i++;
+    if (i == SSI_SHOWN_VARIABLES) {
+        found->more = true;
+        return;
+    }
+    found->all[i] = (variable){name, place};
+    found->count += i == found->count;
 }
 
-/* Those in scope in a function, C or of LuaJIT JIT_CALL; returns how many. */
-static int find_variables(const value_reader *r, const lua_call *c, const ssi_jit_call *jit_call,
-                          variable *found)
+/* Those in scope in a function, C or of LuaJIT JIT_CALL. */
+static variables find_variables(const value_reader *r, const lua_call *c,
+                                const ssi_jit_call *jit_call)
 {
     const lua_place at = r->jit ? (lua_place){.pc = 0} : place_of(r->layout, c);
-    int count = 0;
+    variables found = {.count = 0};
 
     for (unsigned place = 0; at.pc >= 0 && place < MAX_REGISTERS; place++) {
         const char *name = r->jit ? ssi_jit_variable(r->jit, jit_call, place)
@@ -455,33 +466,35 @@ static int find_variables(const value_reader *r, const lua_call *c, const ssi_ji
 
         if (!name)
             break;
-        remember_variable(found, &count, name, (int)place);
+        remember_variable(&found, name, (int)place);
     }
-    return count;
+    return found;
 }
 
 /* Write COUNT variables, whose places are from BASE on, as one JSON object, by the texts of reports. */
-static void write_variables(value_reader r, const variable *found, int count, uint64_t base,
-                            ssi_written *to)
+static void write_variables(value_reader r, const variables *found, uint64_t base, ssi_written *to)
 {
+    const uint64_t size = r.jit ? SSI_JIT_VALUE : SSI_LUA_VALUE;
     int shown = 0;
 
     ssi_write(to, "{");
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < found->count; i++) {
         ss_value_text text;
         lua_value value;
 
-        if (!read_value(&r,
-                        base + (uint64_t)found[i].place * (r.jit ? SSI_JIT_VALUE : SSI_LUA_VALUE),
-                        &value))
+        if (!read_value(&r, base + (uint64_t)found->all[i].place * size, &value))
             continue;
         ss_value_text_init(&text, to->shows_secrets);
         r.to = &text;
         put_value(&r, value);
         ssi_write(to, shown++ ? ",\"" : "\"");
-        ssi_write(to, found[i].name);
+        ssi_write(to, found->all[i].name);
         ssi_write(to, "\":");
         ssi_write_text(to, text.bytes, text.length);
+    }
+    if (found->more) {
+        ssi_write(to, shown ? "," : "");
+        ssi_write_remark(to, SS_VALUE_MORE);
     }
     ssi_write(to, "}");
 }
@@ -889,7 +902,12 @@ bool ssi_lua_add(ssi_luas *luas, const ssi_binary *binary, const ssi_mapping *ma
     bool is_known = layout || is_new || (is_jit && behind("LuaJIT 2.0", binary));
     const char *unknown = is_jit && !is_known ? "this version of LuaJIT" : NULL;
 
-    if (is_known && luas->copy_count < SSI_MAX_LUAS) {
+    if (is_known && luas->copy_count == SSI_MAX_LUAS) {
+        ssi_scripts_note(scripts,
+                         "not all Lua frames are shown: the process has more than 8 copies of Lua");
+        return false;
+    }
+    if (is_known) {
         luas->copies[luas->copy_count++] = (ssi_lua){layout, !is_new, mapping->start, end, *binary};
         return true;
     }
@@ -1128,15 +1146,15 @@ static const char *locals_of(reader *r, const lua_call *c, const ssi_jit *jit,
                              const ssi_jit_call *jit_call)
 {
     ssi_written written = {.shows_secrets = r->scripts->shows_secrets};
-    variable found[SSI_SHOWN_VARIABLES];
     value_reader values = {jit ? &jit_layout : r->layout, jit, NULL};
-    int count;
+    variables found;
 
     if (!r->scripts->with_locals || !r->locals_left)
         return NULL;
-    r->locals_left--;
-    count = find_variables(&values, c, jit_call, found);
-    write_variables(values, found, count, jit ? jit_call->base : c->base, &written);
+    if (!--r->locals_left)
+        return ssi_scripts_locals_left_out(r->scripts);
+    found = find_variables(&values, c, jit_call);
+    write_variables(values, &found, jit ? jit_call->base : c->base, &written);
     return ssi_scripts_keep_locals(r->scripts, &written);
 }
 
@@ -1485,7 +1503,7 @@ static void scan(reader *r, const ssi_thread *thread)
     uint64_t most = r->target->is_live ? MAX_SCAN_LIVE : MAX_SCAN;
 
     r->thread = thread;
-    r->locals_left = SSI_SHOWN_FRAMES;
+    r->locals_left = SSI_SHOWN_FRAMES + 1;
     for (int i = 0; i < r->target->machine->registers; i++)
         try_word(r, thread->registers[i]);
     end = thread->stack_end > sp + most ? sp + most : thread->stack_end;

@@ -288,6 +288,7 @@ static bool is_name(const ssi_python_text *name)
     return strncmp(name->bytes, "__", 2) != 0;
 }
 
+/* One more than is shown is the remark that there are more. */
 static void add_variable(writing *w, uint64_t name, uint64_t value)
 {
     ssi_python_text text;
@@ -295,6 +296,10 @@ static void add_variable(writing *w, uint64_t name, uint64_t value)
     if (!ssi_object_read_text(w->layout, name, &text) || !is_name(&text))
         return;
     ssi_write(w->to, w->count++ ? "," : "");
+    if (w->count > SSI_SHOWN_VARIABLES) {
+        ssi_write_remark(w->to, SS_VALUE_MORE);
+        return;
+    }
     ssi_write_characters(w->to, text.bytes, text.length);
     ssi_write(w->to, ":");
     ssi_value_write(w->layout, value, w->to);
@@ -323,7 +328,7 @@ static void add_of_function(writing *w, uint64_t frame, uint64_t code)
         !ssi_read_word(code + SSPY_CODE_KINDS, &kinds) ||
         !ssi_read_word(kinds + SSPY_VAR_SIZE, &count))
         return;
-    for (uint64_t i = 0; i < count && i < MAX_VARIABLES && w->count < SSI_SHOWN_VARIABLES; i++) {
+    for (uint64_t i = 0; i < count && i < MAX_VARIABLES && w->count <= SSI_SHOWN_VARIABLES; i++) {
         if (!ssi_read(kinds + SSPY_BYTES_DATA + i, &kind, 1) ||
             !ssi_read_word(names + w->layout->tuple_items + 8 * i, &name))
             return;
@@ -340,7 +345,7 @@ static void add_of_module(writing *w, uint64_t names)
 
     if (!ssi_items_begin(&items, w->layout, KIND_DICT, names))
         return;
-    while (w->count < SSI_SHOWN_VARIABLES && items.at < MAX_VARIABLES &&
+    while (w->count <= SSI_SHOWN_VARIABLES && items.at < MAX_VARIABLES &&
            ssi_items_next(&items, &name, &value))
         if (ssi_object_kind(name) == KIND_STR && ssi_object_kind(value) != KIND_OTHER)
             add_variable(w, name, value);
@@ -517,7 +522,8 @@ static const char *locals_of(ssi_python_frames *frames, const ssi_seen_frame *se
 
     if (!frames->scripts->with_locals || !frames->locals_left)
         return NULL;
-    frames->locals_left--;
+    if (!--frames->locals_left)
+        return ssi_scripts_locals_left_out(frames->scripts);
     write_locals(frames->layout, seen->address, seen->code, &written);
     return ssi_scripts_keep_locals(frames->scripts, &written);
 }

@@ -126,13 +126,20 @@ static bool has(const uint64_t *list, size_t count, uint64_t address)
     return false;
 }
 
+static const char more_exceptions[] =
+    "not all exceptions are shown: a thread handles more, or one was made "
+    "from more";
+
 static void add_chain(const exception_reader *r, uint64_t address, const char *state)
 {
     uint64_t shown[MAX_CHAIN];
     const char *relation = NULL;
 
-    for (size_t count = 0;
-         count < MAX_CHAIN && is_exception(address) && !has(shown, count, address);) {
+    for (size_t count = 0; is_exception(address) && !has(shown, count, address);) {
+        if (count == MAX_CHAIN) {
+            ssi_scripts_note(r->frames->scripts, more_exceptions);
+            return;
+        }
         shown[count++] = address;
         add_exception(r, address, state, relation);
         state = NULL;
@@ -152,10 +159,15 @@ static void add_exceptions(ssi_python_frames *frames, uint64_t thread, int id)
         return;
     add_chain(&r, ssi_word(thread + frames->layout->thread_raised), "raised");
     item = ssi_word(thread + frames->layout->thread_handled);
-    for (int steps = 0; item && steps < MAX_HANDLED && count < MAX_SHOWN; steps++) {
+    for (int steps = 0; item; steps++) {
         uint64_t value = ssi_word(item + SSPY_HANDLED_VALUE);
+        bool is_new = is_exception(value) && !has(shown, count, value);
 
-        if (is_exception(value) && !has(shown, count, value)) {
+        if (steps == MAX_HANDLED || (is_new && count == MAX_SHOWN)) {
+            ssi_scripts_note(frames->scripts, more_exceptions);
+            return;
+        }
+        if (is_new) {
             shown[count++] = value;
             add_chain(&r, value, "handled");
         }
@@ -213,7 +225,8 @@ static const char *name_of(ssi_python_names *names, uint64_t interpreter, uint64
 
 /* ---- Copies -----------------------------------------------------------------------------------*/
 
-void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping)
+void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping,
+                     ssi_scripts *scripts)
 {
     ssi_python found = {.runtime = ssi_binary_symbol(binary, "_PyRuntime")};
     uint64_t table = ssi_binary_section(binary, ".AsyncioDebug");
@@ -222,11 +235,17 @@ void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_m
         pythons->task_tables[pythons->task_table_count++] = table;
     if (!found.runtime)
         found.runtime = ssi_binary_section(binary, ".PyRuntime");
-    if (!found.runtime || pythons->count == SSI_MAX_PYTHONS)
+    if (!found.runtime)
         return;
     for (size_t i = 0; i < pythons->count; i++)
         if (pythons->items[i].runtime == found.runtime)
             return;
+    if (pythons->count == SSI_MAX_PYTHONS) {
+        ssi_scripts_note(scripts,
+                         "not all Python frames are shown: the process has more than 8 copies of "
+                         "Python");
+        return;
+    }
     found.version_at = ssi_binary_symbol(binary, "Py_Version");
     found.path = ssi_text(mapping->path, strlen(mapping->path));
     pythons->items[pythons->count++] = found;
@@ -371,6 +390,7 @@ typedef struct reader {
     ssi_python_names *names;
     ssi_run run;
     int threads; /* of all interpreters so far */
+    bool is_cut; /* there are more threads, or frames of one, than are read */
 } reader;
 
 /* ---- Runs -------------------------------------------------------------------------------------*/
@@ -414,6 +434,7 @@ static void read_cframes(reader *r, uint64_t cframe)
         last = cframe;
         cframe = ssi_word(cframe + r->frames.layout->cframe_previous);
     }
+    r->is_cut |= cframe > last || steps > MAX_FRAMES;
 }
 
 /* From 3.13 on: entry frames in the chain end the runs. */
@@ -432,6 +453,7 @@ static void read_entry_frames(reader *r, uint64_t frame)
             break;
         }
         frame = seen.previous;
+        r->is_cut |= steps + 1 == MAX_FRAMES && frame;
     }
     end_run(r, 0);
 }
@@ -465,7 +487,7 @@ static void read_thread(reader *r, uint64_t thread)
     uint64_t head = ssi_word(thread + r->frames.layout->thread_head);
 
     r->run = (ssi_run){.thread = (int)id};
-    r->frames.locals_left = SSI_SHOWN_FRAMES;
+    r->frames.locals_left = SSI_SHOWN_FRAMES + 1;
     r->began_collection = false;
     if (r->frames.layout->cframe)
         read_cframes(r, head);
@@ -500,7 +522,8 @@ static bool read_threads(reader *r, const ssi_python *python, uint64_t interpret
     begin_interpreter(r, python, interpreter, (int64_t)id);
     r->tasks.interpreter = (int64_t)id;
     while (thread && r->threads++ < MAX_THREADS &&
-           r->frames.scripts->frames.count < SSI_MAX_FRAMES) {
+           r->frames.scripts->frames.count <
+               SSI_MAX_FRAMES) { /* a note says so: see inspection.c */
         if (!ssi_read_word(thread + r->frames.layout->thread_interpreter, &owner) ||
             owner != interpreter)
             return false;
@@ -509,6 +532,7 @@ static bool read_threads(reader *r, const ssi_python *python, uint64_t interpret
         if (!ssi_read_word(thread + r->frames.layout->thread_next, &thread))
             return false;
     }
+    r->is_cut |= thread != 0;
     mark_collector(r->frames.scripts, &r->activity);
     ssi_tasks_read(&r->tasks, interpreter);
     return true;
@@ -526,6 +550,8 @@ static const char *read_runtime(reader *r, const ssi_python *python)
         if (!ssi_read_word(interpreter + r->frames.layout->interpreter_next, &interpreter))
             return "its interpreters cannot be read";
     }
+    if (interpreter || r->is_cut)
+        ssi_scripts_note(r->frames.scripts, "not all Python frames are shown: there are too many");
     return NULL;
 }
 

@@ -53,7 +53,8 @@ typedef struct ssi_pythons {
 } ssi_pythons;
 
 /* Add what BINARY has of Python, which is mapped at MAPPING. */
-void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping);
+void ssi_pythons_add(ssi_pythons *pythons, const ssi_binary *binary, const ssi_mapping *mapping,
+                     ssi_scripts *scripts);
 /* Read what stays as it is while a process runs, or seldom changes. */
 void ssi_pythons_learn(ssi_pythons *pythons);
 /* Add the runs of all threads of all PYTHONS.  What cannot be read is noted. */

@@ -297,7 +297,7 @@ static void read_stack(ssi_tasks *tasks, size_t number)
 
     task->first = scripts->frames.count;
     task->group = number;
-    tasks->frames->locals_left = SSI_SHOWN_FRAMES;
+    tasks->frames->locals_left = SSI_SHOWN_FRAMES + 1;
     add_frames(tasks, task);
     task->count = scripts->frames.count - task->first;
     if (!task->count)

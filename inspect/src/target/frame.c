@@ -1,9 +1,11 @@
 #include "target/frame.h"
 
 #include "base/base.h"
+#include "shared/value_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const size_t most_locals = 64 << 20; /* bytes */
 
@@ -88,7 +90,14 @@ bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run)
 
 void ssi_scripts_note(ssi_scripts *scripts, const char *note)
 {
-    if (note && scripts->note_count < sizeof scripts->notes / sizeof *scripts->notes)
+    const size_t room = sizeof scripts->notes / sizeof *scripts->notes;
+
+    if (scripts->note_count + 1 >= room)
+        note = "there are more such notes than are shown";
+    for (size_t i = 0; note && i < scripts->note_count; i++)
+        if (!strcmp(scripts->notes[i], note))
+            return;
+    if (note && scripts->note_count < room)
         scripts->notes[scripts->note_count++] = note;
 }
 
@@ -105,6 +114,21 @@ const char *ssi_scripts_keep_locals(ssi_scripts *scripts, ssi_written *written)
     }
     free(written->bytes);
     return kept;
+}
+
+void ssi_write_remark(ssi_written *to, const char *remark)
+{
+    ssi_write_format(to, "\"" SS_VALUE_REMARK "\":\"%s\"", remark);
+}
+
+const char *ssi_scripts_locals_left_out(ssi_scripts *scripts)
+{
+    ssi_written written = {.shows_secrets = scripts->shows_secrets};
+
+    ssi_write(&written, "{");
+    ssi_write_remark(&written, SS_VALUE_OUTWARD);
+    ssi_write(&written, "}");
+    return ssi_scripts_keep_locals(scripts, &written);
 }
 
 void ssi_scripts_free(ssi_scripts *scripts)

@@ -111,10 +111,15 @@ typedef struct ssi_scripts {
 } ssi_scripts;
 
 bool ssi_scripts_add_run(ssi_scripts *scripts, const ssi_run *run);
+/* Each note is kept once.  The last of many says that there are more. */
 void ssi_scripts_note(ssi_scripts *scripts, const char *note);
 /* The local variables of one frame, WRITTEN, for that frame.  NULL if there is no room for them,
    which is noted.  Releases what was written. */
 const char *ssi_scripts_keep_locals(ssi_scripts *scripts, ssi_written *written);
+/* What the first frame has in their place whose variables are not shown. */
+const char *ssi_scripts_locals_left_out(ssi_scripts *scripts);
+/* A member that says which variables are left out: see shared/value_text.h. */
+void ssi_write_remark(ssi_written *to, const char *remark);
 void ssi_scripts_free(ssi_scripts *scripts);
 
 #endif

@@ -43,7 +43,7 @@ describe("local variables", function()
     for line in failure:text():gmatch "[^\n]+" do
       if not line:find "^        " then
         inside = (line .. " "):find(" in " .. name .. " ", 1, true) -- its place may be inferred
-      elseif inside and line:find "^        [%a_][%w_]* = " and line ~= "        arg = nil" then -- 5.1 has it
+      elseif inside and line:find "^        [%a_.][%w_.]* = " and line ~= "        arg = nil" then -- 5.1 has it
         found[#found + 1] = line:sub(9)
       end
     end
@@ -117,16 +117,21 @@ describe("local variables", function()
     local names = {}
     for i = 1, 30 do names[i] = ("v%02d"):format(i) end
     local lines = lines_of(error_of(load(("local %s = 1 error {}"):format(table.concat(names, ", ")))), "fails")
-    assert.equal(20, #lines)
+    assert.equal(21, #lines)
     assert.equal("v01 = 1", lines[1])
     assert.equal("v20 = nil", lines[20])
+    assert.equal("... = <more are not shown>", lines[21])
     local function deep(depth)
       if depth == 0 then error {} end
       deep(depth - 1)
       return true
     end
-    local _, count = error_of(deep, 99):json():gsub('"locals":{"depth":', "")
+    local json = error_of(deep, 99):json()
+    local _, count = json:gsub('"locals":{"depth":', "")
     assert.equal(32, count)
+    _, count = json:gsub('"locals":{"...":"<not shown from here outward>"}', "")
+    assert.equal(1, count)
+    assert.truthy(json:find('"depth":"31".-"<not shown from here outward>"'))
   end)
 
   shown("are those of coroutines, and of what resumed them", function()

@@ -316,10 +316,14 @@ static void missed_note(ss_lua_collection *c, uint32_t frame)
 
     c->unclaimed_end = frame + 1;
     if (goes_on || frame == 0 || (frames[frame].flags & STACKSPLICE_NATIVE_SIGNAL && !SS_LUA_JIT) ||
-        ss_lua_is_callback(c->layout, frames[frame].ip) || c->missed_count == SS_LUA_MISSED)
+        ss_lua_is_callback(c->layout, frames[frame].ip))
         return;
     inside = ss_lua_mark_of(c, frame - 1);
-    if (!inside || inside == SS_LUA_MARK_NEAR)
+    if (inside && inside != SS_LUA_MARK_NEAR)
+        return;
+    if (c->missed_count == SS_LUA_MISSED)
+        c->too_many = true;
+    else
         c->missed[c->missed_count++] = (ss_lua_missed){frame, inside != 0 && !SS_LUA_JIT};
 }
 

@@ -128,8 +128,8 @@ typedef struct kept_locals {
     ss_lua_activation_log log; /* for ss_lua_capture */
     ss_lua_gathered texts;
     uint32_t count;
-    stacksplice_kept_local all[LOCAL_FRAMES * LOCAL_VARIABLES];
-    ss_lua_seen seen[LOCAL_SEEN]; /* of the log */
+    stacksplice_kept_local all[LOCAL_FRAMES * (LOCAL_VARIABLES + 1) + 1]; /* with remarks */
+    ss_lua_seen seen[LOCAL_SEEN];                                         /* of the log */
 } kept_locals;
 
 enum { SLOTS_FOR_LOCALS = 2 };
@@ -168,21 +168,34 @@ static stacksplice_kept_local *place_of(kept_locals *locals, uint32_t begin, con
 }
 
 /* Until the texts have their place, a text is its offset. */
-static void add_local(kept_locals *locals, uint32_t begin, uint32_t element, const char *name,
+static void put_local(kept_locals *locals, stacksplice_kept_local *place, uint32_t element,
+                      const char *name, const char *value, size_t length)
+{
+    place->element = element;
+    place->local.name = name;
+    place->local.value = (stacksplice_document_text){(const char *)locals->texts.length, length};
+    (void)ss_lua_gather(value, length, &locals->texts);
+}
+
+/* False if there are too many. */
+static bool add_local(kept_locals *locals, uint32_t begin, uint32_t element, const char *name,
                       lua_State *L)
 {
     stacksplice_kept_local *place = place_of(locals, begin, name);
     ss_value_text text;
 
     if (!place)
-        return;
+        return false;
     ss_value_text_init(&text, false);
     put_value(L, lua_gettop(L), &text);
-    place->element = element;
-    place->local.name = name;
-    place->local.value =
-        (stacksplice_document_text){(const char *)locals->texts.length, text.length};
-    (void)ss_lua_gather(text.bytes, text.length, &locals->texts);
+    put_local(locals, place, element, name, text.bytes, text.length);
+    return true;
+}
+
+static void add_remark(kept_locals *locals, uint32_t element, const char *remark)
+{
+    put_local(locals, &locals->all[locals->count++], element, SS_VALUE_REMARK, remark,
+              strlen(remark));
 }
 
 static int by_name(const void *left, const void *right)
@@ -197,16 +210,43 @@ static void take_frame(kept_locals *locals, uint32_t element, const ss_lua_seen 
 {
     lua_Debug activation = {.i_ci = seen->ci};
     uint32_t begin = locals->count;
+    bool more = false;
     const char *name;
 
     if (!lua_checkstack(seen->L, SLOTS_FOR_LOCALS))
         return;
     for (int n = 1; (name = lua_getlocal(seen->L, &activation, n)) != NULL; n++) {
         if (*name != '(')
-            add_local(locals, begin, element, name, seen->L);
+            more |= !add_local(locals, begin, element, name, seen->L);
         lua_pop(seen->L, 1);
     }
     qsort(locals->all + begin, locals->count - begin, sizeof *locals->all, by_name);
+    if (more)
+        add_remark(locals, element, SS_VALUE_MORE);
+}
+
+/* Whether that activation is a function in Lua, which has variables, or may have. */
+static bool is_in_lua(const ss_lua_seen *seen)
+{
+    lua_Debug activation = {.i_ci = seen->ci};
+
+    return lua_getinfo(seen->L, "S", &activation) && *activation.what != 'C';
+}
+
+/* Say so if the stack of PARTS has functions in Lua from AT outward, which are among those the log has from
+   BEGIN on. */
+static void remark_outward(kept_locals *locals, const stacksplice_exception_parts *parts,
+                           uint32_t at, uint32_t begin)
+{
+    uint32_t end =
+        locals->log.count < locals->log.capacity ? locals->log.count : locals->log.capacity;
+
+    for (; at < parts->frame_count; at++)
+        for (uint32_t i = begin; i < end; i++)
+            if (locals->seen[i].element == parts->frames[at] && is_in_lua(&locals->seen[i])) {
+                add_remark(locals, at, SS_VALUE_OUTWARD);
+                return;
+            }
 }
 
 /* Add those of the stack of PARTS, which was captured with the log. [-0, +0, -] */
@@ -229,6 +269,7 @@ static void locals_take(kept_locals *locals, stacksplice_exception_parts *parts)
         frames += locals->count > before; /* C functions have no variables */
         at = found + 1;
     }
+    remark_outward(locals, parts, at, seen);
     if (locals->texts.failed)
         return; /* an error without them is still an error */
     for (uint32_t i = 0; i < locals->count; i++) {

@@ -237,13 +237,16 @@ static bool is_name(PyObject *name)
              PyUnicode_READ_CHAR(name, 1) == '_');
 }
 
-/* Append NAME and the text of VALUE to FOUND.  Modules, functions and classes are what a module is made
-   of. -1 with an exception. */
-static int add(PyObject *found, PyObject *name, PyObject *value, bool is_function)
+/* Modules, functions and classes are what a module is made of. */
+static bool is_shown(PyObject *name, PyObject *value, bool is_function)
 {
-    if (!is_name(name) || !(is_function || is_plain(value)))
-        return 0;
-    return sspy_append_new(found, Py_BuildValue("(ON)", name, text_of(value)));
+    return is_name(name) && (is_function || is_plain(value));
+}
+
+/* Say what is left out, where the next variable would stand.  -1 with an exception. */
+static int add_remark(PyObject *found, const char *remark)
+{
+    return sspy_append_new(found, Py_BuildValue("(ss)", SS_VALUE_REMARK, remark));
 }
 
 /* The names and values of FRAME's variables in tuples, none if their mapping may run code of the
@@ -273,25 +276,42 @@ static PyObject *variables_of(PyFrameObject *frame)
     PyObject *values = is_foreign ? PyList_New(0) : values_of(frame, is_function);
     Py_ssize_t count = values ? PyList_GET_SIZE(values) : 0;
     int failed = !found || !values;
+    bool more = false;
 
     Py_DECREF(code);
-    for (Py_ssize_t i = 0; !failed && i < count && PyList_GET_SIZE(found) < LOCAL_VARIABLES; i++) {
-        PyObject *item = PyList_GET_ITEM(values, i);
+    for (Py_ssize_t i = 0; !failed && i < count && !more; i++) {
+        PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(values, i), 0);
+        PyObject *value = PyTuple_GET_ITEM(PyList_GET_ITEM(values, i), 1);
 
-        failed = add(found, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), is_function);
+        if (!is_shown(name, value, is_function))
+            continue;
+        more = PyList_GET_SIZE(found) == LOCAL_VARIABLES;
+        failed = !more && sspy_append_new(found, Py_BuildValue("(ON)", name, text_of(value)));
     }
     Py_XDECREF(values);
-    if (failed || PyList_Sort(found))
+    if (failed || PyList_Sort(found) || (more && add_remark(found, SS_VALUE_MORE)))
+        Py_CLEAR(found);
+    return found;
+}
+
+/* What stands in the place of the variables of a frame that is too far outward, as variables_of. */
+static PyObject *variables_left_out(void)
+{
+    PyObject *found = PyList_New(0);
+
+    if (found && add_remark(found, SS_VALUE_OUTWARD))
         Py_CLEAR(found);
     return found;
 }
 
 /* ---- Variables in reports ----------------------------------------------------------------------*/
 
+enum { SEEN_FRAMES = LOCAL_FRAMES + 1 }; /* the outermost says that others have variables, too */
+
 /* The innermost entries of a traceback, each frame once: the last is the innermost. */
 typedef struct innermost {
-    PyTracebackObject *entries[LOCAL_FRAMES]; /* borrowed; a ring */
-    uint32_t count;                           /* also of those that were replaced */
+    PyTracebackObject *entries[SEEN_FRAMES]; /* borrowed; a ring */
+    uint32_t count;                          /* also of those that were replaced */
 } innermost;
 
 static innermost innermost_of(PyTracebackObject *entry)
@@ -300,7 +320,7 @@ static innermost innermost_of(PyTracebackObject *entry)
 
     for (; entry; entry = entry->tb_next) {
         if (!entry->tb_next || entry->tb_next->tb_frame != entry->tb_frame)
-            found.entries[found.count++ % LOCAL_FRAMES] = entry;
+            found.entries[found.count++ % SEEN_FRAMES] = entry;
     }
     return found;
 }
@@ -320,10 +340,9 @@ typedef struct question {
     void *put_data;
 } question;
 
-/* -1 with an exception, or when no more is taken. */
-static int tell_frame(const question *asked, uint32_t element, PyFrameObject *frame)
+/* Tell of VARIABLES (taken over), of the frame at ELEMENT.  -1 with an exception, or when no more is taken. */
+static int tell_frame(const question *asked, uint32_t element, PyObject *variables)
 {
-    PyObject *variables = variables_of(frame);
     int failed = !variables;
 
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(variables); i++) {
@@ -341,17 +360,18 @@ static int tell_frame(const question *asked, uint32_t element, PyFrameObject *fr
 static void tell(const question *asked, PyTracebackObject *traceback)
 {
     innermost found = innermost_of(traceback);
-    uint32_t most = found.count < LOCAL_FRAMES ? found.count : LOCAL_FRAMES, from = 0;
+    uint32_t most = found.count < SEEN_FRAMES ? found.count : SEEN_FRAMES, from = 0;
 
     for (uint32_t i = 1; i <= most; i++) {
-        PyTracebackObject *entry = found.entries[(found.count - i) % LOCAL_FRAMES];
+        PyTracebackObject *entry = found.entries[(found.count - i) % SEEN_FRAMES];
         uint32_t at = from;
 
         while (at < asked->count && !is_place(entry, asked->frames[at]))
             at++;
         if (at == asked->count)
             continue; /* the stack does not have it */
-        if (tell_frame(asked, at, entry->tb_frame))
+        if (tell_frame(asked, at,
+                       i <= LOCAL_FRAMES ? variables_of(entry->tb_frame) : variables_left_out()))
             return;
         from = at + 1;
     }
@@ -426,11 +446,18 @@ static PyObject *place_of(PyTracebackObject *entry, PyObject *variables)
     return place;
 }
 
-static int append_place(PyObject *places, PyTracebackObject *entry, bool with_locals)
+/* VARIABLES is taken over. */
+static int append_place(PyObject *places, PyTracebackObject *entry, PyObject *variables)
 {
-    PyObject *variables = with_locals ? variables_of(entry->tb_frame) : Py_NewRef(Py_None);
-
     return sspy_append_new(places, place_of(entry, variables));
+}
+
+/* The variables of ENTRY, or what is said instead, if LEFT entries begin with it. */
+static PyObject *variables_at(PyTracebackObject *entry, size_t left)
+{
+    if (left == SEEN_FRAMES)
+        return variables_left_out();
+    return left && left <= LOCAL_FRAMES ? variables_of(entry->tb_frame) : Py_NewRef(Py_None);
 }
 
 static size_t count_entries(PyObject *entry)
@@ -451,7 +478,8 @@ PyObject *sspy_places(PyObject *module, PyObject *traceback)
     while (places && PyTraceBack_Check(entry)) {
         PyObject *next = (PyObject *)((PyTracebackObject *)entry)->tb_next;
 
-        if (append_place(places, (PyTracebackObject *)entry, shows_locals && left <= LOCAL_FRAMES))
+        if (append_place(places, (PyTracebackObject *)entry,
+                         variables_at((PyTracebackObject *)entry, left)))
             Py_CLEAR(places);
         left -= shows_locals;
         Py_SETREF(entry, Py_NewRef(next ? next : Py_None));

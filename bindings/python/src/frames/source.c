@@ -73,14 +73,46 @@ static bool is_dormant_here(const stacksplice_walk *walk, PyThreadState *thread_
     return head && is_on_stack(walk, head);
 }
 
-static uint32_t add_thread_state(PyThreadState **states, uint32_t count, PyThreadState *state)
+/* Thread states with frames on a stack: of too many those whose newest marker is further in. */
+typedef struct thread_list {
+    PyThreadState *all[MAX_THREAD_STATES];
+    uint32_t count;
+    uintptr_t missing; /* the innermost marker of the others; 0: there are none */
+} thread_list;
+
+static uintptr_t newest_marker(PyThreadState *thread_state)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (states[i] == state)
-            return count;
-    if (state && count < MAX_THREAD_STATES)
-        states[count++] = state;
-    return count;
+    uintptr_t head = sspy_word((uintptr_t)thread_state, sspy_layout_now()->thread_head);
+
+    return sspy_layout_now()->cframe ? head : sspy_entry_frame(head);
+}
+
+/* Leave out the one whose newest marker is further out than those of the others and of STATE. */
+static __attribute__((noinline)) void exchange_outermost(thread_list *list, PyThreadState *state)
+{
+    uintptr_t address;
+
+    for (uint32_t i = 0; i < MAX_THREAD_STATES; i++)
+        if (newest_marker(list->all[i]) > newest_marker(state)) {
+            PyThreadState *outer = list->all[i];
+
+            list->all[i] = state;
+            state = outer;
+        }
+    address = newest_marker(state);
+    if (!list->missing || address < list->missing)
+        list->missing = address;
+}
+
+static void add_thread_state(thread_list *list, PyThreadState *state)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->all[i] == state)
+            return;
+    if (state && list->count < MAX_THREAD_STATES)
+        list->all[list->count++] = state;
+    else if (state)
+        exchange_outermost(list, state);
 }
 
 /* Whether INTERP runs under the lock that CURRENT's interpreter holds.  Only then its list of
@@ -93,30 +125,28 @@ static bool shares_lock(PyInterpreterState *interp, PyThreadState *current)
            sspy_word((uintptr_t)interp, offset) == sspy_word((uintptr_t)current->interp, offset);
 }
 
-static uint32_t add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp,
-                            PyThreadState **states, uint32_t count)
+static void add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp, thread_list *list)
 {
     for (PyThreadState *t = PyInterpreterState_ThreadHead(interp); t; t = t->next)
         if (is_dormant_here(walk, t))
-            count = add_thread_state(states, count, t);
-    return count;
+            add_thread_state(list, t);
 }
 
-/* Put every thread state that has frames on this stack into STATES; returns their number. */
-static uint32_t thread_states(const stacksplice_walk *walk,
-                              PyThreadState *states[MAX_THREAD_STATES])
+/* Put the thread states that have frames on this stack into LIST. */
+static void thread_states(const stacksplice_walk *walk, thread_list *list)
 {
     PyThreadState *current = sspy_current_thread_state();
     PyThreadState *mine = PyGILState_GetThisThreadState();
-    uint32_t count = add_thread_state(states, 0, mine);
 
+    list->count = 0;
+    list->missing = 0;
+    add_thread_state(list, mine);
     if (!holds_lock(current, mine))
-        return count;
-    count = add_thread_state(states, count, current);
+        return;
+    add_thread_state(list, current);
     for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
         if (shares_lock(i, current))
-            count = add_dormant(walk, i, states, count);
-    return count;
+            add_dormant(walk, i, list);
 }
 
 /* ---- Live frames -------------------------------------------------------------------------------*/
@@ -457,11 +487,11 @@ enum { STATE, LOW, HIGH, DEATHS };
 /* The thread state with frames on the stack of WALK, or 0; false when there are several. */
 static bool only_state(const stacksplice_walk *walk, uintptr_t *state)
 {
-    PyThreadState *states[MAX_THREAD_STATES];
-    uint32_t count = thread_states(walk, states);
+    thread_list list;
 
-    *state = count ? (uintptr_t)states[0] : 0;
-    return count < 2;
+    thread_states(walk, &list);
+    *state = list.count ? (uintptr_t)list.all[0] : 0;
+    return list.count < 2;
 }
 
 /* Whether the chains begin where they began, and each known instruction is still the same code. */
@@ -623,6 +653,8 @@ typedef struct chain {
 
 static const char no_native_frames[] =
     "without native frames, order relative to other languages unknown";
+static const char too_many_interpreters[] =
+    "Python frames missing: this stack has frames of more than 16 interpreters";
 
 /* ---- Markers ----------------------------------------------------------------------------------*/
 
@@ -690,19 +722,21 @@ static void next_marker(chain *c, stacksplice_walk *walk)
         next_entry_frame(c, walk);
 }
 
-static uint32_t begin_chains(stacksplice_walk *walk, chain *chains)
+/* Returns their number.  *MISSING is the marker where frames of others begin; 0: there are none. */
+static uint32_t begin_chains(stacksplice_walk *walk, chain *chains, uintptr_t *missing)
 {
-    PyThreadState *states[MAX_THREAD_STATES];
-    uint32_t count = thread_states(walk, states);
+    thread_list list;
 
-    for (uint32_t i = 0; i < count; i++) {
-        chains[i].interp = states[i]->interp;
+    thread_states(walk, &list);
+    for (uint32_t i = 0; i < list.count; i++) {
+        chains[i].interp = list.all[i]->interp;
         chains[i].next = chains[i].first =
-            sspy_word((uintptr_t)states[i], sspy_layout_now()->thread_head);
+            sspy_word((uintptr_t)list.all[i], sspy_layout_now()->thread_head);
         chains[i].now.address = 0;
         next_marker(&chains[i], walk);
     }
-    return count;
+    *missing = list.missing;
+    return list.count;
 }
 
 /* The chain whose marker comes next, or NULL. */
@@ -846,7 +880,15 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
         (void)stacksplice_walk_end(walk, base + 1, sspy_gap(SSPY_GREENLET_ENDS));
 }
 
-static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count)
+/* A gap where the loop with the marker at MISSING runs, whose frames are not read. */
+static bool splice_missing(stacksplice_walk *walk, uint32_t *frame, uintptr_t missing)
+{
+    *frame = frame_of(walk, *frame, missing);
+    return stacksplice_walk_splice(walk, *frame, *frame < walk->frame_count) &&
+           stacksplice_walk_push(walk, sspy_gap(too_many_interpreters));
+}
+
+static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count, uintptr_t missing)
 {
     const sspy_replacement *wanted = replacement;
     uintptr_t outermost = 0;
@@ -856,12 +898,19 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
         /* greenlet chains its own _PyCFrame, which belongs to no loop. */
         if (!c->now.first || c->now.first == c->now.end)
             continue;
+        if (missing && missing < c->now.address) {
+            if (!splice_missing(walk, &frame, missing))
+                return;
+            missing = 0;
+        }
         frame = frame_of(walk, frame, c->now.address);
         if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
             !push_run(walk, &c->now, c->interp, wanted))
             return;
         outermost = c->now.address;
     }
+    if (missing && !splice_missing(walk, &frame, missing))
+        return;
     cut_at_base(walk, frame, outermost);
 }
 
@@ -875,6 +924,7 @@ static void splice(stacksplice_walk *walk)
 {
     chain chains[MAX_THREAD_STATES];
     const char *why = sspy_layout_reason();
+    uintptr_t missing;
     uint32_t count;
 
     if (why) {
@@ -883,10 +933,10 @@ static void splice(stacksplice_walk *walk)
             push_gap(walk, why);
         return;
     }
-    count = begin_chains(walk, chains);
+    count = begin_chains(walk, chains, &missing);
     if (!walk->frame_count && innermost(chains, count))
         push_gap(walk, no_native_frames);
-    splice_markers(walk, chains, count);
+    splice_markers(walk, chains, count, missing);
 }
 
 static void collect(stacksplice_walk *walk, void *Py_UNUSED(data))

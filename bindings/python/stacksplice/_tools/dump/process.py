@@ -50,9 +50,14 @@ def inspect(*arguments: str) -> dict[str, Any]:
     for thread in document["threads"]:
         for frame in thread["stack"]:
             if "locals" in frame:
-                frame["locals"] = dict(sorted(frame["locals"].items()))
+                frame["locals"] = dict(sorted(frame["locals"].items(), key=_place_of_variable))
     write_messages(document)
     return document
+
+
+def _place_of_variable(variable: tuple[str, str]) -> tuple[bool, str]:
+    """By name; the last says what is left out."""
+    return variable[0] == "...", variable[0]
 
 
 _DELETED = " (deleted)"  # the end of the kernel's name of a file that is no longer there
