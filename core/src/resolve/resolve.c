@@ -115,11 +115,12 @@ static void unref(native_answer *a)
         ss_free(a);
 }
 
-/* ---- C++ names, by the C++ run-time of the process: the core brings none ----------------------*/
+/* ---- Names of C++ and Rust, by a C++ run-time: the core brings none ---------------------------*/
 
 static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
 
 static _Atomic(demangle_function) kept; /* (ATOMIC) its library stays loaded */
+static atomic_bool is_missing;          /* (ATOMIC) there is none on this machine */
 
 static demangle_function demangler_of(void *library)
 {
@@ -170,8 +171,11 @@ static demangle_function find_demangler(bool load)
     (void)ss_loader_iterate(SS_LOADER_LONG, find_library, &name);
     if (name)
         open_library((void *)(uintptr_t)name);
+    load = load && !atomic_load(&is_missing);
     for (size_t i = 0; load && i < SS_COUNT_OF(libraries) && !atomic_load(&kept); i++)
         (void)ss_large_stack_call(open_library, (void *)(uintptr_t)libraries[i]);
+    if (load && !atomic_load(&kept))
+        atomic_store(&is_missing, true); /* each search asks for files in many folders */
     return atomic_load_explicit(&kept, memory_order_relaxed);
 }
 
@@ -357,13 +361,18 @@ static void gather(uintptr_t address, bool brief, native_facts *facts)
     facts->demangle = find_demangler(false);
 }
 
+static bool is_mangled(const char *name)
+{
+    return name && name[0] == '_' && name[1] == 'Z';
+}
+
 /* The demangled form of NAME: NAME itself, or a block from malloc in *OWNED. */
 static const char *readable(const native_facts *facts, const char *name, char **owned)
 {
     int status = -1;
 
     *owned = NULL;
-    if (name && facts->demangle && name[0] == '_' && name[1] == 'Z')
+    if (facts->demangle && is_mangled(name))
         *owned = facts->demangle(name, NULL, NULL, &status);
     return *owned ? *owned : name;
 }
@@ -495,6 +504,26 @@ static native_answer *look_up(const native_facts *facts, uint64_t generation)
     return a;
 }
 
+static native_answer *locked_look_up(const native_facts *facts, uint64_t generation)
+{
+    native_answer *a;
+
+    if (!ss_lock_take(&lock))
+        return NULL;
+    a = look_up(facts, generation);
+    ss_lock_drop(&lock);
+    return a;
+}
+
+/* Whether A has a name that a demangler would make readable. */
+static bool wants_demangler(const native_answer *a)
+{
+    for (uint32_t i = 0; a && i < a->count; i++)
+        if (is_mangled(a->frames[i].frame.function))
+            return true;
+    return false;
+}
+
 static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generation)
 {
     native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
@@ -503,9 +532,16 @@ static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generati
     if (!facts)
         return NULL;
     gather(address, brief, facts);
-    if (facts->in_module && ss_lock_take(&lock)) {
-        a = look_up(facts, generation);
-        ss_lock_drop(&lock);
+    if (facts->in_module)
+        a = locked_look_up(facts, generation);
+    /* Code of Rust, or with a C++ run-time of its own, in a process that has none to ask.  As libdw, one is
+       loaded once it is needed; without the lock, since its constructors may come here. */
+    if (!facts->demangle && wants_demangler(a) && !atomic_load(&is_missing)) {
+        facts->demangle = find_demangler(true);
+        if (facts->demangle) {
+            unref(a);
+            a = locked_look_up(facts, generation);
+        }
     }
     ss_free(facts);
     return a;
