@@ -1,10 +1,11 @@
 // Prices an order: C++ calls Lua, and Lua calls C++, which throws.
 #include <iostream>
+#include <stacksplice/stacksplice.hpp>
+#include <stdexcept>
+
 #include <lua.hpp>
 #include <map>
 #include <stacksplice/lua.h>
-#include <stacksplice/stacksplice.hpp>
-#include <stdexcept>
 #include <string>
 
 static double find_rate(const std::string &currency)

@@ -7,12 +7,13 @@ import json
 import os
 import re
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import stacksplice
-from building import ROOT, command, compile_c, core_library, ran
+from building import INCLUDES, ROOT, command, compile_c, core_library, ran
 
 pytestmark = pytest.mark.any_python
 
@@ -154,6 +155,30 @@ IN_C = {
     "how-to/sandboxes-and-limits.md": LUA_HEADERS,
     "start/c.md": LUA_HEADERS,  # without its main(), which uses them
 }
+
+
+# Those in C++, in the same way.
+IN_CPP = {
+    "start/cpp.md": LUA_HEADERS,
+    "start/winrt.md": [f"-I{ROOT / 'core' / 'include' / 'stacksplice' / 'winrt'}", "-fshort-wchar"],
+}
+
+
+@pytest.mark.parametrize("name", IN_CPP)
+def test_cpp(tmp_path, name):
+    cxx = shutil.which(os.environ.get("CXX", "c++")) or pytest.skip("there is no C++ compiler")
+    if IN_CPP[name] is LUA_HEADERS and not Path(LUA_FOLDER, "lua.hpp").exists():
+        pytest.skip("Lua's headers are not here")
+    # Statements of a function are indented.
+    parts = [
+        f"void part_{number}()\n{{\n{block}}}\n" if block.startswith(" ") else block
+        for number, block in enumerate(blocks(name, "cpp"))
+    ]
+    source = tmp_path / "page.cpp"
+    source.write_text("".join(parts))
+    include = [f"-I{ROOT / 'bindings' / of / 'include'}" for of in ("cpp", "lua")]
+    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+    ran(cxx, *flags, *INCLUDES, *include, *IN_CPP[name], source)
 
 
 def test_c_of_a_callback(tmp_path):
