@@ -181,13 +181,21 @@ class Files:
         with open(file, "rb") as opened:
             found = os.fstat(file)
             why = "it has more than 16 MB" if found.st_size > _LARGEST else "it was changed since"
-            if found.st_size > _LARGEST or found.st_mtime > self._until:
+            if found.st_size > _LARGEST or self._changed(found) > self._until:
                 self.unread.setdefault(why, []).append(name)
                 return []
             try:
                 return _lines(opened.read(found.st_size))
             except (OSError, SyntaxError, UnicodeDecodeError):
                 return []
+
+    def _changed(self, found: os.stat_result) -> float:
+        """When the file became what it is, in seconds since the epoch.
+
+        One that took the place of another may have been written long before, but came here later.  A core
+        file may be from another machine, where the files came at other times.
+        """
+        return max(found.st_mtime, found.st_ctime) if self._process else found.st_mtime
 
     def add_source(self, frame: dict[str, Any]) -> None:
         """Give FRAME, of a script, its line of source, if it can be had."""
