@@ -321,10 +321,10 @@ static void missed_note(ss_lua_collection *c, uint32_t frame)
     inside = ss_lua_mark_of(c, frame - 1);
     if (inside && inside != SS_LUA_MARK_NEAR)
         return;
+    /* The last place is that of the outermost one: those before it that have none lie inside of it. */
     if (c->missed_count == SS_LUA_MISSED)
-        c->too_many = true;
-    else
-        c->missed[c->missed_count++] = (ss_lua_missed){frame, inside != 0 && !SS_LUA_JIT};
+        c->missed_count--;
+    c->missed[c->missed_count++] = (ss_lua_missed){frame, inside != 0 && !SS_LUA_JIT};
 }
 
 /* ---- Sites ------------------------------------------------------------------------------------*/

@@ -639,15 +639,6 @@ static bool push_compiled(ss_lua_collection *c)
 }
 #endif
 
-/* Outside of all sites that were noted, known or missed. */
-static uint32_t end_of_sites(const ss_lua_collection *c)
-{
-    uint32_t known = c->site_count ? c->sites[c->site_count - 1].frame + 1 : 0;
-    uint32_t missed = c->missed_count ? c->missed[c->missed_count - 1].frame + 1 : 0;
-
-    return known > missed ? known : missed;
-}
-
 /* Splice what belongs to the found sites. */
 void ss_lua_splice_all(ss_lua_collection *c)
 {
@@ -667,7 +658,7 @@ void ss_lua_splice_all(ss_lua_collection *c)
     if (!push_compiled(c))
         return;
 #endif
-    if (c->too_many && (!open_splice(c, end_of_sites(c), 0) ||
+    if (c->too_many && (!open_splice(c, c->sites[c->site_count - 1].frame + 1, 0) ||
                         !ss_lua_push(c, ss_lua_gap("too many calls between C and Lua to follow"))))
         return;
     (void)ss_lua_flush(c);
