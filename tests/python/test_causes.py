@@ -376,3 +376,22 @@ def test_a_cause_that_came_later_is_shown(border):
     exc = caught(border.call, boom, ValueError("x"))
     exc.__cause__ = OSError("later")
     assert report(exc).startswith("OSError: later\n" + CAUSE)
+
+
+@pytest.mark.parametrize("levels, known", [(7, True), (8, False)])
+def test_a_gap_stands_for_callers_behind_too_many_exceptions(levels, known):
+    def level(number):
+        try:
+            if number == 0:
+                raise ValueError("first")
+            level(number - 1)
+        except ValueError:
+            raise ValueError("again")
+
+    error = stacksplice.originate(caught(level, levels - 1))
+    while error.transformed is not None:
+        error = error.transformed
+    # Each of the exceptions around the first knows the caller of one more frame.
+    outermost = [frame for frame in error.stack if frame.kind == "gap"][-1]
+    assert error.message == "first" and (outermost.reason != CAUGHT_BEFORE) == known
+    assert len([frame for frame in error.stack if (frame.function or "").endswith("level")]) == min(levels, 8)
