@@ -595,7 +595,7 @@ static void describe(Dwarf_Die *unit, Dwarf_Addr address, ss_debug_answer *answe
     if (answer->count || !answer->frames[0].file)
         return;
     if (name)
-        answer->frames[0] = (ss_debug_frame){NULL};
+        answer->frames[0] = (ss_debug_frame){.function = NULL};
     else
         answer->count = 1;
 }
