@@ -431,9 +431,11 @@ def test_the_hook_gets_them():
 
 
 def test_secrets_are_found_before_a_text_is_cut():
-    for value in ("x" * 190 + " password=hunter2hunter2", b"x" * 190 + b" password=hunter2hunter2"):
+    for value in ("x" * 170 + " password=" + "hunter2" * 9, b"x" * 170 + b" password=" + b"hunter2" * 9):
         text = text_of_value(value)
         assert "hunter2" not in text and "redacted" in text
+    for length in range(150, 200):  # the mark is cut, too
+        assert "hunter" not in text_of_value("x" * length + " password=hunter2hunter2" + "x" * 40)
     assert "hunter2" not in text_of_value("password=" + "hunter2" * 10**4)
 
 

@@ -510,18 +510,35 @@ static uint64_t add_text(uint64_t hash, const char *text)
                 : ss_mix(hash, UINT64_C(0xA0761D6478BD642F));
 }
 
-/* A hash of all that a token is made of, but a name that only package.loaded has; 0: too long. */
+/* What decides on the line that is shown of a text that the program gave; 0: more than can be compared, as
+   which chunk the thread runs as a whole. */
+static uint64_t texts_of(const lua_Debug *activation, const ss_lua_texts *texts)
+{
+    uint64_t newest, unknown;
+
+    if (!texts)
+        return 1;
+    if (*activation->what == 'm')
+        return 0;
+    newest = (uintptr_t)atomic_load(&texts->first);
+    unknown = (uint64_t)atomic_load(&texts->unknown);
+    return ss_mix(newest ^ UINT64_C(0xE7037ED1A0B428DB), unknown + 1) | 1;
+}
+
+/* A hash of all that a token is made of, but a name that only package.loaded has; 0: that is more than is
+   compared. */
 static uint64_t said_of(const lua_Debug *activation, const char *calls, const ss_lua_state *record)
 {
+    uint64_t texts = texts_of(activation, record ? record->texts : NULL);
     size_t length = strnlen(activation->source, MOST_COMPARED + 1);
     uint64_t lines =
         (uint64_t)(uint32_t)activation->linedefined << 32 | (uint32_t)activation->currentline;
     uint64_t hash = ss_mix(lines ^ UINT64_C(0x8EBC6AF09C88C6E3),
                            (uint32_t)activation->lastlinedefined ^ UINT64_C(0x589965CC75374CC3));
 
-    if (length > MOST_COMPARED)
+    if (length > MOST_COMPARED || !texts)
         return 0;
-    hash = ss_mix_bytes(hash, activation->source, length);
+    hash = ss_mix_bytes(hash ^ texts, activation->source, length);
     hash = add_text(add_text(hash, activation->what), activation->namewhat);
     hash = add_text(add_text(hash, activation->name), calls);
     return add_text(hash, record ? record->name : NULL) | 1;
