@@ -8,7 +8,7 @@
 
 __extension__ typedef unsigned __int128 ss_mix_product;
 
-/* Both halves of a ss_mix_product: each bit of the result depends on all bits of A and B. */
+/* Both halves of a product: each bit of the result depends on all bits of A and B. */
 static inline uint64_t ss_mix(uint64_t a, uint64_t b)
 {
     ss_mix_product whole = (ss_mix_product)a * b;
@@ -41,6 +41,13 @@ static inline uint64_t ss_mix_bytes(uint64_t hash, const void *data, size_t leng
     while (left > 0)
         rest = rest << 8 | at[--left];
     return ss_mix(hash ^ rest, last ^ length);
+}
+
+/* TEXT may be NULL, which is not "". */
+static inline uint64_t ss_mix_text(uint64_t hash, const char *text)
+{
+    return text ? ss_mix_bytes(hash, text, strlen(text))
+                : ss_mix(hash, UINT64_C(0xA0761D6478BD642F));
 }
 
 #endif

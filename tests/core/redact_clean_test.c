@@ -3,27 +3,11 @@
 #include "forks.h"
 #include "support.h"
 #include "threads.h"
+#include "kept_text.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct written {
-    char text[512];
-    size_t length;
-} written;
-
-static int keep(const char *text, size_t length, void *data)
-{
-    written *out = data;
-
-    if (length >= sizeof out->text - out->length)
-        return 1;
-    memcpy(out->text + out->length, text, length);
-    out->length += length;
-    out->text[out->length] = '\0';
-    return 0;
-}
 
 static const char *redacted(const char *text, stacksplice_text_kind kind)
 {

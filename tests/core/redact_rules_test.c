@@ -4,27 +4,11 @@
  */
 #include <stacksplice/redact.h>
 #include "support.h"
+#include "kept_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct written {
-    char text[4096];
-    size_t length;
-} written;
-
-static int keep(const char *text, size_t length, void *data)
-{
-    written *out = data;
-
-    if (length >= sizeof out->text - out->length)
-        return 1;
-    memcpy(out->text + out->length, text, length);
-    out->length += length;
-    out->text[out->length] = '\0';
-    return 0;
-}
 
 static void assert_redacted(const char *text, stacksplice_text_kind kind, const char *want)
 {

@@ -3,6 +3,7 @@
 #include "calls.h"
 #include "report_text.h"
 #include "threads.h"
+#include "kept_text.h"
 
 #include <fcntl.h>
 #include <stacksplice/redact.h>
@@ -102,23 +103,6 @@ TEST(test_it_is_the_same_in_each_way)
             assert_string_equal(
                 fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, &cases[i]), first[i]);
     release(error);
-}
-
-typedef struct written {
-    char text[LONGEST];
-    size_t length;
-} written;
-
-static int keep(const char *bytes, size_t length, void *data)
-{
-    written *w = data;
-
-    if (length >= sizeof w->text - w->length)
-        return 1;
-    memcpy(w->text + w->length, bytes, length);
-    w->length += length;
-    w->text[w->length] = '\0';
-    return 0;
 }
 
 /* The first error whose text is not the same each time, or NULL. */

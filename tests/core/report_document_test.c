@@ -3,6 +3,7 @@
 
 #include <stacksplice/script.h>
 #include "support.h"
+#include "kept_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,22 +12,6 @@
     {                                \
         literal, sizeof(literal) - 1 \
     }
-
-typedef struct written {
-    char text[8192];
-    size_t length;
-} written;
-
-static int keep(const char *text, size_t length, void *data)
-{
-    written *out = data;
-
-    assert_true(length < sizeof out->text - out->length);
-    memcpy(out->text + out->length, text, length);
-    out->length += length;
-    out->text[out->length] = '\0';
-    return 0;
-}
 
 static int stop(const char *text, size_t length, void *data)
 {

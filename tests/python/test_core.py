@@ -238,11 +238,12 @@ def inspected(core: Path, *arguments: str) -> dict | None:
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
-def test_cut_files(copied, tmp_path):
+@pytest.mark.parametrize("quarters", [(2,), pytest.param((1, 3), marks=pytest.mark.long)])
+def test_cut_files(copied, tmp_path, quarters):
     data = copied[0].read_bytes()
     whole = {thread["thread_id"]: len(thread["stack"]) for thread in read(copied[0])["threads"]}
     cut = tmp_path / "cut"
-    for part in (1, 64, 1000, 4096, 20000, len(data) // 2):
+    for part in (1, 64, 1000, 4096, 20000, *(len(data) * quarter // 4 for quarter in quarters)):
         cut.write_bytes(data[:part])
         document = inspected(cut)
         if document is None:

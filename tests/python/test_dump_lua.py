@@ -238,11 +238,12 @@ def test_the_callers_of_code_that_luajit_compiled(lua, form, tmp_path):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="compiled code is followed on x86-64 only")
 @each_jit
-def test_luajit_between_compiled_code_and_all_else(lua):
+@pytest.mark.parametrize("looks", [12, pytest.param(30, marks=pytest.mark.long)])
+def test_luajit_between_compiled_code_and_all_else(lua, looks):
     """Its stack is whole at any moment: in parts of the loop that move the pointer, too."""
     with jit_resting(lua, "exits") as (process, told):
         time.sleep(0.3)
-        stacks = [dumped(process)["threads"][0]["stack"] for _ in range(12)]
+        stacks = [dumped(process)["threads"][0]["stack"] for _ in range(looks)]
     truth = [line.split(":")[1] for line in told if not line.startswith("[")]
     for stack in stacks:
         frames = [
@@ -259,11 +260,15 @@ def test_luajit_between_compiled_code_and_all_else(lua):
 
 @each_jit
 @pytest.mark.parametrize("form", ["returned", "returned_inside", "helpers", "kept"])
-def test_luajit_in_a_loop_whose_calls_have_returned(lua, form, tmp_path):
+@pytest.mark.parametrize("looks", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_luajit_in_a_loop_whose_calls_have_returned(lua, form, looks, tmp_path):
     """What its state had stored before them names functions that ended; the loop's registers are right."""
     with jit_resting(lua, form) as (process, told):
         time.sleep(0.2)
-        documents = [dumped(process, "--all-frames") for _ in range(2 if form.startswith("returned") else 5)]
+        documents = [
+            dumped(process, "--all-frames")
+            for _ in range(looks if form.startswith("returned") else 3 * looks)
+        ]
         documents.append(read(copy_of(process, tmp_path)))
     truth = [":".join(line.split(":")[:2]) for line in told if not line.startswith("[")]
     assert len(truth) > 1

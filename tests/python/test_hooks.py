@@ -385,24 +385,27 @@ for place, name in [(sys, "excepthook"), (threading, "excepthook"), (sys, "unrai
     assert done.stderr == ""
 
 
-def test_in_many_threads_at_once(child):
-    done = child("""
+@pytest.mark.parametrize("threads", [40, pytest.param(100, marks=pytest.mark.long)])
+def test_in_many_threads_at_once(child, threads):
+    done = child(
+        """
 stop = threading.Event()
 def switch():
     while not stop.is_set():
         stacksplice.install(); stacksplice.uninstall()
 switchers = [threading.Thread(target=switch) for _ in range(4)]
 for thread in switchers: thread.start()
-for _ in range(40):
+for _ in range(THREADS):
     thread = threading.Thread(target=border.call, args=(fails,)); thread.start(); thread.join()
 stop.set()
 for thread in switchers: thread.join()
 stacksplice.uninstall()
 assert sys.excepthook is sys.__excepthook__
 assert threading.excepthook is threading.__excepthook__
-""")
-    assert done.stderr.count("Exception in thread ") == 40
-    assert done.stderr.count("ValueError: unhandled") == 40
+""".replace("THREADS", str(threads))
+    )
+    assert done.stderr.count("Exception in thread ") == threads
+    assert done.stderr.count("ValueError: unhandled") == threads
 
 
 # ---- The end ---------------------------------------------------------------------------------------

@@ -488,11 +488,11 @@ def test_size_is_bounded(border, deep_recursion):
     def deep(levels):
         if levels:
             border.call(deep, levels - 1)
-        raise ValueError("x" * 300_000)
+        raise ValueError("x" * 1_000_000)
 
     exc = caught(border.call, deep, 200)
     truth = stacksplice.error_info(exc)
-    assert len(truth.to_json()) > 300_000 and len(truth.propagation) == 150
+    assert len(truth.to_json()) > 1_000_000 and len(truth.propagation) == 150
     text = remote.report(truth)
     assert len(text) <= 256 * 1024
     info = stacksplice.error_info(pickle.loads(pickle.dumps(exc)))

@@ -54,11 +54,8 @@ typedef struct ss_code_times {
 size_t ss_source_line(ss_source *source, const char *file, uint32_t line, ss_code_times code,
                       char out[SS_SOURCE_LINE_MAX], uint32_t *column);
 
-/*
- * Fill STATE, which begins with the inode, with what decides on the lines of FILE; all 0 if ss_source_line
- * reads none of it.  False: they
- * may be others next time, with the same state.
- */
+/* Fill STATE, which begins with the inode, with what decides on the lines of FILE; all 0 if ss_source_line
+   reads none of it.  False: they may be others next time, with the same state. */
 bool ss_source_state(ss_source *source, const char *file, ss_code_times code, uint64_t state[5]);
 
 /* When the binary at PATH, which may be NULL, was written; 0 if nobody knows. */

@@ -146,16 +146,6 @@ void ss_element_end(ss_element *e)
         ss_frames_end(&e->found);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length, most = strlen(end);
-
-    if (!text)
-        return false;
-    length = strlen(text);
-    return length >= most && !strcmp(text + length - most, end);
-}
-
 /* ---- Shells ----------------------------------------------------------------------------------*/
 
 typedef struct shells {
@@ -420,7 +410,7 @@ static bool is_called(const char *function, const char *name)
 {
     size_t before = strlen(function) - strlen(name); /* where FUNCTION ends with NAME */
 
-    return ends_with(function, name) && (!before || strchr(".:", function[before - 1]));
+    return ss_ends_with(function, name) && (!before || strchr(".:", function[before - 1]));
 }
 
 /* " (Language: name)" where the CALLER, if not NULL, has another name for the function of FRAME. */
@@ -467,7 +457,7 @@ static const char *last_part(const char *name)
    which no file has. */
 static bool is_built_in(const stacksplice_frame *frame)
 {
-    return frame->file && *frame->file == '[' && ends_with(frame->file, "]") && !frame->line &&
+    return frame->file && *frame->file == '[' && ss_ends_with(frame->file, "]") && !frame->line &&
            !frame->chunk && frame->function;
 }
 

@@ -288,7 +288,7 @@ static bool has_part(const char *path, const char *part)
     return path && *path;
 }
 
-static bool ends_with(const char *text, const char *end)
+bool ss_ends_with(const char *text, const char *end)
 {
     size_t length, most = strlen(end);
 
@@ -302,7 +302,7 @@ static bool is_of_shell(const stacksplice_frame *frame, const stacksplice_shell 
 {
     if (frame->kind == STACKSPLICE_FRAME_NATIVE)
         return !shell->function && has_part(frame->module, shell->file);
-    return (!shell->function || ends_with(frame->function, shell->function)) &&
+    return (!shell->function || ss_ends_with(frame->function, shell->function)) &&
            has_part(frame->file, shell->file);
 }
 

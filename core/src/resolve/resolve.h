@@ -73,6 +73,8 @@ bool ss_glue_is(const ss_frame *frame);
 
 /* The shell that FRAME is of, or NULL. */
 const stacksplice_shell *ss_shell_of(const stacksplice_frame *frame);
+/* Whether TEXT, which may be NULL, ends in END. */
+bool ss_ends_with(const char *text, const char *end);
 const stacksplice_shell *ss_frame_shell(const ss_frame *frame);
 
 /* Note in FRAME what the glue of now says of it. */

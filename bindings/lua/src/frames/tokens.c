@@ -504,12 +504,6 @@ static void keep(const ss_lua_interpreter *interpreter, lua_State *L, const ss_l
 
 enum { MOST_COMPARED = 4096 /* bytes of a chunk that came as a string, which is its own name */ };
 
-static uint64_t add_text(uint64_t hash, const char *text)
-{
-    return text ? ss_mix_bytes(hash, text, strlen(text))
-                : ss_mix(hash, UINT64_C(0xA0761D6478BD642F));
-}
-
 /* What decides on the line that is shown of a text that the program gave; 0: more than can be compared, as
    which chunk the thread runs as a whole. */
 static uint64_t texts_of(const lua_Debug *activation, const ss_lua_texts *texts)
@@ -539,9 +533,9 @@ static uint64_t said_of(const lua_Debug *activation, const char *calls, const ss
     if (length > MOST_COMPARED || !texts)
         return 0;
     hash = ss_mix_bytes(hash ^ texts, activation->source, length);
-    hash = add_text(add_text(hash, activation->what), activation->namewhat);
-    hash = add_text(add_text(hash, activation->name), calls);
-    return add_text(hash, record ? record->name : NULL) | 1;
+    hash = ss_mix_text(ss_mix_text(hash, activation->what), activation->namewhat);
+    hash = ss_mix_text(ss_mix_text(hash, activation->name), calls);
+    return ss_mix_text(hash, record ? record->name : NULL) | 1;
 }
 
 /* The entry of that key, of any epoch, of which Lua SAID the same, and which has no name of a closure;

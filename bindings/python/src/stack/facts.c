@@ -2,22 +2,15 @@
  * What the elements of stacks are: tasks, threads and functions are compared by it.
  */
 #include "stack/stack.h"
+#include "shared/mix.h"
 
 #include <string.h>
 
 enum { KNOWN = 128 /* a power of two */ };
 
-static uint64_t add_text(uint64_t hash, const char *text)
-{
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
-
 static uint64_t add_number(uint64_t hash, uint64_t number)
 {
-    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 32;
+    return ss_mix(hash ^ number, UINT64_C(0x9E3779B97F4A7C15));
 }
 
 /* Whether FRAME, one of Python, is of the interpreter with that id. */
@@ -51,7 +44,8 @@ static int look(const stacksplice_frame *frame, void *data)
 {
     question *asked = data;
     sspy_facts *facts = &asked->facts;
-    uint64_t file = add_text(add_text(UINT64_C(0xcbf29ce484222325), frame->language), frame->file);
+    uint64_t file =
+        ss_mix_text(ss_mix_text(UINT64_C(0xcbf29ce484222325), frame->language), frame->file);
 
     if (frame->kind == STACKSPLICE_FRAME_GAP)
         look_at_gap(facts, frame);
@@ -61,7 +55,7 @@ static int look(const stacksplice_frame *frame, void *data)
     facts->is_here = facts->is_python && is_of(frame, asked->id);
     facts->is_in_file = frame->file && strcmp(frame->file, "[C]") != 0;
     facts->file_line = frame->file ? add_number(file, frame->line) | 1 : 0;
-    facts->function = add_text(add_text(file, frame->function), frame->interpreter) | 1;
+    facts->function = ss_mix_text(ss_mix_text(file, frame->function), frame->interpreter) | 1;
     facts->line = add_number(facts->function, frame->line) | 1;
     facts->place = add_number(add_number(facts->line, frame->column), frame->end_line);
     facts->place = add_number(facts->place, frame->end_column) | 1;
