@@ -383,6 +383,53 @@ static void run_program(const struct program *program)
     }
 }
 
+/* Stacks with one entry, which differ by a return address alone. */
+#define PLACE(n)                              \
+    static ONE_PLACE void place_##n(stack *s) \
+    {                                         \
+        (void)capture_times(s, 1);            \
+        AFTER();                              \
+    }
+#define NAME(n) place_##n,
+#define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
+#define PLACES(X) \
+    EIGHT(X, 0) EIGHT(X, 1) EIGHT(X, 2) EIGHT(X, 3) EIGHT(X, 4) EIGHT(X, 5) EIGHT(X, 6) EIGHT(X, 7)
+
+PLACES(PLACE)
+static void (*const places[])(stack *s) = {PLACES(NAME)};
+
+/*
+ * A stack gets its plan beside one that has none.  Among so many pairs, at DEPTH depths, are some that
+ * are looked up at one place; while each repetition is verified, nothing else delays a plan.
+ */
+static ONE_PLACE void run_pairs(unsigned depth)
+{
+    stack s;
+
+    if (depth > 1)
+        run_pairs(depth - 1);
+
+    for (unsigned a = 0; a < COUNT_OF(places); a++)
+        for (unsigned b = 0; b < COUNT_OF(places); b++) {
+            unsigned recorded = 0;
+
+            stacksplice_reclassify(); /* no plan of a pair before matches */
+            for (volatile unsigned i = 0; a != b && i < 40; i += one) { /* one call */
+                script.refuses = i % 2 == 0;
+                script.reports = 0;
+                places[script.refuses ? a : b](&s);
+                recorded += i % 2 ? script.reports : 0;
+            }
+            if (a != b && !recorded)
+                abort();
+        }
+}
+
+TEST(test_a_stack_gets_its_plan_beside_another)
+{
+    assert_true(is_verified("pairs", "1"));
+}
+
 TEST(test_verifying_finds_a_word_that_was_not_reported)
 {
     assert_true(is_verified("is honest", "1"));
@@ -403,6 +450,8 @@ int main(int argc, char **argv)
         return run_all_tests();
     (void)set_up(NULL);
     (void)capture_times(&s, 4 * ENOUGH);
+    if (!strcmp(argv[1], "pairs"))
+        run_pairs(8);
     for (size_t i = 0; i < COUNT_OF(programs); i++)
         if (!strcmp(programs[i].name, argv[1]))
             run_program(&programs[i]);

@@ -44,7 +44,7 @@ typedef struct ss_plan_case {
     ss_plan_world world;
 } ss_plan_case;
 
-enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_RECENT = 256, SS_PLAN_GUARD_DATA = 4 };
+enum { SS_PLAN_SETS = 64, SS_PLAN_WAYS = 8, SS_PLAN_RECENT = 128, SS_PLAN_GUARD_DATA = 4 };
 
 /* The plans of one entry share a set. */
 static inline unsigned ss_plan_set_of(uintptr_t entry)
@@ -67,8 +67,8 @@ typedef struct ss_plans {
     struct ss_plan_memory *memory;  /* owned: a mapping; NULL before the first recording */
     uint32_t misses[SS_PLAN_KINDS]; /* captures since the last hit */
     uint32_t debt[SS_PLAN_KINDS];   /* for recordings */
-    ss_plan_recent recent[SS_PLAN_RECENT];
-    uint16_t captured[SS_PLAN_SETS]; /* stacks, in full, by the set of their entry */
+    ss_plan_recent recent[SS_PLAN_RECENT][2]; /* by a stack's hash */
+    uint16_t captured[SS_PLAN_SETS];          /* stacks, in full, by the set of their entry */
     ss_stack_cache stack;
 } ss_plans;
 

@@ -240,18 +240,26 @@ static void ss_plan_store(struct ss_plan_memory *memory, const ss_recording *rec
 
 /* ---- Recording what a capture depends on ------------------------------------------------------*/
 
+static bool is_recent(ss_plan_recent seen, uint16_t now)
+{
+    return seen.tag && (uint16_t)(now - seen.when) <= SS_PLAN_WAYS;
+}
+
 /*
  * If more stacks than there are ways have the same entry, and take turns, the plan of each would be
- * gone before it is of use.
+ * gone before it is of use.  Of the stacks that share a pair of places, two have to get their plans.
  */
 bool ss_plan_is_due(ss_plans *plans, const ss_plan_case *here, uint32_t hash)
 {
-    ss_plan_recent *seen = &plans->recent[(hash >> 16) % SS_PLAN_RECENT];
+    ss_plan_recent *seen = plans->recent[(hash >> 16) % SS_PLAN_RECENT];
     ss_plan_recent now = {(uint16_t)(hash | 1), ++plans->captured[ss_plan_set_of(here->entry)]};
-    bool same = seen->tag == now.tag;
-    bool recent = seen->tag && (uint16_t)(now.when - seen->when) <= SS_PLAN_WAYS;
+    bool same, recent;
 
-    if (same || !recent) /* one of two that share the place has to get its plan */
+    if (seen->tag != now.tag && (seen[1].tag == now.tag || is_recent(*seen, now.when)))
+        seen++;
+    same = seen->tag == now.tag;
+    recent = is_recent(*seen, now.when);
+    if (same || !recent)
         *seen = now;
     if (!ss_plan_is_possible || !same || !recent || plans->debt[here->kind] > SS_PLAN_MOST_DEBT)
         return false;
