@@ -934,6 +934,8 @@ static void splice(stacksplice_walk *walk)
         return;
     }
     count = begin_chains(walk, chains, &missing);
+    if (!count && !missing)
+        return; /* a thread that has never run Python has no greenlets, either */
     if (!walk->frame_count && innermost(chains, count))
         push_gap(walk, no_native_frames);
     splice_markers(walk, chains, count, missing);
