@@ -62,6 +62,12 @@ void bench_visit(void);
 void bench_count_begin(void);
 void bench_count_end(const char *row, const char *method, unsigned runs);
 
+/* Around work that a process does once: prints its nanoseconds, or counts the instructions of all
+ * threads.
+ */
+void bench_once_begin(void);
+void bench_once_end(void);
+
 /* One value that was measured otherwise: medians of VALUES, which are sorted. */
 void bench_report(const char *row, const char *method, const char *unit, double *values,
                   size_t count, unsigned frames);

@@ -69,7 +69,7 @@ class Counter(Runner):
     def __init__(self, build: Path, rows: str | None) -> None:
         super().__init__(build, None, rows, True)
         self.options.append("--ledger")
-        self.queue: list[tuple[str, list[str]]] = []
+        self.queue: list[tuple[str, list[str], tuple[str, str] | None]] = []
         self.environment = {
             "PATH": os.defpath,
             **{name: self.environment[name] for name in ("PYTHONPATH", "LUA_CPATH_5_4")},
@@ -80,19 +80,29 @@ class Counter(Runner):
 
     def measure(self, results: Results, what: str, command: list[str]) -> None:
         if self.counts:
-            self.queue.append((what, [*command, *self.options]))
+            self.queue.append((what, [*command, *self.options], None))
 
-    def first(self, *_args: object, **_options: object) -> None:
-        """A time in a new process: nothing to count."""
+    def first(
+        self,
+        results: Results,
+        row: str,
+        methods: dict[str, list[str]],
+        *_args: object,
+        counted: bool = False,
+        **_options: object,
+    ) -> None:
+        for name, command in methods.items():
+            if counted and self.wants(row) and name.startswith("stacksplice"):
+                self.queue.append((f"{row}, {name}", command, (row, name)))
 
     def count(self, results: Results) -> None:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             for done in [pool.submit(self.one, results, *program) for program in self.queue]:
                 done.result()
 
-    def one(self, results: Results, what: str, command: list[str]) -> None:
+    def one(self, results: Results, what: str, command: list[str], of: tuple[str, str] | None) -> None:
         self.say(f"{what}: counting")
-        self._counts(results, what, command)
+        self._counts(results, what, command, of)
         self.say(f"{what}: counted")
 
 

@@ -5,6 +5,7 @@
  *   bench-lua --require MODULE                 nanoseconds of require, in a new state
  *   bench-lua --first METHOD                   nanoseconds of the first capture with Lua on the
  *                                              stack; ours learns Lua's call sites
+ *   bench-lua --first-error HANDLER            nanoseconds of the first error and its text
  */
 #include "bench.h"
 #include "peers.h"
@@ -159,6 +160,30 @@ static int first(lua_State *L, const char *name)
     return 0;
 }
 
+static const char first_error[] =
+    "local function at_depth(n) if n > 1 then local r = at_depth(n - 1) return r end\n"
+    "    error('no such order') end\n"
+    "local library, name = (...):match('(%w+)%.(%w+)')\n"
+    "local handler = require(library)[name]\n"
+    "return function()\n"
+    "    local _, err = xpcall(at_depth, handler, 5)\n"
+    "    assert(tostring(err):find('at_depth', 1, true), err)\n"
+    "end";
+
+static int fail(lua_State *L, const char *handler)
+{
+    if (luaL_loadstring(L, first_error) != LUA_OK)
+        give_up(lua_tostring(L, -1));
+    lua_pushstring(L, handler);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK)
+        give_up(lua_tostring(L, -1));
+    bench_once_begin();
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+        give_up(lua_tostring(L, -1));
+    bench_once_end();
+    return 0;
+}
+
 /* The module as scripts load it: not the copy that is linked into this program. */
 static int require(lua_State *L, const char *module)
 {
@@ -186,6 +211,8 @@ int main(int argc, char **argv)
     lua_pop(L, 1);
     if (argc == 3 && !strcmp(argv[1], "--first"))
         return first(L, argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "--first-error"))
+        return fail(L, argv[2]);
     if (argc != 2)
         return 2;
     lua_register(L, "row", row);

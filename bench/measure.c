@@ -173,6 +173,25 @@ void bench_count_end(const char *row, const char *method, unsigned runs)
     dump_count(row, &counted, runs, 0);
 }
 
+static uint64_t once_began;
+
+void bench_once_begin(void)
+{
+    CALLGRIND_START_INSTRUMENTATION;
+    once_began = bench_now();
+}
+
+void bench_once_end(void)
+{
+    uint64_t end = bench_now();
+
+    CALLGRIND_STOP_INSTRUMENTATION;
+    if (bench_counts())
+        CALLGRIND_DUMP_STATS_AT("{\"runs\": 1, \"frames\": 0}");
+    else
+        printf("%llu\n", (unsigned long long)(end - once_began));
+}
+
 /* ---- Rows on one stack ------------------------------------------------------------------------*/
 
 static void prepare(const bench_method *method, unsigned runs)

@@ -76,14 +76,17 @@ class Runner:
         if process.returncode:
             self.fail(what, f"status {process.returncode}: {' '.join(command)}")
 
-    def _counts(self, results: Results, what: str, command: list[str]) -> None:
+    def _counts(
+        self, results: Results, what: str, command: list[str], of: tuple[str, str] | None = None
+    ) -> None:
+        """What the program dumps; OF is the row and the method of one that does not know them."""
         with tempfile.TemporaryDirectory() as folder:
             valgrind = [
                 "valgrind",
                 "--quiet",
                 "--trace-children=yes",  # a Python may be a script that starts the program
                 "--tool=callgrind",
-                "--collect-atstart=no",
+                "--instr-atstart=no" if of else "--collect-atstart=no",
                 f"--callgrind-out-file={folder}/out",
                 *command,
             ]
@@ -105,7 +108,8 @@ class Runner:
                 dump = read_dump(path)
                 if dump:
                     name = json.loads(dump[0])
-                    results.add_count(name["row"], name["method"], dump[1] / name["runs"], name["frames"])
+                    row, method = of or (name["row"], name["method"])
+                    results.add_count(row, method, dump[1] / name["runs"], name["frames"])
 
     def first(
         self,
@@ -114,8 +118,10 @@ class Runner:
         methods: dict[str, list[str]],
         unit: str = "ns",
         repeats: int | None = None,
+        counted: bool = False,
     ) -> None:
-        """A row of values that only fresh processes give: each command prints one number."""
+        """A row of values that only fresh processes give: each command prints one number, and counts the
+        same work under callgrind if COUNTED."""
         if not self.wants(row):
             return
         self.say(f"  {row}")
@@ -142,6 +148,8 @@ class Runner:
                     values[name].append(float(run.stdout))
         for name, found in values.items():
             results.add_values(row, name, unit, found)
+            if found and counted and self.counts:
+                self._counts(results, f"{row}, {name}", methods[name], (row, name))
 
 
 CAPTURES = [
@@ -182,6 +190,7 @@ def native(runner: Runner, results: Results) -> None:
         results,
         "C, the first report of a process, 50 frames",
         {name: [program, "--first", name] for name in REPORTS},
+        counted=True,
     )
 
 
@@ -244,8 +253,22 @@ def python(runner: Runner, results: Results) -> None:
         "install() in a process with a hundred modules",
         {"stacksplice": timed("stacksplice.install()", f"{HUNDRED}, stacksplice")},
     )
+    first_in_flask(runner, results)
     attaching(runner, results)
     reports(runner, results)
+
+
+def first_in_flask(runner: Runner, results: Results) -> None:
+    row = "Flask, the first request of a process that fails"
+    command = [sys.executable, str(HERE / "first_flask.py")]
+    if not runner.wants(row):
+        return
+    for name in ("flask", "lupa"):
+        if importlib.util.find_spec(name) is None:
+            results.add({"row": row, "method": "stacksplice", "unavailable": f"{name} is not installed"})
+            return
+    methods = {"stacksplice, and install()": [*command, "install"], "without": command}
+    runner.first(results, row, methods, counted=True)
 
 
 def attaching(runner: Runner, results: Results) -> None:
@@ -269,12 +292,20 @@ def reports(runner: Runner, results: Results) -> None:
             results,
             f"{languages}, the first report of a process, 50 frames",
             {name: [*program, "--first", name, *mixed] for name in FORMATS},
+            counted=True,
         )
 
 
 def lua(runner: Runner, results: Results) -> None:
     program = runner.program("bench-lua")
     runner.measure(results, "errors and stacks in Lua", [program, str(HERE / "lua_rows.lua")])
+    runner.measure(results, "traces of LuaJIT", [sys.executable, str(HERE / "jit_rows.py")])
+    runner.first(
+        results,
+        "Lua, the first error of a process, 5 frames",
+        {name: [program, "--first-error", name] for name in ("stacksplice.handler", "debug.traceback")},
+        counted=True,
+    )
     runner.first(
         results,
         "require in a process",

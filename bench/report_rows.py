@@ -7,9 +7,9 @@ usage: report_rows.py [OPTION of the harness...]    the rows of places that were
 import os
 import sys
 import tempfile
-import time
 import traceback
 
+import bench_once
 import stacksplice
 
 FRAMES = 50
@@ -72,9 +72,9 @@ def check(exc, mixed):
 
 def first(folder, method, mixed):
     exc = exception(folder, mixed)
-    begin = time.perf_counter_ns()
+    bench_once.begin()
     text = METHODS[method](exc)
-    print(time.perf_counter_ns() - begin)
+    bench_once.end()
     assert text
 
 

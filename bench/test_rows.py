@@ -63,7 +63,7 @@ ROWS = {
         for languages in ("Python", "Python and Lua")
         for what in ("a report of", "the first report of a process,")
     ]
-    + ["Flask, a request that handles an error below Lua"]
+    + ["Flask, a request that handles an error below Lua", "Flask, the first request of a process that fails"]
     + [
         f"Python, an exception handled {how}"
         for how in ("where it is raised", "one call out", "three calls out")
@@ -88,6 +88,9 @@ ROWS = {
         "border, no error, lua_pcall of a small loop",
         "require in a process",
         "first capture in a process with Lua on the stack",
+        "Lua, the first error of a process, 5 frames",
+        "LuaJIT, 1000 calls of C from a trace",
+        "LuaJIT, 1000 captures from a trace",
     ],
     "memory": [
         "memory, an error that is kept, each of another stack",
