@@ -59,7 +59,7 @@ void sspy_watch_sections(void (*left)(void), void (*ended)(PyInterpreterState *i
 
 /* Who keeps a record of its own for each interpreter. */
 enum { SSPY_OF_ELEMENTS, SSPY_OF_LUPA, SSPY_RECORDS };
-enum { SSPY_INFO_MEMBERS = 5 };
+enum { SSPY_INFO_MEMBERS = 5, SSPY_SILENT_LOG2 = 6 };
 
 struct sspy_state {
     sspy_interp *interp; /* counted */
@@ -83,7 +83,8 @@ struct sspy_state {
     PyObject *redact_hook;      /* (GIL) of stacksplice.redaction, or NULL */
     PyObject *entry_frames;     /* dict: stack element -> its frame objects (traceback/show.c) */
     Py_ssize_t info_members[SSPY_INFO_MEMBERS]; /* their offsets in an ErrorInfo */
-    uint64_t entry_unloads;                     /* of code, when it was filled */
+    uintptr_t silent[1 << SSPY_SILENT_LOG2];    /* elements without such objects, by their hashes */
+    uint64_t entry_unloads;                     /* of code, when both were filled */
     bool shows_locals;                          /* (GIL) reports have local variables */
     bool shows_foreign;                         /* other languages' frames in __traceback__ */
     void *records[SSPY_RECORDS];                /* (GIL) malloc, NULL before the first use */

@@ -510,9 +510,17 @@ static void renew_frames(sspy_state *state)
 {
     uint64_t unloads = stacksplice_unloads();
 
-    if (unloads != state->entry_unloads)
+    if (unloads != state->entry_unloads) {
         PyDict_Clear(state->entry_frames);
+        memset(state->silent, 0, sizeof state->silent);
+    }
     state->entry_unloads = unloads;
+}
+
+/* The place of ELEMENT among those that show nothing: most frames of a border are an interpreter's. */
+static uintptr_t *place_of_silent(sspy_state *state, uintptr_t element)
+{
+    return &state->silent[(element * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - SSPY_SILENT_LOG2)];
 }
 
 /* The tuple of ELEMENT's frame objects, innermost first, a new reference; NULL with an exception. */
@@ -567,9 +575,16 @@ static int put_entry(PyObject **traceback, PyFrameObject *frame)
 /* Put the entries of ELEMENT before *TRACEBACK, which is NULL or owned; -1 with an exception. */
 static int put_element(sspy_state *state, PyObject **traceback, uintptr_t element)
 {
-    PyObject *frames = frames_of(state, element);
-    int failed = !frames;
+    uintptr_t *silent = place_of_silent(state, element);
+    PyObject *frames;
+    int failed;
 
+    if (*silent == element)
+        return 0;
+    frames = frames_of(state, element);
+    failed = !frames;
+    if (frames && !PyTuple_GET_SIZE(frames))
+        *silent = element;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i++)
         failed = put_entry(traceback, (PyFrameObject *)PyTuple_GET_ITEM(frames, i));
     Py_XDECREF(frames);
