@@ -4,7 +4,10 @@
 
 #include <stacksplice/source.h>
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #if defined(__GLIBC__)
@@ -110,4 +113,79 @@ TEST(test_stacks_are_checked)
         assert_int_equal(stacksplice_add_stack(memory + 2 * i, memory + 2 * i + 1), S_OK);
     for (size_t i = 0; i < 500; i++)
         assert_int_equal(stacksplice_remove_stack(memory + 2 * i), S_OK);
+}
+
+/* ---- Handlers that each run on a stack of their own -----------------------------------------------*/
+
+#ifndef SS_AUTODISARM /* glibc's header lacks it */
+#define SS_AUTODISARM (1U << 31)
+#endif
+enum { MOST_STACKS = 8, STACK_SIZE = 1 << 17, GUARD = 1 << 16 };
+
+static unsigned wanted, depth;
+static char *stacks; /* each behind a part that cannot be read */
+static stack innermost;
+static uintptr_t caller_of_all;
+
+/* A handler may choose another alternate stack for those that interrupt it.  The system does not tell
+   where such a stack lies while a handler runs on it. */
+static NOINLINE void go_deeper(void)
+{
+    stack_t next = {.ss_size = STACK_SIZE, .ss_flags = (int)SS_AUTODISARM};
+
+    if (depth == wanted) {
+        innermost.hr = stacksplice_capture(0, MAX, innermost.frames, &innermost.count, NULL);
+        return;
+    }
+    next.ss_sp = stacks + depth++ * (size_t)(GUARD + STACK_SIZE) + GUARD;
+    assert_int_equal(mprotect(next.ss_sp, STACK_SIZE, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(sigaltstack(&next, NULL), 0);
+    assert_int_equal(stacksplice_add_stack(next.ss_sp, (char *)next.ss_sp + STACK_SIZE), S_OK);
+    (void)raise(SIGUSR1);
+    assert_int_equal(stacksplice_remove_stack(next.ss_sp), S_OK);
+}
+
+static void nest(int number)
+{
+    go_deeper();
+}
+
+static NOINLINE void capture_on_stacks(unsigned count)
+{
+    struct sigaction action = {.sa_handler = nest, .sa_flags = SA_ONSTACK | SA_NODEFER}, old;
+    stack_t none = {.ss_flags = SS_DISABLE};
+    size_t size = MOST_STACKS * (size_t)(GUARD + STACK_SIZE);
+
+    caller_of_all = (uintptr_t)__builtin_return_address(0);
+    depth = 0;
+    wanted = count - 1; /* one is the thread's own */
+    stacks = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(stacks != MAP_FAILED);
+    assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+    go_deeper();
+    assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
+    assert_int_equal(sigaltstack(&none, NULL), 0);
+    assert_int_equal(munmap(stacks, size), 0);
+    AFTER();
+}
+
+static bool has_frame(const stack *s, uintptr_t frame)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->frames[i] == frame)
+            return true;
+    return false;
+}
+
+TEST(test_more_stacks_of_handlers_than_are_followed_end_in_a_gap)
+{
+    if (UNDER_VALGRIND || UNDER_ASAN)
+        SKIP("valgrind knows one alternate stack, AddressSanitizer has its own");
+    capture_on_stacks(MOST_STACKS);
+    assert_true(has_frame(&innermost, caller_of_all));
+    assert_null(gap(innermost.frames[innermost.count - 1]));
+    capture_on_stacks(MOST_STACKS + 1);
+    assert_false(has_frame(&innermost, caller_of_all));
+    assert_string_equal(gap(innermost.frames[innermost.count - 1]),
+                        "next frame would lie outside this stack");
 }
