@@ -152,8 +152,8 @@ class Inspect(unittest.TestCase):
 
     def test_a_wrong_command_line_is_named(self):
         wrong = {
-            "--cores x": "unrecognized option '--cores'",
-            "--core": "option '--core' requires an argument",
+            "--cores x": r"unrecognized option:? (--|'--)?cores",  # as the C library says it
+            "--core": r"option ('--core' )?requires an argument",
             "--pid 0": "--pid needs the number of a process",
             "--pid 1x": "--pid needs the number of a process",
             "--core x --thread 1": "--thread, --scripts and --errors go with --served",
@@ -167,7 +167,7 @@ class Inspect(unittest.TestCase):
             with self.subTest(words):
                 run = subprocess.run([INSPECT, *words.split()], capture_output=True, text=True)
                 self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (2, "", 1))
-                self.assertIn(message, run.stderr)
+                self.assertRegex(run.stderr, message)
 
     def test_what_cannot_be_read_is_said(self):
         def change(core):

@@ -19,8 +19,11 @@ typedef struct stack {
     uint32_t count;
 } stack;
 
-NOINLINE void again_of_the_host(stack *s);
-NOINLINE void again_capture(stack *s);
+/* Without libdw only what is exported has a name. */
+#define NAMED NOINLINE __attribute__((visibility("default")))
+
+NAMED void again_of_the_host(stack *s);
+NAMED void again_capture(stack *s);
 
 NOINLINE void again_capture(stack *s)
 {

@@ -81,7 +81,7 @@ static int select_until(struct timeval *limit)
     fd_set set_of_one;
 
     FD_ZERO(&set_of_one);
-    FD_SET(ends[0], &set_of_one);
+    FD_SET((unsigned)ends[0], &set_of_one);
     return select(ends[0] + 1, &set_of_one, NULL, NULL, limit);
 }
 
@@ -104,7 +104,7 @@ static int wait_pselect(void)
 
     sigemptyset(&none);
     FD_ZERO(&set_of_one);
-    FD_SET(ends[0], &set_of_one);
+    FD_SET((unsigned)ends[0], &set_of_one);
     return pselect(ends[0] + 1, &set_of_one, NULL, NULL, NULL, &none);
 }
 
@@ -446,7 +446,7 @@ static void wait_beside(void *(*worker)(void *), const char *name)
     CHECK(pthread_create(&thread, NULL, worker, NULL) == 0);
     (void)pthread_sigmask(SIG_UNBLOCK, &one, NULL);
     result = wait_as(name);
-    printf("%s %d %s\n", name, result, errno ? strerror(errno) : "-");
+    printf("%s %d %s\n", name, result, result < 0 ? strerror(errno) : "-");
     remove_waits();
 }
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import unittest
+from pathlib import Path
 
 from program_runs import COMMAND, Run
 
@@ -30,6 +31,9 @@ GO_ON = {
 }
 LASTING = {"msgrcv": 1, "semop": 0}  # not in a process that dies: they would stay
 END = ("poll-limit", "epoll-limit", "receive", "usleep")
+if b"/ld-musl-" in Path(sys.argv[-1]).read_bytes():  # its sem_timedwait ends with EINTR, its usleep goes on
+    END = (*END[:-1], "sem-limit")
+    GO_ON = {name: result for name, result in GO_ON.items() if name != "sem-limit"} | {"usleep": 0}
 
 
 @unittest.skipIf(len(sys.argv) > 2, "the emulator has threads of its own, and does not pass on all signals")
