@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
+from .hints import Any, Callable, Iterable, Sequence
 from .output import columns
 
 _WIDEST = 80

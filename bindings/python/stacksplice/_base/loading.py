@@ -12,7 +12,7 @@ CORE = "libstacksplice.so.0"
 
 # The loaders' messages for a core that lacks something: glibc names the wanted version (that of the
 # release that added the function), musl only the function.
-_WANTED = re.compile(r"STACKSPLICE_(?P<version>\d+(\.\d+)*)|\bstacksplice_\w+: symbol not found")
+_WANTED = r"STACKSPLICE_(?P<version>\d+(\.\d+)*)|\bstacksplice_\w+: symbol not found"
 
 
 def loaded_core() -> tuple[str, str] | None:
@@ -37,7 +37,7 @@ def loaded_core() -> tuple[str, str] | None:
 
 def explain(exc: ImportError, package: str) -> ImportError | None:
     """The reason of EXC in words, if it is a core that came before the one in the folder PACKAGE."""
-    wanted = _WANTED.search(str(exc))
+    wanted = re.search(_WANTED, str(exc))
     loaded = loaded_core() if wanted else None
     if wanted is None or loaded is None:
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .hints import Iterator
 from .plain import plain
 
 

@@ -18,9 +18,10 @@ _BEHIND = (
     "\n\nDuring handling of the above exception, another exception occurred:\n\n",
 )
 _QUOTES = '"""\n'
-_BEGIN = re.compile(r'(?:[\w.]+: )?\n"""\n')
-_PLACE = re.compile(r'  File "(.*)", line (\d+), in (.*)\n')
-_REPEATED = re.compile(r"  \[Previous line repeated (\d+) more times?\]\n")
+# Texts: few who import this meet one, and to compile them takes as long as the import.
+_BEGIN = r'(?:[\w.]+: )?\n"""\n'
+_PLACE = r'  File "(.*)", line (\d+), in (.*)\n'
+_REPEATED = r"  \[Previous line repeated (\d+) more times?\]\n"
 _MOST_REPEATED = 1000
 _ENOUGH = 0.75  # of the frames of a text are among those of the stack whose text it is
 
@@ -44,7 +45,7 @@ def _frames_of(text: str) -> Frames:
     for line in text.splitlines(keepends=True):
         if not line.startswith("  "):
             break
-        place, repeated = _PLACE.fullmatch(line), _REPEATED.fullmatch(line)
+        place, repeated = re.fullmatch(_PLACE, line), re.fullmatch(_REPEATED, line)
         if place is not None:
             file, number, name = place.groups()
             frame = {"kind": "script", "trust": "traceback", "language": "python", "address": "0x0"}
@@ -61,7 +62,7 @@ def _frames_of(text: str) -> Frames:
 def _parts_of(text: str) -> list[str]:
     """The tracebacks of TEXT from the first process on; none if it has not the form that is known."""
     depth = 0
-    while begin := _BEGIN.match(text):
+    while begin := re.match(_BEGIN, text):
         depth += 1
         text = text[begin.end() :]
     parts = text.split(_QUOTES.rstrip() + _BEHIND[0] + _HEAD)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from .. import __version__, _stacksplice
 from .._base.arguments import Parser, meant, number
+from .._base.hints import Callable, Sequence
 from .._base.loading import loaded_core
 from .._base.output import fail, reader_may_leave, write
 
@@ -211,7 +210,7 @@ def _add_dump(parser: Parser) -> None:
     form.add_argument(
         "--repeat",
         nargs="?",
-        const=math.inf,
+        const=float("inf"),
         type=number("a number of seconds", float),
         metavar="SECONDS",
         help="sample for SECONDS, or until Ctrl-C, and write where the threads were",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
-from typing import Any
 
+from ..._base.hints import Any, Iterator
 from ..._errors.info import ErrorInfo
 
 _HEADINGS = {

@@ -10,7 +10,10 @@ import os
 import stat
 import time
 from contextlib import ExitStack
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _LARGEST = 16 << 20  # bytes; a name can be any file
 _MOST_LINKS = 40  # as the kernel follows

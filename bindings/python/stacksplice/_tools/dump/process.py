@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import signal
 import subprocess
-from collections.abc import Callable
-from typing import Any
 
 from ... import _stacksplice
 from ..._base import PACKAGE
+from ..._base.hints import Any, Callable
 from ..._base.output import fail, write
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
@@ -205,7 +203,7 @@ def _dump(process: int, options: argparse.Namespace) -> int:
 def dump(options: argparse.Namespace) -> int:
     """Write the stacks of processes, or what one does over some seconds."""
     if options.repeat and not options.processes and options.repeat.is_integer():  # --repeat PID
-        options.processes, options.repeat = [int(options.repeat)], math.inf
+        options.processes, options.repeat = [int(options.repeat)], float("inf")
     if not options.processes:
         return fail("no process was named: stacksplice dump PID")
     if len(options.processes) > 1 and (options.repeat or options.html is not None):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
 
+from ..._base.hints import Any, Iterable, Iterator
 from ..._base.plain import plain
 from .text import interpreter_of
 

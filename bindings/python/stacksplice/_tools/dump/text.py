@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
 try:
     from ..._base.lines import folded
@@ -23,6 +25,8 @@ _GIL = {"held": "holds the GIL", "waiting": "waits for the GIL"}
 
 
 def _signal(number: int) -> str:
+    import signal  # for what a signal ended alone
+
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:

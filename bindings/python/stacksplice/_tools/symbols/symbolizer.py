@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, TypeGuard
 
 from ... import _stacksplice
+from ..._base.hints import Any, Callable, Iterator, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 _LIBRARY = "libdebuginfod.so.1"
 
