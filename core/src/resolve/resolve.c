@@ -524,6 +524,19 @@ static bool wants_demangler(const native_answer *a)
     return false;
 }
 
+/*
+ * Whether A has a name for a demangler that FACTS lack and now have.  Code of Rust, or with a C++ run-time of
+ * its own, can be in a process that has none to ask.  As libdw, one is loaded once it is needed; without the
+ * lock, since its constructors may come here.
+ */
+static bool demangler_came(native_facts *facts, const native_answer *a)
+{
+    if (facts->demangle || !wants_demangler(a) || atomic_load(&is_missing))
+        return false;
+    facts->demangle = find_demangler(true);
+    return facts->demangle != NULL;
+}
+
 static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generation)
 {
     native_facts *facts = ss_alloc_dirty(sizeof *facts); /* large, and a stack may be small */
@@ -534,14 +547,9 @@ static native_answer *find_anew(uintptr_t address, bool brief, uint64_t generati
     gather(address, brief, facts);
     if (facts->in_module)
         a = locked_look_up(facts, generation);
-    /* Code of Rust, or with a C++ run-time of its own, in a process that has none to ask.  As libdw, one is
-       loaded once it is needed; without the lock, since its constructors may come here. */
-    if (!facts->demangle && wants_demangler(a) && !atomic_load(&is_missing)) {
-        facts->demangle = find_demangler(true);
-        if (facts->demangle) {
-            unref(a);
-            a = locked_look_up(facts, generation);
-        }
+    if (demangler_came(facts, a)) {
+        unref(a);
+        a = locked_look_up(facts, generation);
     }
     ss_free(facts);
     return a;
@@ -599,9 +607,24 @@ static bool put_path(const char *text, char *to, size_t capacity)
     return true;
 }
 
+/* What the file of FACTS says; HR says why the answer is NULL. */
+static native_answer *locked_look_into(const native_facts *facts, stacksplice_hresult *hr)
+{
+    native_answer *a = NULL;
+
+    *hr = E_OUTOFMEMORY;
+    if (ss_lock_is_mine(&lock) || !ss_lock_take(&lock))
+        return NULL;
+    if (ask(facts) && current.status == SS_FILE_READ)
+        a = pack_current();
+    *hr = a || current.status != SS_FILE_READ ? results[current.status] : E_OUTOFMEMORY;
+    ss_lock_drop(&lock);
+    return a;
+}
+
 /*
  * The same for OFFSET in the file at PATH, which has that BUILD_ID ("": any) and need not be loaded.
- * HR says why the answer is NULL.  Call after ss_debug_load returned true.
+ * Call after ss_debug_load returned true.
  */
 static native_answer *find_answer_in_file(const char *path, const char *build_id, uintptr_t offset,
                                           stacksplice_hresult *hr)
@@ -614,13 +637,11 @@ static native_answer *find_answer_in_file(const char *path, const char *build_id
         put_path(build_id, facts->module.build_id, sizeof facts->module.build_id)) {
         facts->address = offset;
         facts->debug = true;
-        facts->demangle = find_demangler(true);
-        *hr = E_OUTOFMEMORY;
-        if (!ss_lock_is_mine(&lock) && ss_lock_take(&lock)) {
-            if (ask(facts) && current.status == SS_FILE_READ)
-                a = pack_current();
-            *hr = a || current.status != SS_FILE_READ ? results[current.status] : E_OUTOFMEMORY;
-            ss_lock_drop(&lock);
+        facts->demangle = find_demangler(false);
+        a = locked_look_into(facts, hr);
+        if (demangler_came(facts, a)) {
+            unref(a);
+            a = locked_look_into(facts, hr);
         }
     }
     ss_free(facts);
