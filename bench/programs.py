@@ -231,11 +231,15 @@ HUNDRED = (
 STANDARD = "import importlib.machinery, threading, types, warnings"
 
 
+def compile_package(runner: Runner) -> None:
+    """What an installer does: the imports that are timed find their byte code."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(runner.build / "python")], check=True)
+
+
 def python(runner: Runner, results: Results) -> None:
     runner.measure(results, "errors and stacks in Python", [sys.executable, str(HERE / "python_rows.py")])
     runner.measure(results, "raises in Python", [sys.executable, str(HERE / "raise_rows.py")])
-    # What an installer does: the imports that are timed find their byte code.
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(runner.build / "python")], check=True)
+    compile_package(runner)
     runner.first(
         results,
         "import in a process",
@@ -341,6 +345,7 @@ def memory(runner: Runner, results: Results) -> None:
 
 def live(runner: Runner, results: Results) -> None:
     counts, runner.counts = runner.counts, False
+    compile_package(runner)
     runner.measure(results, "reading a process", [sys.executable, str(HERE / "live_rows.py")])
     runner.counts = counts
 
