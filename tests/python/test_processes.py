@@ -490,7 +490,7 @@ def test_size_is_bounded(border, deep_recursion):
             border.call(deep, levels - 1)
         raise ValueError("x" * 1_000_000)
 
-    exc = caught(border.call, deep, 200)
+    exc = caught(border.call, deep, 160)
     truth = stacksplice.error_info(exc)
     assert len(truth.to_json()) > 1_000_000 and len(truth.propagation) == 150
     text = remote.report(truth)

@@ -247,6 +247,7 @@ def test_nothing_is_forged_in_errors_as_data(border):
 @pytest.mark.parametrize("wrapped", [False, True], ids=["error", "file"])
 def test_all_readers_have_one_limit_of_nesting(tmp_path, capsys, depth, wrapped):
     error = json.loads(stacksplice.originate(caught(boom, ValueError("x"))).to_json())
+    error["stack"] = error["stack"][:1]  # pytest's own frames would be in each of them
     text = json.dumps(error)[:-1]
     text = (text + ', "later": ') * depth + text + "}" * (depth + 1)
     if wrapped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 from functools import cache
 from typing import Any
 
@@ -37,15 +38,27 @@ def validator(name: str, is_strict: bool = True):
     from jsonschema.validators import extend
     from referencing import Registry, Resource
 
-    plain, valid = Draft202012Validator.VALIDATORS["$ref"], set()
+    keywords, valid = Draft202012Validator.VALIDATORS, set()
+    by_reference, by_items = keywords["$ref"], keywords["items"]
     repeated = ("frame", "module", "process")
+
+    def key(target, instance):
+        """Version 2 writes equal values alike, whoever else refers to them."""
+        return (target, marshal.dumps(instance, 2)) if target.endswith(repeated) else None
 
     def each_once(self, target, instance, part):
         """The same frames are in thousands of reports."""
-        key = (target, json.dumps(instance)) if target.endswith(repeated) else None
-        if key is None or key not in valid:
-            yield from plain(self, target, instance, part)
-            valid.add(key)  # not reached for an invalid one: the first error ends the validation
+        known = key(target, instance)
+        if known is None or known not in valid:
+            yield from by_reference(self, target, instance, part)
+            valid.add(known)  # not reached for an invalid one: the first error ends the validation
+
+    def new_ones(self, items, instance, part):
+        """And a hundred times in the receptions of one: those that are known cost no validator."""
+        target = items.get("$ref", "")
+        if target.endswith(repeated) and isinstance(instance, list):
+            instance = [each for each in instance if key(target, each) not in valid]
+        yield from by_items(self, items, instance, part)
 
     documents = [
         strict(schema(each)) if is_strict else schema(each) for each in ("error-1", "report-1", "dump-1")
@@ -54,7 +67,7 @@ def validator(name: str, is_strict: bool = True):
         (document["$id"], Resource.from_contents(document)) for document in documents
     )
     document = next(each for each in documents if name_of({"schema": each["title"]}) == name)
-    return extend(Draft202012Validator, {"$ref": each_once})(document, registry=registry)
+    return extend(Draft202012Validator, {"$ref": each_once, "items": new_ones})(document, registry=registry)
 
 
 def name_of(report: dict[str, Any]) -> str:
