@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 import sysconfig
@@ -91,6 +92,13 @@ def valid_reports():
     with pytest.MonkeyPatch.context() as patch:
         validate_all(patch)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects():
+    """What was imported until here is no garbage: no collection of the module's tests walks it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
