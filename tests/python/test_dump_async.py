@@ -156,8 +156,9 @@ import asyncio, sys
 async def sleep():
     await asyncio.sleep(1000)
 async def main():
-    asyncio.get_running_loop().call_later(0.5, lambda: print(flush=True))
-    await asyncio.gather(*[asyncio.create_task(sleep()) for _ in range(int(sys.argv[1]))])
+    tasks = [asyncio.create_task(sleep()) for _ in range(int(sys.argv[1]))]
+    asyncio.get_running_loop().call_soon(lambda: print(flush=True))  # after the first step of each
+    await asyncio.gather(*tasks)
 asyncio.run(main())
 """
 

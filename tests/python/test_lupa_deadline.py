@@ -164,18 +164,25 @@ except TimeoutError as exc:
 
 def test_the_report_has_the_names_of_strings_functions(run, tmp_path):
     """A signal handler cannot look for a global function, but the line that defines one has its name."""
-    for defined, name in {
+    names = {
         "function settle(n) while true do end end": "settle",
         "first = 1 function settle(n) while true do end end": "function <",
         "function settle(n) local function inner() end while true do end end": "function <",
         "settle = function(n) while true do end end": "function <",
-    }.items():
-        run(f"made = runtime()\nmade.execute({defined!r})\nended(made.globals().settle)")
-        (path,) = tmp_path.glob("*.json")
-        frames = json.loads(path.read_text())["error"]["stack"]
-        path.unlink()
-        names = [frame["function"] for frame in frames if frame["language"] == "lua" and "function" in frame]
-        assert "jit" in run.name or names[0].startswith(name), names
+    }
+    run(f"""
+for number, defined in enumerate({list(names)!r}):
+    made = runtime()
+    made.execute(defined)
+    ended(made.globals().settle, name=str(number))
+""")
+    reports = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    reports.sort(key=lambda report: report["header"]["deadline_name"])
+    assert len(reports) == len(names)
+    for report, name in zip(reports, names.values()):
+        frames = report["error"]["stack"]
+        found = [frame["function"] for frame in frames if frame["language"] == "lua" and "function" in frame]
+        assert "jit" in run.name or found[0].startswith(name), found
 
 
 def test_one_that_a_function_of_c_lost_has_the_lines_where_lua_was_late(run):
