@@ -6,6 +6,7 @@
 #include "lua_state.h"
 #include "oracle.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -260,3 +261,52 @@ TEST(test_nothing_is_read_before_the_first_instruction)
     assert_int_equal(munmap(pages, 2 * PAGE), 0);
 }
 #endif
+
+/* ---- What a function in C is doing when a signal comes -----------------------------------------*/
+
+static int captures;
+
+static void capture_in_handler(int number)
+{
+    uintptr_t frames[256];
+    uint32_t captured;
+
+    captures += SUCCEEDED(stacksplice_capture(0, 256, frames, &captured, NULL)) && captured > 0;
+}
+
+/* A value is there before it is counted: an interrupted function of Lua's API may have put it, or half of
+   it, above the top. */
+static int be_interrupted(lua_State *L)
+{
+    unsigned char above[SS_LUA_USED_BYTES], *top;
+
+#if SS_LUA_JIT
+    top = (unsigned char *)ss_lua_top_of((uintptr_t)L);
+#else
+    top =
+        (unsigned char *)ss_lua_slot_of(ss_lua_innermost(L)) + (lua_gettop(L) + 1) * SSI_LUA_VALUE;
+#endif
+    for (size_t i = 0; i < sizeof above; i++)
+        above[i] = top[i] = (unsigned char)(0x80 + i);
+    assert_int_equal(raise(SIGUSR1), 0);
+    assert_memory_equal(top, above, sizeof above);
+    memset(top, 0, sizeof above); /* some collectors look there */
+    return 0;
+}
+
+TOKEN_TEST(test_a_capture_in_a_handler_leaves_the_stack_as_it_was)
+{
+    struct sigaction action = {.sa_handler = capture_in_handler}, old;
+    lua_State *L = *state;
+    int before = captures;
+
+    lua_gc(L, LUA_GCSTOP, 0);
+    lua_register(L, "be_interrupted", be_interrupted);
+    assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+    assert_int_equal(luaL_dostring(L, "local function call() be_interrupted() return 1 end\n"
+                                      "return function() for i = 1, 3 do local x = call() end end"),
+                     LUA_OK);
+    assert_int_equal(stacksplice_lua_pcall(L, 0, 0), S_OK);
+    assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
+    assert_int_equal(captures, before + 3);
+}

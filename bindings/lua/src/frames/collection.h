@@ -130,6 +130,9 @@ lua_State *ss_lua_compiled(const ss_lua_collection *c, uintptr_t *ci);
 /* Splice what belongs to the found sites into their places. */
 void ss_lua_splice_all(ss_lua_collection *c);
 
+/* Put back what was above the tops of stacks that were used there: the last act of a collection. */
+void ss_lua_give_back(const ss_lua_collection *c);
+
 /* Whether CI, a function in C, is the running activation of L, and there is room on L's stack. */
 bool ss_lua_rests(lua_State *L, uintptr_t ci);
 

@@ -111,6 +111,7 @@ static SS_LUA_NOINLINE void collect(stacksplice_walk *walk, const ss_lua_layout 
     ss_lua_splice_all(&c);
     if (walk->recorded)
         ss_lua_report_words(&c);
+    ss_lua_give_back(&c);
     ss_lua_end_sites(&c);
 }
 

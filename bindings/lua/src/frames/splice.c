@@ -359,8 +359,7 @@ static bool push_running(ss_lua_collection *c)
 
 enum {
     NAMED_FUNCTIONS = 1024,
-    NAMELESS_SIGHTS = 1000, /* how often a nameless function is seen before it is looked up again */
-    ROOM_FOR_NAMES = 6
+    NAMELESS_SIGHTS = 1000 /* how often a nameless function is seen before it is looked up again */
 };
 
 /* ---- Names of C functions --------------------------------------------------------------------*/
@@ -426,7 +425,7 @@ static bool lua_runs_inside(const ss_lua_collection *c, const ss_lua_call_site *
 
 bool ss_lua_rests(lua_State *L, uintptr_t ci)
 {
-    return ss_lua_innermost(L) == ci && ss_lua_has_room(L, ROOM_FOR_NAMES);
+    return ss_lua_innermost(L) == ci && ss_lua_has_room(L, SS_LUA_USED_SLOTS);
 }
 
 /* Whether the coroutine of a site is suspended in the C function that the site called.  LuaJIT calls
@@ -438,6 +437,31 @@ static bool rests_at(const ss_lua_collection *c, uint32_t index)
     if (!site->ci || (SS_LUA_JIT && (site->hook || site->inferred)))
         return false;
     return (index > 0 || !lua_runs_inside(c, site)) && ss_lua_rests(site->L, site->ci);
+}
+
+/* Let L, which rests, be used above its top, until ss_lua_give_back. */
+static void borrow(ss_lua_interpreter *interpreter, lua_State *L)
+{
+#if SS_LUA_JIT
+    uintptr_t top = ss_lua_top_of((uintptr_t)L);
+#else
+    uintptr_t top =
+        ss_lua_slot_of(ss_lua_innermost(L)) + (uintptr_t)(lua_gettop(L) + 1) * SSI_LUA_VALUE;
+#endif
+
+    interpreter->rest = L;
+    interpreter->used = (void *)top;
+    memcpy(interpreter->before, interpreter->used, sizeof interpreter->before);
+}
+
+void ss_lua_give_back(const ss_lua_collection *c)
+{
+    for (uint32_t i = 0; i < c->interpreter_count; i++) {
+        const ss_lua_interpreter *interpreter = &c->interpreters[i];
+
+        if (interpreter->used)
+            memcpy(interpreter->used, interpreter->before, sizeof interpreter->before);
+    }
 }
 
 /* Decide what may be done with the innermost coroutine of each state, and log the coroutines. */
@@ -454,7 +478,7 @@ static void open_interpreters(ss_lua_collection *c)
             continue; /* interpreters were met in the order of sites */
         opened++;
         if (!interpreter->rest && rests_at(c, i))
-            interpreter->rest = c->sites[i].L;
+            borrow(interpreter, c->sites[i].L);
         interpreter->cached = interpreter->rest && interpreter->record;
         if (interpreter->cached)
             ss_lua_cache_begin(interpreter->rest, interpreter->record);

@@ -63,6 +63,13 @@ void ss_lua_cache_planted(lua_State *L, ss_lua_state *state);
 
 /* ---- Activations ------------------------------------------------------------------------------*/
 
+/* Slots above a stack's top that a capture may use. */
+#if SS_LUA_JIT
+enum { SS_LUA_USED_SLOTS = 6, SS_LUA_USED_BYTES = SS_LUA_USED_SLOTS * SS_LUA_SLOT_SIZE };
+#else
+enum { SS_LUA_USED_SLOTS = 6, SS_LUA_USED_BYTES = SS_LUA_USED_SLOTS * SSI_LUA_VALUE };
+#endif
+
 /* One Lua state while a capture looks at it. */
 typedef struct ss_lua_interpreter {
     const void *registry;
@@ -70,6 +77,9 @@ typedef struct ss_lua_interpreter {
     ss_lua_cache *cache;
     lua_State *rest; /* its stack may be used above its top for a moment; or NULL */
     bool cached;     /* activations have keys, and the cache may be used */
+    void *used;      /* the slots above its top, where that is so; or NULL */
+    /* What they had: a signal may have come while the function in C was putting a value there. */
+    unsigned char before[SS_LUA_USED_BYTES];
 } ss_lua_interpreter;
 
 /* The words of an activation that form its key. */
