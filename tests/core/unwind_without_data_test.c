@@ -272,7 +272,7 @@ static bool ends_in_gap(char *low, uint32_t words)
     after = 0;
     call_on_stack(low + FIBER_BYTES - words * sizeof(uintptr_t), leaf);
     assert_int_equal(after, 1);
-    assert_true(captured.count >= 2);
+    assert_true(captured.count >= 1); /* a gap alone where the bounds of a stack are unknown */
     return stacksplice_is_token(captured.frames[captured.count - 1]);
 }
 
