@@ -15,7 +15,9 @@ set(sources
   src/value/leave.c
   src/value/text.c
   src/value/ties.c
+  src/cross/again.c
   src/cross/call.c
+  src/cross/caught.c
   src/cross/closing.c
   src/cross/interrupt.c
   src/cross/raise.c

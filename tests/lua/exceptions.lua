@@ -11,6 +11,7 @@ local CUT = "between other languages' frames a long stack is cut as in 5.3, wher
 local TAIL_CALL = "5.1 counts tail calls and LuaJIT does not: one gap stands for them, or none"
 local NO_MAIN = "coroutine.running gives no thread for the main one"
 local C_OVERFLOW = "an overflow of the C stack crashes this Lua, without stacksplice, too"
+local NO_KEEPING = "LuaJIT keeps its pcall: a function in C in its place would let no coroutine yield"
 local C_CALL = "a captured stack has of a call of a function in C "
 
 return {
@@ -22,6 +23,12 @@ return {
       "5.1 names none, 5.2 and LuaJIT name a hook after the instruction that it interrupts"},
     {"5.1 luajit", "a captured stack keeps its metatable until then", AT_ONCE},
     {"5.1 luajit", "a captured stack believes no script", AT_ONCE},
+  },
+  caught = {
+    {"luajit", "an error that pcall caught has", NO_KEEPING},
+    {"luajit", "an error that pcall caught is the context", NO_KEEPING},
+    {"luajit", "an error that pcall caught is not one in another variable", NO_KEEPING},
+    {"luajit", "the pcall that keeps them keeps frames also", NO_KEEPING},
   },
   causes = {
     {"5.1 luajit", "a cause survives with its effect, and is collected with it",

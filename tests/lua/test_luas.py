@@ -80,6 +80,7 @@ TESTS = [
 LUAJIT_MODES = ["off", "hot", "as it is"]
 SPECS = [
     "capture",
+    "caught",
     "causes",
     "churn",
     "collector",

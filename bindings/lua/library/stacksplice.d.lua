@@ -200,9 +200,16 @@ function stacksplice.wrap(f) end
 
 ---Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it. Replace
 ---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
----fail. pcall and error stay what they are. `stacksplice.host` has it with options.
+---fail.
+---
+---With `{pcall = true}` also replace `pcall`: an error that it caught, and that is raised again, has the
+---frames of the place where it was raised first. The code must show that it is the same one, as
+---`local ok, e = pcall(f)` and then `error(e, 0)`, `assert(ok, e)` or `check(ok, e)` do. A new error whose
+---text has that of the caught one, in such a variable, has the caught one as its context. `error` stays what
+---it is. `stacksplice.host` has it with more options.
+---@param options? {pcall: boolean?}
 ---@return fun() uninstall restores each, unless other code has replaced it since
-function stacksplice.install() end
+function stacksplice.install(options) end
 
 ---Call f with the arguments. If it is not done in time, the stacks of all threads are reported, on
 ---stderr and in a file, and it goes on. Returns what f returns; its errors pass.

@@ -19,7 +19,7 @@ function host.redaction(options) end
 ---@return boolean nothing_is_missing
 function host.doctor() end
 
----Do what `stacksplice.install` does.
+---Do what `stacksplice.install` does, with the same option `pcall`.
 ---
 ---With `crash = true` also report crashes of the process (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and
 ---SIGSYS, so a panic of Lua, too) on stderr and in a file, and then let it die as before. This stays
@@ -29,7 +29,7 @@ function host.doctor() end
 ---
 ---With `locals = true` errors keep the local variables of Lua's functions, for their reports, until
 ---uninstall is called. No metamethod runs for their texts.
----@param options? {crash: boolean?, others_first: boolean?, locals: boolean?}
+---@param options? {pcall: boolean?, crash: boolean?, others_first: boolean?, locals: boolean?}
 ---@return fun() uninstall restores each function, unless other code has replaced it since
 function host.install(options) end
 

@@ -22,14 +22,24 @@
  * have put there, such as a profiler, stays.  Uninstalling restores each one if ours is still there.
  */
 
-/* A field of the library to replace. */
+#define KEEPS_COROUTINES "errors keep the frames of a coroutine that failed"
+#define LOSES_COROUTINES "a coroutine that fails loses its frames"
+
+/* A field of the library to replace; what doctor says of it where it is, and where it is not. */
 static const struct replacement {
     const char *library, *field;
     lua_CFunction function;
+    const char *effect, *lack;
+    bool on_demand;
 } replacements[] = {
-    {LUA_DBLIBNAME, "traceback", ss_lua_traceback},
-    {LUA_COLIBNAME, "wrap", ss_lua_wrap_function},
-    {LUA_COLIBNAME, "resume", ss_lua_resume_function},
+    {LUA_DBLIBNAME, "traceback", ss_lua_traceback, "shows the frames of all languages",
+     "it shows Lua alone", false},
+    {LUA_COLIBNAME, "wrap", ss_lua_wrap_function, KEEPS_COROUTINES, LOSES_COROUTINES, false},
+    {LUA_COLIBNAME, "resume", ss_lua_resume_function, KEEPS_COROUTINES, LOSES_COROUTINES, false},
+#if !SS_LUA_JIT
+    {LUA_GNAME, "pcall", ss_lua_keeping_pcall, "errors that are raised again keep their frames",
+     "an error that is raised again loses its frames", true},
+#endif
 };
 
 enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
@@ -61,8 +71,11 @@ static bool is_of_lua(lua_State *L)
    installation switched local variables on. */
 static int uninstall(lua_State *L)
 {
+    ss_lua_state *state = ss_lua_state_open(L);
+
     if (lua_toboolean(L, lua_upvalueindex(REPLACEMENTS * 2 + 1)))
-        ss_lua_state_open(L)->shows_locals = false;
+        state->shows_locals = false;
+    ss_lua_forget_all_caught(state); /* another pcall may fail where ours did */
     for (int i = 0; i < REPLACEMENTS; i++) {
         int library = lua_upvalueindex(i * 2 + 1);
 
@@ -107,7 +120,7 @@ static void report_crashes(lua_State *L)
 
 /* What the table of options at 1, or nothing, asks for; whether it asks for local variables.
    [-0, +0, e] */
-static bool take_options(lua_State *L, ss_lua_state *state)
+static bool take_host_options(lua_State *L, ss_lua_state *state)
 {
     if (lua_isnoneornil(L, 1))
         return false;
@@ -120,13 +133,21 @@ static bool take_options(lua_State *L, ss_lua_state *state)
     return true;
 }
 
-static int install(lua_State *L, bool with_locals)
+/* Whether the table of options at 1, or nothing, asks for the functions that are replaced on demand. */
+static bool wants_pcall(lua_State *L)
+{
+    return !lua_isnoneornil(L, 1) && ss_lua_option(L, "pcall", false);
+}
+
+static int install(lua_State *L, bool with_locals, bool with_pcall)
 {
     lua_settop(L, 0);
     luaL_checkstack(L, 2 * REPLACEMENTS + 8, "stacksplice");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     for (int i = 0; i < REPLACEMENTS; i++) {
-        lua_pushstring(L, replacements[i].library);
+        bool wanted = with_pcall || !replacements[i].on_demand;
+
+        lua_pushstring(L, wanted ? replacements[i].library : "");
         if (lua_rawget(L, 1) != LUA_TTABLE) {
             lua_pop(L, 1);
             lua_pushnil(L);
@@ -156,13 +177,21 @@ static int install(lua_State *L, bool with_locals)
 
 int ss_lua_install_function(lua_State *L)
 {
-    luaL_argcheck(L, lua_isnoneornil(L, 1), 1, "only install of stacksplice.host has options");
-    return install(L, false);
+    static const char *const of_hosts[] = {"crash", "others_first", "locals"};
+
+    if (!lua_isnoneornil(L, 1))
+        luaL_checktype(L, 1, LUA_TTABLE);
+    for (size_t i = 0; lua_istable(L, 1) && i < sizeof of_hosts / sizeof *of_hosts; i++)
+        if (ss_lua_option(L, of_hosts[i], false))
+            return luaL_argerror(L, 1, "only install of stacksplice.host has this option");
+    return install(L, false, wants_pcall(L));
 }
 
 int ss_lua_host_install_function(lua_State *L)
 {
-    return install(L, take_options(L, ss_lua_state_open(L)));
+    bool with_locals = take_host_options(L, ss_lua_state_open(L));
+
+    return install(L, with_locals, wants_pcall(L));
 }
 
 /* ---- lua -lstacksplice ------------------------------------------------------------------------*/
@@ -582,10 +611,10 @@ static int say_lines(void)
 /* What the place of a replacement has: ours, Lua's, or somebody else's. [-0, +0, m] */
 static void say_place(lua_State *L, const struct replacement *what)
 {
-    const bool is_traceback = what->function == ss_lua_traceback;
-    char subject[40];
+    char subject[40], lack[80];
 
     (void)snprintf(subject, sizeof subject, "%s.%s", what->library, what->field);
+    (void)snprintf(lack, sizeof lack, "is not replaced: %s", what->lack);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_pushstring(L, what->library);
     if (lua_rawget(L, -2) == LUA_TTABLE) {
@@ -593,18 +622,14 @@ static void say_place(lua_State *L, const struct replacement *what)
         lua_rawget(L, -2);
     }
     if (lua_tocfunction(L, -1) == what->function)
-        say("ok", subject,
-            is_traceback ? "shows the frames of all languages"
-                         : "errors keep the frames of a coroutine that failed",
-            NULL);
+        say("ok", subject, what->effect, NULL);
     else if (!lua_isnil(L, -1) && !is_of_lua(L))
         say("note", subject, "another library replaced it, and that one stays in effect",
             "load stacksplice before that library");
     else
-        say("note", subject,
-            is_traceback ? "is not replaced: it shows Lua alone"
-                         : "is not replaced: a coroutine that fails loses its frames",
-            "call stacksplice.install()");
+        say("note", subject, lack,
+            what->on_demand ? "call stacksplice.install{pcall = true}"
+                            : "call stacksplice.install()");
     lua_settop(L, 0);
 }
 

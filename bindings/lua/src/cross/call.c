@@ -446,6 +446,7 @@ static SS_LUA_BODY int remember_protected(lua_State *L)
                             .unwound = true,
                             .dead = now->co,
                             .has_lost = now->has_lost};
+    ss_lua_caught caught;
 
     ss_lua_state_drain(L, state);
     if (state->handling || ss_lua_to_error(L, 1))
@@ -453,8 +454,11 @@ static SS_LUA_BODY int remember_protected(lua_State *L)
     /* A function of ours may have raised it inside the coroutine.  Then its stack is known already, from
        the innermost coroutine on. */
     if (!ss_lua_take_raising(L, state, 1, now->co, 0) &&
-        !ss_lua_is_raised_again(L, state, 1, now->co, 0))
+        !ss_lua_is_raised_again(L, state, 1, now->co, 0) &&
+        !ss_lua_take_caught(L, state, 1, now->co, 0, &caught)) {
+        origin.caught = caught.number ? &caught : NULL;
         (void)ss_lua_ties_make(L, state, 1, &origin);
+    }
     if (!ss_lua_has_identity(L, 1))
         now->mark = ss_lua_hold_raised(state, &state->last);
     ss_lua_plant_gc_canary(L, state);

@@ -21,7 +21,13 @@ void ss_lua_release_raised(ss_lua_state *state, ss_lua_raising *raising);
    it by that function, and by a mark below the value, which only this raise has. [-1, +2, -], 1 slot
    more */
 void ss_lua_mark_raiser(lua_State *L, ss_lua_raising *raising);
-/* The same of the state's last value, held now. */
+/* The running function is about to raise the state's last value by itself. [-0, +0, -], 1 slot */
+void ss_lua_set_raiser(lua_State *L, ss_lua_state *state);
+
+/* Push the function of an activation of THREAD. [-0, +1, -], a slot in THREAD, too, which an error there has
+   left */
+void ss_lua_push_function_of(lua_State *L, lua_State *thread, lua_Debug *activation);
+/* What ss_lua_mark_raiser does, of the state's last value, held now. */
 void ss_lua_mark_last(lua_State *L, ss_lua_state *state);
 
 /* Whether the value at INDEX of L is the one that the function at LEVEL of THREAD is now raising.  Then
@@ -90,10 +96,37 @@ HRESULT ss_lua_invalid_count(void);
    TIES, to its caller. [-0, +0, -], 4 slots */
 void ss_lua_remember_resumed(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties);
 
+/* Whether the value at INDEX of L is that at ORIGINAL, also behind the place of a caller of LEVEL of THREAD, as
+   `error` puts it in front. */
+bool ss_lua_has_text(lua_State *L, int index, int original, lua_State *thread, int level);
+
 /* Whether the value at INDEX, raised by the function at LEVEL of THREAD, is that value, also with a
    place in front.  Then it is the last value again. [-0, +0, m], 8 slots */
 bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
                             int level);
+
+/* ---- What pcall caught (caught.c) --------------------------------------------------------------*/
+
+/* What install puts in the place of pcall: it keeps of each error that it catches what ended on the way. */
+int ss_lua_keeping_pcall(lua_State *L);
+
+/* What the value at INDEX of L, which the function at LEVEL of THREAD raises, was when pcall caught it: if
+   it is certainly the value that pcall returned, also with a place in front; else NULL. [-0, +0, -], 4
+   slots in both */
+ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                                  int level);
+
+/* The same.  True if its whole stack was known: then it is the last value again.  Else a copy is in
+   *CAUGHT, whose number is 0 if it is another error. [-0, +0, m], 8 slots */
+bool ss_lua_take_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level,
+                        ss_lua_caught *caught);
+
+/* Push the error object of an error that pcall caught and whose text is in that value, and return true, if
+   the function that calls that at LEVEL has it in a variable still. [-0, +(0|1), m], 8 slots */
+bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level, const void *above);
+
+/* Forget all that was caught. */
+void ss_lua_forget_all_caught(ss_lua_state *state);
 
 /* ---- Interrupts (interrupt.c) -----------------------------------------------------------------*/
 

@@ -62,6 +62,11 @@ bool ss_lua_is_entered_here(const ss_lua_activation_log *log, const lua_State *L
 uint32_t ss_lua_dead_frames(lua_State *dead, uint32_t max, uintptr_t *frames,
                             ss_lua_activation_log *log);
 
+/* The activations of L, which runs a C function of ours, from CI up to STOP, as tokens; both ends of more
+   than MAX.  FRAMES has room for MAX, gaps of tail calls included. [-0, +0, -], eight slots */
+uint32_t ss_lua_run_frames(lua_State *L, ss_lua_state *state, uintptr_t ci, uintptr_t stop,
+                           uint32_t max, uintptr_t *frames);
+
 /* Whether the coroutine DEAD, which has just failed, may have lost what its innermost function, one in C, had
    called.  HAS_VALUE: the error value is still at its top. [-0, +0, -] */
 #if SS_LUA_JIT
@@ -93,6 +98,9 @@ uintptr_t ss_lua_gap(const char *reason);
 
 /* The gap outside of a function that was entered by a tail call. */
 #define SS_LUA_TAIL_CALLS "Lua tail calls replaced the frames of the callers"
+
+/* The gap between what an error was when pcall caught it and where it was raised again. */
+#define SS_LUA_CAUGHT_HERE "caught by pcall here, raised again"
 
 /* Captures do not keep longer function names. */
 enum { SS_LUA_NAME_SIZE = 96 };

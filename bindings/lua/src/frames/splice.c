@@ -687,3 +687,43 @@ void ss_lua_splice_all(ss_lua_collection *c)
         return;
     (void)ss_lua_flush(c);
 }
+
+/* ---- Runs that are kept -----------------------------------------------------------------------*/
+
+/* Read CI.  Here a function in C has a key, too: itself, and the instruction that calls it. */
+static void read_keyed(uintptr_t ci, ss_lua_activation *out)
+{
+    ss_lua_activation_read(ci, out);
+    if (!out->pc)
+        out->pc = out->closure;
+}
+
+uint32_t ss_lua_run_frames(lua_State *L, ss_lua_state *state, uintptr_t ci, uintptr_t stop,
+                           uint32_t max, uintptr_t *frames)
+{
+    ss_lua_interpreter interpreter = {.registry = lua_topointer(L, LUA_REGISTRYINDEX),
+                                      .record = state,
+                                      .cache = ss_lua_cache_of(state),
+                                      .rest = L,
+                                      .cached = true};
+    uint32_t length = ss_lua_run_length(ci, stop), most = max / 2 - 1, count = 0;
+    uint32_t left_out = length > most ? length - most : 0;
+
+    interpreter.cache->captured = true;
+    ss_lua_cache_begin(L, state);
+    for (uint32_t i = 0; i < length; i++, ci = ss_lua_outer(ci)) {
+        ss_lua_activation at, caller;
+
+        if (left_out && i == most / 2) {
+            frames[count++] = stacksplice_left_out(left_out);
+            for (; i < most / 2 + left_out; i++)
+                ci = ss_lua_outer(ci);
+        }
+        read_keyed(ci, &at);
+        ss_lua_activation_read(at.outer, &caller);
+        frames[count++] = ss_lua_token(&interpreter, L, &at, &caller);
+        if (ss_lua_is_tail_call(ci))
+            frames[count++] = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    }
+    return count;
+}

@@ -127,6 +127,20 @@ typedef struct ss_lua_resumed {
     stacksplice_ties ties;
 } ss_lua_resumed;
 
+/* What an installed pcall caught: the activation that got it, and what ended on the way there. */
+enum { SS_LUA_CAUGHT = 8, SS_LUA_CAUGHT_FRAMES = 64 };
+typedef struct ss_lua_caught {
+    uint64_t number; /* a newer one has a higher number; 0: none */
+    lua_State *L;
+    ss_lua_ci call; /* of pcall, which has not returned it yet; 0: it has */
+    ss_lua_ci ci;
+    uintptr_t pc; /* where that activation went on */
+    int result;   /* the register of the error, counted from 0 */
+    uint32_t count;
+    uintptr_t frames[SS_LUA_CAUGHT_FRAMES];
+    stacksplice_ties ties; /* of an error that had its whole stack before; else empty */
+} ss_lua_caught;
+
 /* A protected call: where on its coroutine's stack its handler is, in LuaJIT its function, and the function
    that made the call, only to compare; 0: C below all functions. */
 typedef struct ss_lua_call_place {
@@ -187,6 +201,8 @@ struct ss_lua_state {
     ss_lua_raising raising[SS_LUA_AT_ONCE];
     ss_lua_resumed resumed;
     ss_lua_flight flights[SS_LUA_AT_ONCE]; /* the newest last */
+    ss_lua_caught caught[SS_LUA_CAUGHT];
+    uint64_t caught_number; /* of the newest one */
     uint32_t flight_count;
     uintptr_t marks; /* how many raises were marked */
     int handling;    /* > 0 while a message handler of ours runs */
@@ -332,6 +348,9 @@ void ss_lua_keep(stacksplice_ties *place, const stacksplice_ties *ties);
 void ss_lua_let_go(ss_lua_state *state, stacksplice_ties *place);
 /* Forget the error with that NUMBER of those in flight. */
 void ss_lua_forget_flight(ss_lua_state *state, uint32_t number);
+
+/* Forget an error that pcall caught. */
+void ss_lua_forget_caught(ss_lua_state *state, ss_lua_caught *caught);
 
 /* Push an object that owns the COM reference put into its hold, even if something raises. [-0, +1,
    m] */

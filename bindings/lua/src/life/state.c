@@ -289,6 +289,8 @@ static void tell_others(ss_lua_state *state, const stacksplice_ties *ties)
         tell_error(&state->raising[i].ties, ties);
     for (uint32_t i = 0; i < state->flight_count; i++)
         tell_error(&state->flights[i].ties, ties);
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++)
+        tell_error(&state->caught[i].ties, ties);
 }
 
 void ss_lua_let_go(ss_lua_state *state, stacksplice_ties *place)
@@ -314,8 +316,18 @@ void ss_lua_forget_flight(ss_lua_state *state, uint32_t number)
     ss_lua_let_go(state, &gone);
 }
 
+void ss_lua_forget_caught(ss_lua_state *state, ss_lua_caught *caught)
+{
+    caught->number = 0;
+    caught->L = NULL;
+    if (caught->ties.exception)
+        ss_lua_let_go(state, &caught->ties);
+}
+
 static void forget_all(ss_lua_state *state)
 {
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++)
+        ss_lua_forget_caught(state, &state->caught[i]);
     while (state->flight_count)
         ss_lua_forget_flight(state, state->flight_count - 1);
     ss_lua_let_go(state, &state->last);
@@ -643,6 +655,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     memset(state->raising, 0, sizeof state->raising);
     state->resumed = (ss_lua_resumed){0};
     state->flight_count = 0;
+    memset(state->caught, 0, sizeof state->caught);
     state->handling = 0;
     state->metamethods = 0;
     state->shows_locals = false;

@@ -620,22 +620,32 @@ static stacksplice_exception_parts push_parts(lua_State *L, int index, bool scri
 }
 
 /* Capture into FRAMES, which has room for MAX elements, or for three times as many with a DEAD
-   coroutine. */
-static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead, uint32_t max,
-                           uintptr_t *frames, ss_lua_activation_log *log)
+   coroutine; with room for what was CAUGHT before, or that is NULL. */
+static uint32_t take_stack(lua_State *L, const ss_lua_origin *origin, lua_State *dead,
+                           const ss_lua_caught *caught, uint32_t max, uintptr_t *frames,
+                           ss_lua_activation_log *log)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, before;
 
+    if (caught) {
+        memcpy(frames, caught->frames, caught->count * sizeof *frames);
+        count = caught->count;
+        if (!origin->is_context)
+            frames[count++] = ss_lua_gap(SS_LUA_CAUGHT_HERE);
+    }
+    before = count;
     if (dead && origin->has_lost)
         frames[count++] = ss_lua_gap("functions that C called here may be missing: LuaJIT drops "
                                      "them where a coroutine fails");
     if (dead)
         count += ss_lua_dead_frames(dead, max + 4, frames + count, log);
     if (origin->unwound) {
-        frames[count] = ss_lua_gap(count ? STACKSPLICE_GAP_ENDED : STACKSPLICE_GAP_RETURNED);
+        frames[count] =
+            ss_lua_gap(count > before ? STACKSPLICE_GAP_ENDED : STACKSPLICE_GAP_RETURNED);
         count++;
     }
-    count += ss_lua_capture(L, origin->above, dead ? max : max - count, frames + count, log);
+    count +=
+        ss_lua_capture(L, origin->above, dead || caught ? max : max - count, frames + count, log);
     return stacksplice_copy_ends(frames, count, max, frames);
 }
 
@@ -716,14 +726,15 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     bool wrong, placed;
     stacksplice_exception *x;
 
-    if (limit > NEAR_FRAMES || origin->dead)
-        far = malloc((3 * (size_t)limit + 8) * sizeof *far);
+    if (limit > NEAR_FRAMES || origin->dead || origin->caught)
+        far = malloc((3 * (size_t)limit + SS_LUA_CAUGHT_FRAMES + 8) * sizeof *far);
     if (!far && limit > NEAR_FRAMES)
         limit = NEAR_FRAMES;
     frames = far ? far : near;
     wrong = limit > 1 && ss_lua_syntax_of(parts->message, parts->message_length, &syntax);
-    parts->frame_count = take_stack(L, origin, far ? origin->dead : NULL, limit - wrong,
-                                    frames + wrong, locals ? &locals->log : NULL);
+    parts->frame_count =
+        take_stack(L, origin, far ? origin->dead : NULL, far ? origin->caught : NULL, limit - wrong,
+                   frames + wrong, locals ? &locals->log : NULL);
     placed = wrong && find_syntax(origin->dead ? origin->dead : L, state, &syntax, origin->line,
                                   frames, parts->frame_count);
     parts->frames = frames + (wrong && !placed);

@@ -26,6 +26,8 @@ typedef struct ss_lua_origin {
     bool has_lost;     /* it may have lost the innermost ones */
     HRESULT hresult;   /* 0: use the value's, else that of the status */
     const char *line;  /* with wrong syntax, if its text is known; or NULL */
+    const ss_lua_caught *caught; /* what this error was when pcall caught it; or NULL */
+    bool is_context;             /* that was not raised again */
 } ss_lua_origin;
 
 /* The running function has the value at INDEX, with which its call of Lua failed: find that call, whose

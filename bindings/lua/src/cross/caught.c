@@ -1,0 +1,589 @@
+/*
+ * What pcall caught.  Where install was asked for it, a function stands in the place of pcall that notes
+ * the activations that an error ends, as tokens: nothing is resolved, no native frame is captured.  Where
+ * the error is raised again, it has these frames.
+ *
+ * A text has no identity.  So the code of the function that raises must prove that its value is the one
+ * that pcall returned:
+ *
+ *     local ok, e = pcall(f)               A variable that begins at the instruction behind the call, that
+ *     if not ok then error(e, 0) end       nothing else sets, and that is copied to where `error` has it.
+ *     assert(ok, e)  assert(pcall(f))      So are the arguments of functions in Lua in between, up to
+ *     check(ok, e)   check(pcall(f))       a few.
+ *
+ * The first variable is false.  So this very activation has called pcall there, and the call has failed; each
+ * call that fails replaces what is known of the one before at that place.
+ */
+#include "calibrate/calibrate.h"
+#include "calibrate/call_info.h"
+#include "cross/cross.h"
+
+#include <string.h>
+
+#if SS_LUA_JIT
+
+/* A function in C between a coroutine and its body would not let it yield. */
+ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                                  int level)
+{
+    (void)L;
+    (void)state;
+    (void)index;
+    (void)thread;
+    (void)level;
+    return NULL;
+}
+
+bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level, const void *above)
+{
+    (void)L;
+    (void)state;
+    (void)index;
+    (void)level;
+    (void)above;
+    return false;
+}
+
+#else
+
+/* ---- Code -------------------------------------------------------------------------------------*/
+
+/* The code of a function in Lua, and where its activation goes on in it. */
+typedef struct code {
+    const uint32_t *instructions;
+    uintptr_t prototype;
+    uint32_t count, next;
+} code;
+
+/* What we need of an instruction; which ones set their register A, by their numbers. */
+enum {
+    AT_A = LUA_VERSION_NUM < 504 ? 6 : 7,
+    AT_B = LUA_VERSION_NUM < 504 ? 23 : 16,
+    AT_C = LUA_VERSION_NUM < 504 ? 14 : 24,
+    BITS_A = 0xff,
+    BITS_BC = LUA_VERSION_NUM < 504 ? 0x1ff : 0xff,
+    OPERATION = LUA_VERSION_NUM < 504 ? 0x3f : 0x7f,
+    MOVE = 0,
+    CLOSURE = LUA_VERSION_NUM == 501   ? 36
+              : LUA_VERSION_NUM == 502 ? 37
+              : LUA_VERSION_NUM == 503 ? 44
+                                       : 79,
+};
+#if LUA_VERSION_NUM == 501
+static const uint64_t sets_a[2] = {UINT64_C(0x31b83ffc7f), 0};
+#elif LUA_VERSION_NUM == 502
+static const uint64_t sets_a[2] = {UINT64_C(0x6b707ff8ff), 0};
+#elif LUA_VERSION_NUM == 503
+static const uint64_t sets_a[2] = {UINT64_C(0x35b83ffff8ff), 0};
+#else
+static const uint64_t sets_a[2] = {UINT64_C(0x3e3ffffff87bff), UINT64_C(0x3a638)};
+#endif
+
+static bool knows_code(void)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    return layout && !layout->failure;
+}
+
+/* False if CI is no function in Lua, or its prototype is not as we know it. */
+static bool read_code(uintptr_t ci, code *out)
+{
+    uintptr_t pc;
+
+    if (!ci || !knows_code() || !ss_lua_is_in_lua(ci))
+        return false;
+    pc = ss_lua_pc_of(ci);
+    out->prototype = ss_lua_word(ss_lua_function_of(ci) + SS_LUA_AT_PROTO);
+    out->instructions = (const uint32_t *)ss_lua_word(out->prototype + SS_LUA_AT_CODE);
+    out->count = *(const uint32_t *)(out->prototype + SS_LUA_AT_CODE_COUNT);
+    out->next = (uint32_t)((pc - (uintptr_t)out->instructions) / sizeof *out->instructions);
+    return pc > (uintptr_t)out->instructions && out->next <= out->count;
+}
+
+/* The instruction that calls what runs inside. */
+static uint32_t calling(const code *c)
+{
+    return c->instructions[c->next - 1];
+}
+
+static uint32_t field(uint32_t instruction, int at, uint32_t bits)
+{
+    return instruction >> at & bits;
+}
+
+/* The instructions in which a variable exists. */
+typedef struct scope {
+    uint32_t begin, end;
+} scope;
+
+/* The scope of the variable that register NUMBER has where the function goes on. */
+static bool find_scope(const code *c, uint32_t number, scope *out)
+{
+    enum { VARIABLE_SIZE = 16, AT_BEGIN = 8, AT_END = 12 };
+    uintptr_t variables = ss_lua_word(c->prototype + SS_LUA_AT_VARIABLES);
+    uint32_t count = *(const uint32_t *)(c->prototype + SS_LUA_AT_VARIABLE_COUNT),
+             now = c->next - 1;
+
+    for (uint32_t i = 0; variables && i < count; i++) {
+        uintptr_t variable = variables + (uintptr_t)i * VARIABLE_SIZE;
+
+        out->begin = *(const uint32_t *)(variable + AT_BEGIN);
+        out->end = *(const uint32_t *)(variable + AT_END);
+        if (out->begin > now)
+            return false;
+        if (now < out->end && number-- == 0)
+            return out->end <= c->count;
+    }
+    return false;
+}
+
+/* Whether nothing in its scope may set the variable in register NUMBER: a function inside could, too. */
+static bool is_constant(const code *c, uint32_t number, const scope *in)
+{
+    for (uint32_t i = in->begin; i < in->end; i++) {
+        uint32_t operation = c->instructions[i] & OPERATION;
+
+        if (operation == CLOSURE || ((sets_a[operation / 64] >> operation % 64 & 1) &&
+                                     field(c->instructions[i], AT_A, BITS_A) == number))
+            return false;
+    }
+    return true;
+}
+
+enum { NOWHERE = -1, MOST_ARGUMENTS = 4 };
+
+/* The register that was copied to argument POSITION, from 1, of the call; NOWHERE: none is known to be. */
+static int copied(const code *c, uint32_t position)
+{
+    uint32_t function = field(calling(c), AT_A, BITS_A);
+
+    for (uint32_t i = 2; i < 2 + MOST_ARGUMENTS && i <= c->next; i++) {
+        uint32_t instruction = c->instructions[c->next - i];
+        uint32_t target = field(instruction, AT_A, BITS_A);
+
+        if (target == function + position)
+            return (instruction & OPERATION) == MOVE ? (int)field(instruction, AT_B, BITS_BC)
+                                                     : NOWHERE;
+        if (target <= function)
+            return NOWHERE;
+    }
+    return NOWHERE;
+}
+
+/* ---- The proof --------------------------------------------------------------------------------*/
+
+static ss_lua_caught *caught_in(ss_lua_state *state, lua_State *thread, uintptr_t ci, int result)
+{
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
+        ss_lua_caught *caught = &state->caught[i];
+
+        if (caught->L == thread && !caught->call && caught->result == result &&
+            ss_lua_ci_address(thread, caught->ci) == ci)
+            return caught;
+    }
+    return NULL;
+}
+
+/* Whether register NUMBER of the activation is false. [-0, +0, -], a slot */
+static bool is_false(lua_State *thread, uintptr_t ci, int number)
+{
+    lua_Debug activation = ss_lua_debug_of(thread, ci);
+    bool is;
+
+    if (!lua_getlocal(thread, &activation, number + 1))
+        return false;
+    is = lua_isboolean(thread, -1) && !lua_toboolean(thread, -1);
+    lua_pop(thread, 1);
+    return is;
+}
+
+/* What the variable in register NUMBER certainly has. */
+static ss_lua_caught *caught_variable(ss_lua_state *state, lua_State *thread, uintptr_t ci,
+                                      const code *c, int number)
+{
+    ss_lua_caught *caught = number > 0 ? caught_in(state, thread, ci, number) : NULL;
+    scope value, status;
+
+    if (!caught || !find_scope(c, (uint32_t)number, &value) ||
+        !find_scope(c, (uint32_t)number - 1, &status) || value.begin != status.begin ||
+        caught->pc != (uintptr_t)(c->instructions + value.begin) ||
+        !is_constant(c, (uint32_t)number, &value) ||
+        !is_constant(c, (uint32_t)number - 1, &status) || !is_false(thread, ci, number - 1))
+        return NULL;
+    return caught;
+}
+
+/* What the argument POSITION certainly is if all results of pcall are arguments of the next call. */
+static ss_lua_caught *caught_result(ss_lua_state *state, lua_State *thread, uintptr_t ci,
+                                    const code *c, uint32_t position)
+{
+    uint32_t function = field(calling(c), AT_A, BITS_A);
+    ss_lua_caught *caught = caught_in(state, thread, ci, (int)(function + position));
+
+    return caught && !field(calling(c), AT_B, BITS_BC) &&
+                   caught->pc == (uintptr_t)(c->instructions + c->next - 1) &&
+                   !field(c->instructions[c->next - 2], AT_C, BITS_BC)
+               ? caught
+               : NULL;
+}
+
+/* What argument POSITION of the function that CI calls was when pcall caught it.  *NUMBER: the register of
+   CI that has it; NOWHERE: none has. */
+static ss_lua_caught *caught_argument(ss_lua_state *state, lua_State *thread, uintptr_t ci,
+                                      uint32_t position, int *number)
+{
+    enum { MOST_CALLS = 4 };
+    ss_lua_caught *caught;
+    scope parameter;
+    code c;
+
+    for (int i = 0; i < MOST_CALLS && read_code(ci, &c) && c.next >= 2; i++) {
+        int from = copied(&c, position);
+
+        if (i == 0)
+            *number = from;
+        if (from == NOWHERE)
+            return caught_result(state, thread, ci, &c, position);
+        caught = caught_variable(state, thread, ci, &c, from);
+        if (caught)
+            return caught;
+        if (!find_scope(&c, (uint32_t)from, &parameter) || parameter.begin ||
+            !is_constant(&c, (uint32_t)from, &parameter) || ss_lua_is_tail_call(ci))
+            return NULL;
+        position = (uint32_t)from + 1;
+        ci = ss_lua_outer(ci);
+    }
+    return NULL;
+}
+
+/* Whether the value at INDEX of L is that in register NUMBER of the caller of LEVEL, also behind a place. */
+static bool is_value_in(lua_State *L, int index, lua_State *thread, uintptr_t ci, int number,
+                        int level)
+{
+    lua_Debug activation = ss_lua_debug_of(thread, ci);
+    bool is;
+
+    if (!lua_getlocal(thread, &activation, number + 1))
+        return false;
+    if (thread != L)
+        lua_xmove(thread, L, 1);
+    is = ss_lua_has_text(L, index, lua_gettop(L), thread, level);
+    lua_pop(L, 1);
+    return is;
+}
+
+static bool has_any(const ss_lua_state *state)
+{
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++)
+        if (state->caught[i].number && !state->caught[i].call)
+            return true;
+    return false;
+}
+
+/* `assert` has the value as its second argument. */
+ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                                  int level)
+{
+    lua_Debug raiser;
+    uintptr_t ci;
+
+    if (!has_any(state) || !knows_code() || !lua_checkstack(thread, 2) ||
+        !lua_getstack(thread, level, &raiser))
+        return NULL;
+    ci = ss_lua_ci_address(thread, raiser.i_ci);
+    if (!ci || ss_lua_is_in_lua(ci) || ss_lua_is_tail_call(ci))
+        return NULL;
+    ci = ss_lua_outer(ci);
+    for (uint32_t position = 1; position <= 2; position++) {
+        int number = NOWHERE;
+        ss_lua_caught *caught = caught_argument(state, thread, ci, position, &number);
+
+        if (caught &&
+            (number == NOWHERE ? position == 2 : is_value_in(L, index, thread, ci, number, level)))
+            return caught;
+    }
+    return NULL;
+}
+
+/* ---- A context --------------------------------------------------------------------------------*/
+
+/* Push the variable that certainly has what pcall CAUGHT, for the function that runs at CI. [-0, +(0|1), -],
+   a slot */
+static bool push_variable(lua_State *L, ss_lua_state *state, uintptr_t ci, const code *c,
+                          const ss_lua_caught *caught)
+{
+    lua_Debug activation = ss_lua_debug_of(L, ci);
+
+    return caught->L == L && !caught->call && ss_lua_ci_address(L, caught->ci) == ci &&
+           caught_variable(state, L, ci, c, caught->result) == caught &&
+           lua_getlocal(L, &activation, caught->result + 1);
+}
+
+/* Whether the string at INDEX has the text of the value at the top. [-0, +0, m] */
+static bool has_text_of(lua_State *L, int index)
+{
+    const char *text;
+    size_t length;
+    bool has;
+
+    if (lua_type(L, index) != LUA_TSTRING ||
+        (lua_type(L, -1) != LUA_TSTRING && !ss_lua_to_error(L, -1)))
+        return false;
+    text = luaL_tolstring(L, -1, &length);
+    has = length && strstr(lua_tostring(L, index), text);
+    lua_pop(L, 1);
+    return has;
+}
+
+bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level, const void *above)
+{
+    static const char note[] = "inferred: the text of the error that followed has this one's";
+    ss_lua_caught copy;
+    ss_lua_origin origin = {
+        .above = above, .status = LUA_ERRRUN, .unwound = true, .is_context = true, .caught = &copy};
+    int top = lua_gettop(L);
+    lua_Debug caller;
+    uintptr_t ci;
+    code c;
+
+    if (!has_any(state) || !lua_getstack(L, level + 1, &caller))
+        return false;
+    ci = ss_lua_ci_address(L, caller.i_ci);
+    if (!read_code(ci, &c))
+        return false;
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
+        ss_lua_caught *caught = &state->caught[i];
+
+        lua_settop(L, top);
+        if (!push_variable(L, state, ci, &c, caught) || !has_text_of(L, index))
+            continue;
+        if (caught->ties.exception)
+            ss_lua_set_last(state, &caught->ties);
+        origin.which = caught->ties.exception ? SS_LUA_LAST : SS_LUA_NEW;
+        copy = *caught;
+        ss_lua_push_error_of(L, state, -1, &origin);
+        if (!ss_lua_to_error(L, -1))
+            continue; /* origination is switched off */
+        (void)stacksplice_add_note(ss_lua_to_error(L, -1), note, sizeof note - 1);
+        lua_replace(L, top + 1);
+        lua_settop(L, top + 1);
+        return true;
+    }
+    lua_settop(L, top);
+    return false;
+}
+
+/* ---- Keeping ----------------------------------------------------------------------------------*/
+
+enum { HANDLER = 1, STATUS = 2 };
+
+/* The place for what CALL of L catches: that of what nobody has asked for, a free one, or the oldest.
+   Nothing else is known of that call then. */
+static ss_lua_caught *place_for(ss_lua_state *state, lua_State *L, ss_lua_ci call)
+{
+    ss_lua_caught *place = state->caught;
+
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
+        ss_lua_caught *caught = &state->caught[i];
+
+        if (caught->L == L && caught->call && ss_lua_is_same_ci(caught->call, call))
+            ss_lua_forget_caught(state, caught);
+        if (caught->number < place->number)
+            place = caught;
+    }
+    ss_lua_forget_caught(state, place);
+    return place;
+}
+
+/* The innermost pcall of ours outward of CI; 0: none. */
+static uintptr_t catching_call(uintptr_t ci)
+{
+    while (ci && ss_lua_c_function_of(ci) != (uintptr_t)ss_lua_keeping_pcall)
+        ci = ss_lua_outer(ci);
+    return ci;
+}
+
+/* What has its whole stack is the state's last value then. [-0, +0, m] */
+static SS_LUA_BODY int find_known(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    bool *known = lua_touserdata(L, 2);
+
+    *known = state &&
+             (ss_lua_take_raising(L, state, 1, L, 2) || ss_lua_is_raised_again(L, state, 1, L, 2));
+    return 0;
+}
+
+/* Whether a function of ours raises the value at 1, or coroutine.resume gave it. */
+static bool is_known(lua_State *L, const ss_lua_state *state)
+{
+    bool known = false, may_be = state->resumed.L != NULL;
+
+    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++)
+        may_be |= state->raising[i].L == L;
+    return may_be && ss_lua_call_protected(L, find_known, &known) && known;
+}
+
+/* Begin FRAMES with those of what was caught AGAIN, and the seam: at most half of them. */
+static uint32_t begin_with(const ss_lua_caught *again, uintptr_t *frames)
+{
+    enum { MOST = SS_LUA_CAUGHT_FRAMES / 2 - 1 };
+    uint32_t count = stacksplice_copy_ends(again->frames, again->count, MOST, frames);
+
+    frames[count++] = ss_lua_gap(SS_LUA_CAUGHT_HERE);
+    return count;
+}
+
+/* The value at 1 is on its way to our pcall. */
+static void note(lua_State *L, ss_lua_state *state)
+{
+    uintptr_t raiser = ss_lua_outer(ss_lua_innermost(L)), end = catching_call(raiser);
+    const ss_lua_caught *again;
+    ss_lua_caught *caught, now = {.count = 0};
+
+    if (!end)
+        return;
+    again = state->handling ? NULL : ss_lua_find_caught(L, state, 1, L, 1);
+    if (again) {
+        now.ties = again->ties;
+        now.count = begin_with(again, now.frames);
+    }
+    if (now.ties.exception)
+        ss_lua_keep(&now.ties, &again->ties);
+    caught = place_for(state, L, ss_lua_ci_of(L, end));
+    if (state->handling)
+        return;
+    if (!now.ties.exception && is_known(L, state))
+        ss_lua_keep(&now.ties, &state->last);
+    now.count += ss_lua_run_frames(L, state, raiser, end, SS_LUA_CAUGHT_FRAMES - now.count,
+                                   now.frames + now.count);
+    caught->L = L;
+    caught->call = ss_lua_ci_of(L, end);
+    caught->number = ++state->caught_number;
+    caught->ties = now.ties;
+    caught->count = now.count;
+    memcpy(caught->frames, now.frames, now.count * sizeof *now.frames);
+}
+
+static SS_LUA_OWN int note_caught(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    lua_settop(L, 1);
+    if (state && knows_code())
+        note(L, state);
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int plant_protected(lua_State *L)
+{
+    ss_lua_state_tend(L, ss_lua_state_open(L));
+    return 0;
+}
+
+/* After a collection what is known of functions in Lua must be asked again, until there is a new canary. */
+static void tend(lua_State *L, const ss_lua_state *state)
+{
+    if (!state->wants_tending || !lua_checkstack(L, 2))
+        return;
+    lua_pushcfunction(L, plant_protected);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+        lua_pop(L, 1);
+}
+
+/* The running call has failed: what it has caught belongs to the activation that called it, and what that one
+   had in the registers from there on is gone. */
+static void give(lua_State *L, ss_lua_state *state)
+{
+    uintptr_t call = ss_lua_innermost(L), receiver = ss_lua_outer(call);
+    bool in_lua = receiver && ss_lua_is_in_lua(receiver);
+    int result =
+        in_lua ? (int)((ss_lua_slot_of(call) - ss_lua_registers_of(receiver)) / SSI_LUA_VALUE) + 1
+               : 0;
+
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
+        ss_lua_caught *caught = &state->caught[i];
+
+        if (caught->L != L)
+            continue;
+        if (caught->call && ss_lua_ci_address(L, caught->call) == call) {
+            if (!in_lua) {
+                ss_lua_forget_caught(state, caught);
+                continue;
+            }
+            caught->call = 0;
+            caught->ci = ss_lua_ci_of(L, receiver);
+            caught->pc = ss_lua_pc_of(receiver);
+            caught->result = result;
+        } else if (!caught->call && in_lua && caught->result >= result - 1 &&
+                   ss_lua_ci_address(L, caught->ci) == receiver && caught->number) {
+            ss_lua_forget_caught(state, caught);
+        }
+    }
+}
+
+/* ---- The functions ----------------------------------------------------------------------------*/
+
+static int finish(lua_State *L, int status, lua_KContext context)
+{
+    ss_lua_state *state;
+
+    (void)context;
+    if (status == LUA_OK || status == LUA_YIELD)
+        return lua_gettop(L) - HANDLER;
+    luaL_checkstack(L, LUA_MINSTACK, NULL);
+    state = ss_lua_state_find(L);
+    if (state && knows_code()) {
+        give(L, state);
+        tend(L, state);
+    }
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    return 2;
+}
+
+SS_LUA_CONTINUATION(finish);
+
+/* A hook of calls would see the message handler. */
+SS_LUA_OWN int ss_lua_keeping_pcall(lua_State *L)
+{
+    bool hooked = (lua_gethookmask(L) & (LUA_MASKCALL | LUA_MASKRET)) != 0;
+
+    luaL_checkany(L, 1);
+    lua_pushcfunction(L, note_caught);
+    lua_pushboolean(L, 1);
+    lua_rotate(L, HANDLER, STATUS);
+    return finish(L,
+                  lua_pcallk(L, lua_gettop(L) - STATUS - 1, LUA_MULTRET, hooked ? 0 : HANDLER, 0,
+                             SS_LUA_K(finish)),
+                  0);
+}
+
+#endif
+
+bool ss_lua_take_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level,
+                        ss_lua_caught *caught)
+{
+    const ss_lua_caught *found = ss_lua_find_caught(L, state, index, thread, level);
+
+    caught->number = 0;
+    if (!found)
+        return false;
+    if (!found->ties.exception) {
+        *caught = *found;
+        return false;
+    }
+    if (ss_lua_is_value_of(L, &found->ties, index))
+        ss_lua_set_last(state, &found->ties);
+    else
+        ss_lua_rename_last(L, state, &found->ties, index);
+    return true;
+}
+
+void ss_lua_forget_all_caught(ss_lua_state *state)
+{
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++)
+        ss_lua_forget_caught(state, &state->caught[i]);
+}

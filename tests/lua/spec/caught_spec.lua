@@ -1,0 +1,206 @@
+-- luacheck: std +busted, globals pcall
+-- install{pcall = true}: an error that pcall caught, raised again, has the frames of the place where it failed.
+local stacksplice = require "stacksplice"
+
+local here = debug.getinfo(1, "S").source:sub(2)
+local SEAM = "caught by pcall here, raised again"
+local original = pcall
+local lua_assert = package.loaded._G.assert -- not that of the specs
+local uninstall
+
+local function deep(value)
+  local result = error(value, 0)
+  return result
+end
+local function fail(value) local result = deep(value) return result end
+-- Where `error` begins no line, so that the numbers below are what they say.
+local DEEP, FAIL = debug.getinfo(deep, "S").linedefined + 1, debug.getinfo(fail, "S").linedefined
+
+-- "11 14 | 30": the lines of this file up to the caller of F, and "|" for the seam.
+local function story(f, ...)
+  local ok, value, err = stacksplice.pcall(f, ...)
+  local parts = {}
+  for _, frame in ipairs(err and err.stack or {}) do
+    if frame.kind == "gap" then
+      parts[#parts + 1] = frame.reason == SEAM and "|" or "(" .. frame.reason .. ")"
+    elseif frame.source == here and frame.name ~= "story" then
+      parts[#parts + 1] = tostring(frame.currentline)
+    elseif frame.name == "story" then
+      break
+    end
+  end
+  return table.concat(parts, " "), value, err, ok
+end
+
+local function expected(line, ...)
+  return (("%d %d | %d"):format(DEEP, FAIL, line)) .. table.concat({...}, " ")
+end
+
+local function line_of(f) return debug.getinfo(f, "S").linedefined end
+
+-- A case with the pcall that keeps.
+local function case(name, f)
+  it(name, function()
+    uninstall = stacksplice.install{pcall = true}
+    finally(uninstall)
+    f()
+  end)
+end
+
+local values = {"a text", ("a long text "):rep(8), 7, 0.5, false, {}}
+
+describe("an error that pcall caught", function()
+  for _, value in ipairs(values) do
+    case("has its first frames when it is raised again: " .. type(value), function()
+      local function again() local ok, e = pcall(fail, value) if not ok then error(e, 0) end end
+      local got, raised = story(again)
+      assert.equal(value, raised)
+      assert.equal(expected(line_of(again)), got:match("^%d+ %d+ | %d+"))
+    end)
+  end
+
+  case("has them behind the place that error puts in front", function()
+    local function again() local ok, e = pcall(fail, "x") if not ok then error(e) end end
+    local got, raised = story(again)
+    assert.equal(("%s:%d: x"):format(debug.getinfo(1, "S").short_src, line_of(again)), raised)
+    assert.equal(expected(line_of(again)), got:match("^%d+ %d+ | %d+"))
+  end)
+
+  case("has them when assert raises it", function()
+    local function variable() local ok, e = pcall(fail, "x") lua_assert(ok, e) end
+    local function results() lua_assert(pcall(fail, "x")) end
+    assert.equal(expected(line_of(variable)), story(variable):match("^%d+ %d+ | %d+"))
+    assert.equal(expected(line_of(results)), story(results):match("^%d+ %d+ | %d+"))
+  end)
+
+  case("has them when a function that was given it raises it", function()
+    local function raise(_, e) local result = error(e, 0) return result end
+    local function check(ok, e) if not ok then error(e, 0) end end
+    local function variable() local ok, e = pcall(fail, "x") if not ok then raise(1, e) end end
+    local function results() check(pcall(fail, "x")) end
+    assert.equal(("%d %d | %d %d"):format(DEEP, FAIL, line_of(raise), line_of(variable)),
+      story(variable):match("^%d+ %d+ | %d+ %d+"))
+    assert.equal(("%d %d | %d %d"):format(DEEP, FAIL, line_of(check), line_of(results)),
+      story(results):match("^%d+ %d+ | %d+ %d+"))
+  end)
+
+  case("has them however often it is caught", function()
+    local function once() local ok, e = pcall(fail, "x") if not ok then error(e, 0) end end
+    local function twice() local ok, e = pcall(once) if not ok then error(e, 0) end end
+    assert.equal(("%d %d | %d | %d"):format(DEEP, FAIL, line_of(once), line_of(twice)),
+      story(twice):match("^%d+ %d+ | %d+ | %d+"))
+  end)
+
+  case("has them when a coroutine ends with it", function()
+    local function again() local ok, e = pcall(fail, "x") if not ok then error(e, 0) end end
+    local function resume() lua_assert(coroutine.resume(coroutine.create(again))) end
+    assert.equal(expected(line_of(again)), story(resume):match("^%d+ %d+ | %d+"))
+  end)
+
+  case("is the context of one whose text has its own", function()
+    local function wrap() local ok, e = pcall(fail, "x") if not ok then error("no price: " .. e, 0) end end
+    local got, raised, err = story(wrap)
+    assert.equal("no price: x", raised)
+    assert.equal(tostring(line_of(wrap)), got:match("^%d+"))
+    assert.equal("x", err.cause.message)
+    assert.equal("context", err.relation)
+    assert.equal(DEEP, err.cause.stack[1].currentline or err.cause.stack[2].currentline)
+  end)
+
+  case("is not one with an equal text", function()
+    local function literal() local ok = pcall(fail, "x") if not ok then error("x", 0) end end
+    local function set() local ok, e = pcall(fail, "x") e = e and "x" if not ok then error(e, 0) end end
+    local function other()
+      do local ok, e = pcall(fail, "x") lua_assert(not ok and e) end
+      local ok, e = false, "x"
+      if not ok then error(e, 0) end
+    end
+    local function inside()
+      local ok, e = pcall(fail, "x")
+      local function change() e = "x" end
+      change()
+      if not ok then error(e, 0) end
+    end
+    for _, f in ipairs{literal, set, other, inside} do
+      assert.is_nil(story(f):find("|", 1, true))
+    end
+  end)
+
+  case("is not one of an activation before", function()
+    local function once(raises, f)
+      local ok, e = f(fail, "x")
+      if raises and not ok then error(e, 0) end
+    end
+    once(false, pcall)
+    assert.is_nil(story(once, true, original):find(tostring(DEEP), 1, true))
+  end)
+
+  case("is not one in another variable", function()
+    local function two()
+      local ok, e = pcall(fail, "x")
+      local fine, other = pcall(deep, "x")
+      if not ok and not fine then error(other, 0) end
+      return e
+    end
+    assert.equal(("%d | %d"):format(DEEP, line_of(two) + 3), story(two):match("^%d+ | %d+"))
+  end)
+end)
+
+describe("the pcall that keeps them", function()
+  case("is removed by uninstall", function()
+    if rawget(_G, "jit") then return end
+    assert.not_equal(original, pcall)
+    uninstall()
+    assert.equal(original, pcall)
+  end)
+
+  case("gives what the original gives", function()
+    local function collect(...) return {n = select("#", ...), ...} end
+    local function overflow() local r = overflow() return r end
+    local cases = {
+      {function(...) return ... end, 1, nil, 3, nil}, {function() end}, {error}, {error, nil}, {error, "x", 0},
+      {error, {}}, {n = 1}, {1, 2}, {setmetatable({}, {__call = function(_, x) return x end}), 5}, {pcall, error, "x"},
+      {string.rep}, {function() error("x") end}, {function() error("x", 2) end}, {function() error("x", 3) end},
+    }
+    for i, what in ipairs(cases) do
+      local unpack_all, n = table.unpack or unpack, what.n or #what -- luacheck: ignore
+      local wanted, got = collect(original(unpack_all(what, 1, n))), collect(pcall(unpack_all(what, 1, n)))
+      assert.same(wanted, got, "case " .. i)
+    end
+    local _, overflowed = pcall(overflow)
+    assert.is_not_nil(overflowed:find("stack overflow", 1, true))
+    local _, refused = original(function() pcall() end)
+    assert.is_not_nil(refused:find("bad argument #1 to 'pcall' (value expected)", 1, true))
+  end)
+
+  case("has the original's name in tracebacks", function()
+    local text
+    pcall(function() text = debug.traceback() end)
+    assert.is_not_nil(text:find("'pcall'", 1, true))
+  end)
+
+  case("lets coroutines yield where the original does", function()
+    local function body() return pcall(function() return coroutine.yield(1) + 1 end) end
+    local function run(f)
+      local co = coroutine.create(f)
+      local first = {coroutine.resume(co)}
+      return first, {coroutine.resume(co, 5)}
+    end
+    local function plain() return original(function() return coroutine.yield(1) + 1 end) end
+    local first, second = run(body)
+    local wanted, wanted_second = run(plain)
+    assert.same(wanted, first)
+    assert.equal(wanted_second[1], second[1])
+    assert.equal(wanted_second[3], second[3])
+  end)
+
+  case("keeps frames also where the coroutine yielded before", function()
+    if _VERSION == "Lua 5.1" then return end
+    local function waits(value) coroutine.yield() local r = deep(value) return r end
+    local function again() local ok, e = pcall(waits, "x") if not ok then error(e, 0) end end
+    local co = coroutine.create(again)
+    coroutine.resume(co)
+    local function resume() lua_assert(coroutine.resume(co)) end
+    assert.equal(("%d %d | %d"):format(DEEP, line_of(waits), line_of(again)), story(resume):match("^%d+ %d+ | %d+"))
+  end)
+end)
