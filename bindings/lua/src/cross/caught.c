@@ -219,13 +219,12 @@ static ss_lua_caught *caught_result(ss_lua_state *state, lua_State *thread, uint
                                     const code *c, uint32_t position)
 {
     uint32_t function = field(calling(c), AT_A, BITS_A);
-    ss_lua_caught *caught = caught_in(state, thread, ci, (int)(function + position));
+    ss_lua_caught *caught;
 
-    return caught && !field(calling(c), AT_B, BITS_BC) &&
-                   caught->pc == (uintptr_t)(c->instructions + c->next - 1) &&
-                   !field(c->instructions[c->next - 2], AT_C, BITS_BC)
-               ? caught
-               : NULL;
+    if (field(calling(c), AT_B, BITS_BC) || field(c->instructions[c->next - 2], AT_C, BITS_BC))
+        return NULL;
+    caught = caught_in(state, thread, ci, (int)(function + position));
+    return caught && caught->pc == (uintptr_t)(c->instructions + c->next - 1) ? caught : NULL;
 }
 
 /* What argument POSITION of the function that CI calls was when pcall caught it.  *NUMBER: the register of
@@ -273,25 +272,10 @@ static bool is_value_in(lua_State *L, int index, lua_State *thread, uintptr_t ci
     return is;
 }
 
-static bool has_any(const ss_lua_state *state)
+/* The same of the value that CI, the function at LEVEL, raises.  `assert` has it as its second argument. */
+static ss_lua_caught *find_raised(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                                  uintptr_t ci, int level)
 {
-    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++)
-        if (state->caught[i].number && !state->caught[i].call)
-            return true;
-    return false;
-}
-
-/* `assert` has the value as its second argument. */
-ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
-                                  int level)
-{
-    lua_Debug raiser;
-    uintptr_t ci;
-
-    if (!has_any(state) || !knows_code() || !lua_checkstack(thread, 2) ||
-        !lua_getstack(thread, level, &raiser))
-        return NULL;
-    ci = ss_lua_ci_address(thread, raiser.i_ci);
     if (!ci || ss_lua_is_in_lua(ci) || ss_lua_is_tail_call(ci))
         return NULL;
     ci = ss_lua_outer(ci);
@@ -304,6 +288,17 @@ ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, 
             return caught;
     }
     return NULL;
+}
+
+ss_lua_caught *ss_lua_find_caught(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
+                                  int level)
+{
+    lua_Debug raiser;
+
+    if (!state->caught_number || !knows_code() || !lua_checkstack(thread, 2) ||
+        !lua_getstack(thread, level, &raiser))
+        return NULL;
+    return find_raised(L, state, index, thread, ss_lua_ci_address(thread, raiser.i_ci), level);
 }
 
 /* ---- A context --------------------------------------------------------------------------------*/
@@ -347,7 +342,7 @@ bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level,
     uintptr_t ci;
     code c;
 
-    if (!has_any(state) || !lua_getstack(L, level + 1, &caller))
+    if (!state->caught_number || !lua_getstack(L, level + 1, &caller))
         return false;
     ci = ss_lua_ci_address(L, caller.i_ci);
     if (!read_code(ci, &c))
@@ -377,6 +372,12 @@ bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level,
 /* ---- Keeping ----------------------------------------------------------------------------------*/
 
 enum { HANDLER = 1, STATUS = 2 };
+
+/* As ss_lua_state_find, at once. */
+static ss_lua_state *state_of(lua_State *L)
+{
+    return ss_lua_state_of_registry(lua_topointer(L, LUA_REGISTRYINDEX));
+}
 
 /* The place for what CALL of L catches: that of what nobody has asked for, a free one, or the oldest.
    Nothing else is known of that call then. */
@@ -440,40 +441,40 @@ static void note(lua_State *L, ss_lua_state *state)
 {
     uintptr_t raiser = ss_lua_outer(ss_lua_innermost(L)), end = catching_call(raiser);
     const ss_lua_caught *again;
-    ss_lua_caught *caught, now = {.count = 0};
+    ss_lua_caught *caught, former;
 
     if (!end)
         return;
-    again = state->handling ? NULL : ss_lua_find_caught(L, state, 1, L, 1);
-    if (again) {
-        now.ties = again->ties;
-        now.count = begin_with(again, now.frames);
-    }
-    if (now.ties.exception)
-        ss_lua_keep(&now.ties, &again->ties);
+    again = state->handling ? NULL : find_raised(L, state, 1, L, raiser, 1);
+    former.count = 0;
+    former.ties = (stacksplice_ties){NULL, NULL, 0};
+    if (again && again->ties.exception)
+        ss_lua_keep(&former.ties, &again->ties);
+    else if (again)
+        former.count = begin_with(again, former.frames);
     caught = place_for(state, L, ss_lua_ci_of(L, end));
     if (state->handling)
         return;
-    if (!now.ties.exception && is_known(L, state))
-        ss_lua_keep(&now.ties, &state->last);
-    now.count += ss_lua_run_frames(L, state, raiser, end, SS_LUA_CAUGHT_FRAMES - now.count,
-                                   now.frames + now.count);
+    if (!again && is_known(L, state))
+        ss_lua_keep(&former.ties, &state->last);
     caught->L = L;
     caught->call = ss_lua_ci_of(L, end);
     caught->number = ++state->caught_number;
-    caught->ties = now.ties;
-    caught->count = now.count;
-    memcpy(caught->frames, now.frames, now.count * sizeof *now.frames);
+    caught->ties = former.ties;
+    caught->count = former.count;
+    memcpy(caught->frames, former.frames, former.count * sizeof *former.frames);
+    caught->count += ss_lua_run_frames(L, state, raiser, end, SS_LUA_CAUGHT_FRAMES - former.count,
+                                       caught->frames + former.count);
 }
 
+/* Scripts reach it by the library debug. */
 static SS_LUA_OWN int note_caught(lua_State *L)
 {
-    ss_lua_state *state = ss_lua_state_find(L);
+    ss_lua_state *state = state_of(L);
 
     lua_settop(L, 1);
     if (state && knows_code())
         note(L, state);
-    lua_settop(L, 1);
     return 1;
 }
 
@@ -526,22 +527,23 @@ static void give(lua_State *L, ss_lua_state *state)
 
 /* ---- The functions ----------------------------------------------------------------------------*/
 
-static int finish(lua_State *L, int status, lua_KContext context)
+static SS_LUA_NOINLINE int finish_failed(lua_State *L)
 {
-    ss_lua_state *state;
+    ss_lua_state *state = state_of(L);
 
-    (void)context;
-    if (status == LUA_OK || status == LUA_YIELD)
-        return lua_gettop(L) - HANDLER;
-    luaL_checkstack(L, LUA_MINSTACK, NULL);
-    state = ss_lua_state_find(L);
     if (state && knows_code()) {
         give(L, state);
         tend(L, state);
     }
     lua_pushboolean(L, 0);
-    lua_insert(L, -2);
+    lua_pushvalue(L, -2);
     return 2;
+}
+
+static inline int finish(lua_State *L, int status, lua_KContext context)
+{
+    (void)context;
+    return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) - HANDLER : finish_failed(L);
 }
 
 SS_LUA_CONTINUATION(finish);
@@ -549,16 +551,15 @@ SS_LUA_CONTINUATION(finish);
 /* A hook of calls would see the message handler. */
 SS_LUA_OWN int ss_lua_keeping_pcall(lua_State *L)
 {
-    bool hooked = (lua_gethookmask(L) & (LUA_MASKCALL | LUA_MASKRET)) != 0;
+    int hooks = lua_gethookmask(L) & (LUA_MASKCALL | LUA_MASKRET), count = lua_gettop(L);
 
-    luaL_checkany(L, 1);
+    if (count == 0)
+        luaL_checkany(L, 1);
     lua_pushcfunction(L, note_caught);
     lua_pushboolean(L, 1);
     lua_rotate(L, HANDLER, STATUS);
-    return finish(L,
-                  lua_pcallk(L, lua_gettop(L) - STATUS - 1, LUA_MULTRET, hooked ? 0 : HANDLER, 0,
-                             SS_LUA_K(finish)),
-                  0);
+    return finish(
+        L, lua_pcallk(L, count - 1, LUA_MULTRET, hooks ? 0 : HANDLER, 0, SS_LUA_K(finish)), 0);
 }
 
 #endif

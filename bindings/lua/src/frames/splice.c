@@ -698,6 +698,13 @@ static void read_keyed(uintptr_t ci, ss_lua_activation *out)
         out->pc = out->closure;
 }
 
+static uintptr_t tail_calls_gap(ss_lua_cache *cache)
+{
+    if (!cache->tail_calls)
+        cache->tail_calls = ss_lua_gap(SS_LUA_TAIL_CALLS);
+    return cache->tail_calls;
+}
+
 uint32_t ss_lua_run_frames(lua_State *L, ss_lua_state *state, uintptr_t ci, uintptr_t stop,
                            uint32_t max, uintptr_t *frames)
 {
@@ -723,7 +730,7 @@ uint32_t ss_lua_run_frames(lua_State *L, ss_lua_state *state, uintptr_t ci, uint
         ss_lua_activation_read(at.outer, &caller);
         frames[count++] = ss_lua_token(&interpreter, L, &at, &caller);
         if (ss_lua_is_tail_call(ci))
-            frames[count++] = ss_lua_gap(SS_LUA_TAIL_CALLS);
+            frames[count++] = tail_calls_gap(interpreter.cache);
     }
     return count;
 }

@@ -113,6 +113,8 @@ void ss_lua_cache_begin(lua_State *L, ss_lua_state *state)
 
     if (!ss_lua_gc_canary_lives(L, state) || cache->token_epoch != epoch)
         begin_epoch(cache);
+    if (cache->token_epoch != epoch)
+        cache->tail_calls = 0;
     cache->token_epoch = epoch;
 }
 
