@@ -344,13 +344,13 @@ bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level,
 
     if (!state->caught_number || !lua_getstack(L, level + 1, &caller))
         return false;
-    ci = ss_lua_ci_address(L, caller.i_ci);
-    if (!read_code(ci, &c))
-        return false;
     for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
         ss_lua_caught *caught = &state->caught[i];
 
         lua_settop(L, top);
+        ci = ss_lua_ci_address(L, caller.i_ci); /* 5.1 moves activations when it calls */
+        if (!read_code(ci, &c))
+            return false;
         if (!push_variable(L, state, ci, &c, caught) || !has_text_of(L, index))
             continue;
         if (caught->ties.exception)
@@ -442,9 +442,11 @@ static void note(lua_State *L, ss_lua_state *state)
     uintptr_t raiser = ss_lua_outer(ss_lua_innermost(L)), end = catching_call(raiser);
     const ss_lua_caught *again;
     ss_lua_caught *caught, former;
+    ss_lua_ci call;
 
     if (!end)
         return;
+    call = ss_lua_ci_of(L, end);
     again = state->handling ? NULL : find_raised(L, state, 1, L, raiser, 1);
     former.count = 0;
     former.ties = (stacksplice_ties){NULL, NULL, 0};
@@ -452,19 +454,21 @@ static void note(lua_State *L, ss_lua_state *state)
         ss_lua_keep(&former.ties, &again->ties);
     else if (again)
         former.count = begin_with(again, former.frames);
-    caught = place_for(state, L, ss_lua_ci_of(L, end));
+    caught = place_for(state, L, call);
     if (state->handling)
         return;
     if (!again && is_known(L, state))
         ss_lua_keep(&former.ties, &state->last);
+    raiser = ss_lua_outer(ss_lua_innermost(L)); /* 5.1 moves activations when it calls */
     caught->L = L;
-    caught->call = ss_lua_ci_of(L, end);
+    caught->call = call;
     caught->number = ++state->caught_number;
     caught->ties = former.ties;
     caught->count = former.count;
     memcpy(caught->frames, former.frames, former.count * sizeof *former.frames);
-    caught->count += ss_lua_run_frames(L, state, raiser, end, SS_LUA_CAUGHT_FRAMES - former.count,
-                                       caught->frames + former.count);
+    caught->count +=
+        ss_lua_run_frames(L, state, raiser, ss_lua_ci_address(L, call),
+                          SS_LUA_CAUGHT_FRAMES - former.count, caught->frames + former.count);
 }
 
 /* Scripts reach it by the library debug. */
