@@ -30,6 +30,9 @@ return {
     {"luajit", "an error that pcall caught is not one in another variable", NO_KEEPING},
     {"luajit", "the pcall that keeps them keeps frames also", NO_KEEPING},
   },
+  tutorial = {
+    {"luajit", "docs/start/lua.md tells what this prints: lua -lstacksplice rates.lua", NO_KEEPING},
+  },
   causes = {
     {"5.1 luajit", "a cause survives with its effect, and is collected with it",
       "a weak table keeps a key that its value refers to: a circle of an error and its cause stays"},

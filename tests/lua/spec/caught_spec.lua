@@ -91,6 +91,20 @@ describe("an error that pcall caught", function()
       story(twice):match("^%d+ %d+ | %d+ | %d+"))
   end)
 
+  case("has both ends of many", function()
+    local function recurse(n) if n == 0 then local r = deep("x") return r end local r = recurse(n - 1) return r end
+    local function again() local ok, e = pcall(recurse, 100) if not ok then error(e, 0) end end
+    local _, _, err = story(again)
+    local seen, omitted = 0, 0
+    for _, frame in ipairs(err.stack) do
+      if frame.reason == SEAM then break end
+      if frame.source == here then seen = seen + 1 end
+      if frame.kind == "gap" then omitted = omitted + tonumber(frame.reason:match("^(%d+) frames omitted")) end
+    end
+    assert.equal(102, seen + omitted) -- and error
+    assert.equal(DEEP, err.stack[1].currentline or err.stack[2].currentline)
+  end)
+
   case("has them when a coroutine ends with it", function()
     local function again() local ok, e = pcall(fail, "x") if not ok then error(e, 0) end end
     local function resume() lua_assert(coroutine.resume(coroutine.create(again))) end

@@ -75,7 +75,7 @@ local function check(page, fewest)
 end
 
 describe("docs/start/lua.md", function()
-  check("docs/start/lua.md", 5)
+  check("docs/start/lua.md", 6)
 end)
 
 describe("README.md", function()

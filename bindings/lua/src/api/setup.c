@@ -416,12 +416,15 @@ static void set_hook(lua_State *L, const standing *now)
 
 /* ---- Loading ----------------------------------------------------------------------------------*/
 
-/* Replace the library functions that lose frames, and let reports have source lines: a script of
-   the standalone Lua may open files anyway. [-0, +0, m] */
+/* Replace the library functions that lose frames, pcall too, and let reports have source lines: a script
+   of the standalone Lua may open files anyway. [-0, +0, m] */
 static void set_up(lua_State *L)
 {
     lua_pushcfunction(L, ss_lua_install_function);
-    lua_call(L, 0, 0);
+    lua_createtable(L, 0, 1);
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "pcall");
+    lua_call(L, 1, 0);
     stacksplice_lua_allow_source_lines(L, 1);
 }
 
