@@ -66,3 +66,24 @@ for _, frames in ipairs {5, 50, 200} do
         })
     end)
 end
+
+-- What a protected call costs where nobody raises its error again.
+local original = pcall
+local uninstall = stacksplice.install{pcall = true}
+local keeping = pcall
+uninstall()
+
+local function drop()
+    error("dropped", 0)
+end
+
+row("Lua, a pcall that succeeds", 0, {
+    "install{pcall = true}", function() return keeping(pass) end,
+    "pcall", function() return original(pass) end,
+})
+for _, frames in ipairs {1, 5} do
+    row("Lua, a pcall that fails under " .. frames .. " frames", frames, {
+        "install{pcall = true}", function() return keeping(at_depth, frames, drop) end,
+        "pcall", function() return original(at_depth, frames, drop) end,
+    })
+end

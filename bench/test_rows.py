@@ -83,6 +83,8 @@ ROWS = {
     "lua": [
         f"Lua, {what} {frames} frames" for what in ("error under", "the stack at") for frames in (5, 50, 200)
     ]
+    + ["Lua, a pcall that succeeds"]
+    + [f"Lua, a pcall that fails under {frames} frames" for frames in (1, 5)]
     + [
         "border, no error, lua_pcall of an empty function",
         "border, no error, lua_pcall of a small loop",
