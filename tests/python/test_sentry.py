@@ -142,6 +142,80 @@ def test_what_the_sdk_knows_besides_stays(sent, border):
         assert "vars" not in frame and "context_line" not in frame
 
 
+def event_of_rules(sent, tmp_path, monkeypatch, name, **options):
+    """The value for an error of the function NAME in a file of Lua, which lupa runs, and that of the SDK."""
+    lua54 = pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    text = "\n".join(
+        ["-- rules", "function text()", "  local order = {}", "  return order.total.amount", "end"]
+        + ["function fields()", "  error({code = 7, message = 'no stock'})", "end"]
+    )
+    (tmp_path / "rules.lua").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    stacksplice.install()
+    try:
+        lua = lua54.LuaRuntime()
+        lua.execute(text, name="@rules.lua")
+
+        def quote():
+            currency = "EUR"
+            return lua.globals()[name](currency)
+
+        exc = caught(quote)
+        (ours,) = sent(exc, **options)["exception"]["values"]
+        (theirs,) = sent(exc, **options, integrations=[])["exception"]["values"]
+    finally:
+        stacksplice.uninstall()
+    return ours, theirs
+
+
+@pytest.mark.parametrize("name", ["text", "fields"])
+def test_an_error_of_lua_is_the_exception_that_it_was(sent, tmp_path, monkeypatch, name):
+    ours, theirs = event_of_rules(sent, tmp_path, monkeypatch, name)
+    assert (ours["type"], ours["module"]) == (theirs["type"], theirs["module"]) == ("LuaError", "lupa.lua54")
+    assert ours["mechanism"]["handled"] is True and ours["mechanism"]["type"] == "generic"
+    title = {"text": "rules.lua:4: attempt to index", "fields": '{code = 7, message = "no stock"}'}
+    assert ours["value"].startswith(title[name])
+    python, lua = (next(f for f in frames_of(ours) if name_of(f).endswith(n)) for n in ("quote", name))
+    assert python["vars"]["currency"] == "'EUR'" and python["filename"] == "test_sentry.py"
+    assert len(python["pre_context"]) == len(python["post_context"]) == 5
+    assert (lua["platform"], lua["module"], lua["in_app"]) == ("lua", "lua", True)
+    assert lua["abs_path"] == str(tmp_path / "rules.lua") and lua["pre_context"] and lua["post_context"]
+    assert lua["context_line"].startswith("  ")
+    assert not any(f["in_app"] for f in frames_of(ours) if str(f.get("filename")).endswith(".pyx"))
+
+
+def test_what_the_sdk_says_of_a_program_decides(sent, tmp_path, monkeypatch):
+    ours, _ = event_of_rules(sent, tmp_path, monkeypatch, "text", in_app_exclude=["lua"])
+    assert [f["in_app"] for f in frames_of(ours) if f["platform"] == "lua"] == [False]
+
+
+def test_frames_that_only_we_have_are_as_complete(sent, price):
+    """Those that called the catcher, which no traceback has, and those of C."""
+    frames = frames_of(sent(caught(price, fail))["exception"]["values"][0])
+    outside = [f for f in frames if f["platform"] == "python" and f.get("module") == "_pytest.python"]
+    assert outside and all(f["pre_context"] and f["filename"] == "_pytest/python.py" for f in outside)
+    lua = next(f for f in frames if name_of(f) == "price")
+    assert lua["pre_context"] and lua["post_context"] and lua["module"] == "lua"
+    assert {f["module"] for f in frames if f["platform"] == "native" and "package" in f} >= {"libc.so.6"}
+
+
+def test_causes_that_were_too_many_for_us_are_those_of_the_sdk(sent, border):
+    def chain():
+        for number in range(80):
+            exc = RuntimeError(str(number))
+            exc.__cause__ = None if not number else last  # noqa: F821
+            last = exc
+        raise last
+
+    exc = caught(border.call, chain)
+    ours, theirs = (sent(exc, **more)["exception"]["values"] for more in ({}, {"integrations": []}))
+    assert [value["value"] for value in ours] == [value["value"] for value in theirs] and len(ours) == 80
+    mechanisms = [value["mechanism"] for value in ours[::-1]]
+    assert [mechanism["exception_id"] for mechanism in mechanisms] == list(range(80))
+    assert [mechanism["parent_id"] for mechanism in mechanisms[1:]] == list(range(79))
+    assert {mechanism["source"] for mechanism in mechanisms[1:]} == {"__cause__"}
+
+
 def test_causes_and_groups_by_their_ids(sent, border):
     member = caught(border.call, with_cause)
 

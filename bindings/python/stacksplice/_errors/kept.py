@@ -96,7 +96,7 @@ def with_variables(
     return frame
 
 
-def _globals_of(file: str) -> dict[str, Any]:
+def globals_of(file: str) -> dict[str, Any]:
     """Those of the module of FILE, if it runs: its loader may have the lines, such as in a zip file."""
     frame: FrameType | None = sys._getframe(1)  # its own one would be in a cycle with this name
     while frame is not None:
@@ -166,7 +166,7 @@ class Frames:
         else:
             linecache.checkcache(file)
             if file not in linecache.cache:
-                linecache.lazycache(file, _globals_of(file) if names is None else names)
+                linecache.lazycache(file, globals_of(file) if names is None else names)
             lines = self._lines[file] = None if unread(file) else linecache.getlines(file)
         return KeptFrame(place, [], "") if lines is None else _frame_at(place, lines)
 
