@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 import stacksplice
+import stacksplice.logging
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -258,3 +260,61 @@ def test_an_event_of_sentry(send, version, leaf, chosen):
     assert len(numbers) in (0, len(values)) and len(set(numbers)) == len(numbers), names
     assert len(values) <= len(all_of(exc)), names  # none is there twice
     assert all(value["value"] for value in values if value["type"] == "LuaError"), names
+
+
+# ---- OpenTelemetry ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def record():
+    """The attributes of an exception on a span and in a log of logging, with or WITHOUT us."""
+    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+    from opentelemetry.sdk import _logs as logs
+    from opentelemetry.sdk import trace
+    from stacksplice import opentelemetry
+
+    class Kept(logs.LogRecordProcessor):
+        def on_emit(self, log_record):
+            self.attributes = dict(log_record.log_record.attributes)
+
+        def shutdown(self):
+            pass
+
+        def force_flush(self, timeout_millis=0):
+            return True
+
+    def record(exc, is_ours):
+        spans, emitter, kept = trace.TracerProvider(shutdown_on_exit=False), logs.LoggerProvider(), Kept()
+        handler = logs.LoggingHandler(logger_provider=emitter)
+        if is_ours:
+            spans.add_span_processor(opentelemetry.SpanProcessor())
+            emitter.add_log_record_processor(opentelemetry.LogRecordProcessor())
+            handler.addFilter(stacksplice.logging.Filter())
+        emitter.add_log_record_processor(kept)
+        span = spans.get_tracer("tests").start_span("span")
+        span.record_exception(exc)
+        told = type(exc), exc, exc.__traceback__
+        handler.handle(logging.LogRecord("tests", logging.ERROR, "file", 1, "failed", (), told))
+        emitter.shutdown()
+        return dict(span.events[0].attributes), kept.attributes
+
+    return record
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the handler has moved to another package
+@given(**errors)
+@settings(settings.get_profile("poorer"))
+def test_spans_and_logs_of_opentelemetry(record, version, leaf, chosen):
+    exc = made(version, leaf, chosen)
+    names = [way.__name__ for way in (leaf, *chosen)]
+    for theirs, ours in zip(record(exc, False), record(exc, True), strict=True):
+        short = {"exception.stacktrace"}  # which hides frames of bridges
+        lacking = {name for name in theirs if len(str(ours.get(name, ""))) < len(str(theirs[name]))}
+        assert lacking <= short and set(theirs) <= set(ours), names
+        assert not any(isinstance(value, Mapping) for value in ours.values()), names
+        if stacksplice.error_info(exc) is not None:
+            assert ours["exception.message"].strip() and ours["stacksplice.fingerprint"], names
+    span, log = record(exc, True)
+    ours = ("exception.type", "exception.message", "stacksplice.fingerprint", "stacksplice.hresult")
+    if stacksplice._stacksplice._own_info(exc) is not None:  # others are described where they are reported
+        assert [span.get(name) for name in ours] == [log.get(name) for name in ours], names

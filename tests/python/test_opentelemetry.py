@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.handlers
+import queue
+from collections.abc import Mapping
 
 import pytest
 import stacksplice
@@ -161,5 +164,46 @@ def test_logs_of_the_logging_module(log_records, border):
     own, crossed, plain = [dict(each.log_record.attributes) for each in exporter.get_finished_logs()]
     assert dict(own["stacksplice"]) == {"message": 5} and "exception.stacktrace" not in own
     assert '(C) File "' in crossed["exception.stacktrace"] and crossed["exception.type"] == "ValueError"
-    assert json.loads(json.dumps(crossed["stacksplice"], default=dict))["message"] == "x"
-    assert "stacksplice" not in plain and '(C) File "' not in plain["exception.stacktrace"]
+    assert json.loads(crossed["stacksplice.report"])["message"] == "x" and OURS <= set(crossed)
+    assert (
+        "stacksplice" not in crossed
+        and "stacksplice" not in plain
+        and '(C) File "' not in plain["exception.stacktrace"]
+    )
+
+
+@pytest.mark.parametrize("code", ["error({code = 7})", "error('text')"])
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_log_has_the_attributes_of_a_span(tracer, log_records, code, queued):
+    lua54 = pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    provider, exporter = log_records
+    handler = logs.LoggingHandler(logger_provider=provider)
+    logger = logging.Logger("tests.of.stacksplice")
+    kept = logging.handlers.QueueHandler(queue.SimpleQueue())
+    for one in (handler, kept):
+        one.addFilter(stacksplice.logging.Filter())
+    stacksplice.install()
+    try:
+        with tracer[0].start_as_current_span("span") as span:
+            exc = caught(lua54.LuaRuntime().execute, code)
+            span.record_exception(exc)
+        record = logger.makeRecord("tests", logging.ERROR, "file", 1, "failed", (), (type(exc), exc, None))
+        if queued:
+            kept.handle(record)
+            record = kept.queue.get()
+        handler.handle(record)
+    finally:
+        stacksplice.uninstall()
+    (log,) = exporter.get_finished_logs()
+    of_span = attributes_of(tracer[1])
+    of_log = {name: value for name, value in log.log_record.attributes.items() if name in of_span}
+    report = json.loads(of_log.pop("stacksplice.report"))
+    assert report.pop("raised_as")["type"] == "lupa.lua54.LuaError"
+    assert report == json.loads(of_span.pop("stacksplice.report"))
+    del of_span["exception.escaped"]
+    stack = of_log.pop("exception.stacktrace"), of_span.pop("exception.stacktrace")
+    assert all("(Lua) File" in text for text in stack) and of_log == of_span
+    assert of_span["exception.message"].startswith(
+        "{code = 7}" if "7" in code else '[string "<python>"]:1: text'
+    )
+    assert not any(isinstance(value, Mapping) for value in log.log_record.attributes.values())

@@ -18,7 +18,7 @@ import logging
 from . import _stacksplice
 from ._base.redaction import clean, text_of
 from ._errors.info import ErrorInfo
-from ._errors.live import Described, code_of, log_text
+from ._errors.live import Described, code_of, log_text, report_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class Filter(logging.Filter):
     """For a handler or a logger: gives each record of an exception that crossed a border
 
     - ``exc_text``, the combined report, which formatters show in place of the traceback;
-    - ``stacksplice``, the same as plain values (``ErrorInfo.to_dict()``), for structured logs.
+    - ``stacksplice``, the same as plain values (``ErrorInfo.to_dict()``), for structured logs; where the
+      exception has another type or text than the error, "raised_as" in it has them.
 
     Both are text and plain values: they stay when the record is pickled or goes through a queue.
     With a name it lets pass only the records of that logger and those below it, as any filter.
@@ -80,7 +81,7 @@ class Filter(logging.Filter):
         if exc is not None and "stacksplice" not in record.__dict__:
             info = _stacksplice.error_info(exc)
             if info is not None:
-                record.stacksplice = info.to_dict()
+                record.stacksplice = report_of(exc, info)
                 record.exc_text = log_text(exc)
         return super().filter(record)
 

@@ -28,7 +28,7 @@ def exception_attributes(exc: BaseException | ErrorInfo) -> dict[str, str]:
     """What the semantic conventions say of an exception, for spans, logs and events; or of an error that
     was saved, such as the file of a crash.
 
-    - ``exception.type``, ``exception.message``;
+    - ``exception.type``, ``exception.message``: of one that crossed a border never empty;
     - ``exception.stacktrace``, the combined report, or the traceback of an error that crossed no border;
     - of one that did also ``stacksplice.hresult``, ``stacksplice.fingerprint`` and ``stacksplice.report``,
       the report as JSON.
@@ -43,11 +43,12 @@ def exception_attributes(exc: BaseException | ErrorInfo) -> dict[str, str]:
     return attributes
 
 
-def _stacktrace_of(report: Mapping[str, Any]) -> dict[str, str]:
+def _attributes_of(report: Mapping[str, Any]) -> dict[str, str] | None:
+    """The same of what ``stacksplice.logging.Filter`` left; None of a member that is a program's own."""
     try:
-        return {_STACKTRACE: ErrorInfo.from_dict(report).format().rstrip("\n")}
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # it is a program's own
-        return {}
+        return exception_attributes(ErrorInfo.from_dict(report))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
 
 
 _recording_kinds: dict[type[trace.Span], type[trace.Span]] = {}  # by the kind that they are made from
@@ -87,7 +88,7 @@ class LogRecordProcessor(logs.LogRecordProcessor):
     """Gives log records of exceptions the attributes of `exception_attributes`.
 
     Records of Python's ``logging`` need ``stacksplice.logging.Filter`` on the handler that brings them to
-    OpenTelemetry: that handler keeps text only.
+    OpenTelemetry, which keeps text only: they get the same attributes, in place of the filter's.
     """
 
     def on_emit(self, log_record: logs.ReadWriteLogRecord) -> None:
@@ -99,15 +100,17 @@ class LogRecordProcessor(logs.LogRecordProcessor):
                 self._update(record, exception_attributes(exc))
             return
         report = (record.attributes or {}).get("stacksplice")
-        if isinstance(report, Mapping):  # the filter's
-            self._update(record, _stacktrace_of(report))
+        told = _attributes_of(report) if isinstance(report, Mapping) else None
+        if told is not None:  # in place of a map of maps, which no query counts
+            self._update(record, {}).pop("stacksplice")
+            self._update(record, told)
 
     @staticmethod
-    def _update(record: Any, attributes: dict[str, str]) -> None:
-        if isinstance(record.attributes, MutableMapping):
-            record.attributes.update(attributes)
-        else:
-            record.attributes = {**(record.attributes or {}), **attributes}
+    def _update(record: Any, attributes: dict[str, str]) -> MutableMapping[str, Any]:
+        if not isinstance(record.attributes, MutableMapping):
+            record.attributes = dict(record.attributes or {})
+        record.attributes.update(attributes)
+        return record.attributes
 
     def shutdown(self) -> None:
         """Nothing is kept."""

@@ -14,6 +14,11 @@ from .._base.lines import limit, limits
 from .behind import inside, traceback_of
 from .info import ErrorInfo
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 _MOST_ERRORS, _MOST_NOTES = 256, 150
 
 
@@ -119,6 +124,29 @@ def code_of(info: ErrorInfo) -> str:
     return f"0x{info.hresult & 0xFFFFFFFF:08x}"
 
 
+def _type_of(exc: BaseException) -> str:
+    module, name = type(exc).__module__, type(exc).__qualname__
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
+def report_of(exc: BaseException, info: ErrorInfo) -> dict[str, Any]:
+    """The report of INFO, the error of EXC, for a record that will lose EXC.
+
+    Where the error's own words are those of another language "raised_as" has those of EXC: of lupa's
+    LuaError the one has the type "table".
+    """
+    report = info.to_dict()
+    told = {"type": _type_of(exc), "message": redaction.text_of(_message(exc))}
+    if told != {"type": info.type, "message": report["message"]}:
+        report["raised_as"] = told
+    return report
+
+
+def _raised_as(info: ErrorInfo) -> Mapping[str, Any]:
+    told = (info._data or {}).get("raised_as")
+    return told if isinstance(told, dict) else {"type": info.type, "message": info.message}
+
+
 class Described:
     """Type, message and stack trace of an exception; INFO, if a border was crossed, is its error."""
 
@@ -127,11 +155,12 @@ class Described:
 
     def __init__(self, exc: BaseException | ErrorInfo) -> None:
         if isinstance(exc, ErrorInfo):
-            self.type, self.message, self.info = exc.type, redaction.text_of(exc.message), exc
+            told, self.info = _raised_as(exc), exc
+            self.type, message = told.get("type"), str(told.get("message") or "")
             self.stack_trace = exc.format().rstrip("\n")
-            return
-        module, name = type(exc).__module__, type(exc).__qualname__
-        self.type = name if module in (None, "builtins") else f"{module}.{name}"
-        self.message = redaction.text_of(_message(exc))
-        self.info = _stacksplice.error_info(exc)
-        self.stack_trace = text_of(exc).rstrip("\n")
+        else:
+            self.type, message, self.info = _type_of(exc), _message(exc), _stacksplice.error_info(exc)
+            self.stack_trace = text_of(exc).rstrip("\n")
+        if not message.strip() and self.info is not None:  # such as lupa's for a table
+            message = self.info.message
+        self.message = redaction.text_of(message)
