@@ -208,6 +208,7 @@ static void put_header(ss_emit *e, const char *event, const ss_crash_more *more,
     put_link(e, "cwd", "/proc/self/cwd");
     ss_emit_text(e, "core_version", stacksplice_version());
     if (!uname(&machine)) {
+        ss_emit_text(e, "host", machine.nodename);
         ss_emit_text(e, "arch", machine.machine);
         ss_emit_text(e, "platform", machine.sysname);
         ss_emit_text(e, "platform_release", machine.release);

@@ -36,7 +36,7 @@ os.environ["STACKSPLICE_REPORT_DIR"] = os.getcwd()
 crash = "import os, stacksplice; stacksplice.install(crash=True); os.abort()"
 subprocess.run([sys.executable, "-c", crash], stderr=subprocess.DEVNULL)
 (path,) = [name for name in os.listdir() if name.startswith("stacksplice-")]
-dsn = release = None
+dsn = release = environment = None
 """
 PROVIDERS = """
 from opentelemetry.sdk._logs import LoggerProvider

@@ -6,6 +6,7 @@ Each event is given to the part of Sentry that takes events in: its Relay refuse
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -413,11 +414,46 @@ def test_the_file_of_a_crash(tmp_path, how):
     assert used and used <= set(images) and all(image["image_size"] > 0 for image in images.values())
     current = saved["current_error"]
     assert [other["mechanism"]["source"] for other in others][:1] == (["current_error"] if current else [])
-    # The same from a program in C.
+    # The same from a program in C, where no SDK fills in what nobody knows.
     done = ran(built("tests/core/crash_event_program"), file)
-    assert without_identity(json.loads(done.stdout)) == without_identity(
-        event(ErrorInfo.from_json(info.to_json()))
-    )
+    again = without_identity(event(ErrorInfo.from_json(info.to_json())))
+    assert [again.pop(name) for name in ("release", "environment", "dist")] == ["unknown"] * 3
+    assert without_identity(json.loads(done.stdout)) == again
+
+
+@pytest.mark.parametrize("has_host", [True, False])
+def test_the_file_of_a_crash_elsewhere(tmp_path, monkeypatch, has_host):
+    """An event is about the program that crashed: nothing is of the one that sends it."""
+    saved = json.loads(crashed(tmp_path, "segv").read_text(encoding="utf-8"))
+    assert saved["header"]["host"] == os.uname().nodename
+    saved["header"].update(host="there", arch="sparc", platform_release="1.2", process="/opt/game/bin/game")
+    if not has_host:
+        for name in ("host", "arch", "platform", "platform_release", "process"):
+            del saved["header"][name]
+    events = []
+
+    class Kept(sentry_sdk.transport.Transport):
+        def capture_envelope(self, envelope):
+            events.append(json.loads(envelope.get_event() and envelope.items[0].payload.get_bytes()))
+
+    client = sentry_sdk.Client("http://key@localhost/1", transport=Kept, release="of the sender")
+    with sentry_sdk.isolation_scope() as scope:
+        scope.set_client(client)
+        told = event(ErrorInfo.from_dict(saved))
+        sentry_sdk.capture_event(told)
+        sentry_sdk.capture_event({**told, "release": "game 1"})
+        sentry_sdk.capture_message("of the sender")
+    there, released, here = events
+    assert_is_taken_in(there)
+    known = ("there", "sparc", "game") if has_host else ("unknown",) * 3
+    contexts = there["contexts"]
+    assert (there["server_name"], contexts["device"]["arch"], contexts["runtime"]["name"]) == known
+    assert "modules" not in there and "sys.argv" not in (there.get("extra") or {})
+    assert [there[name] for name in ("release", "environment", "dist")] == ["unknown"] * 3
+    assert released["release"] == "game 1"
+    assert ["server_name", known[0]] in taken_in(there)["tags"]
+    assert contexts["process"].get("executable") == ("/opt/game/bin/game" if has_host else None)
+    assert here["modules"] and here["extra"]["sys.argv"] and here["release"] == "of the sender"
 
 
 def test_files_of_other_ends(tmp_path):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import sentry_sdk
 from sentry_sdk.integrations import Integration
-from sentry_sdk.scope import add_global_event_processor
+from sentry_sdk.scope import add_global_event_processor, global_event_processors
 from sentry_sdk.utils import (
     filename_for_module,
     get_lines_from_file,
@@ -36,6 +36,7 @@ __all__ = ["StackspliceIntegration", "event"]
 
 _FORMAT = 4  # STACKSPLICE_FORMAT_SENTRY
 _OF_THE_TREE = ("exception_id", "parent_id", "source")  # ours, which has more of it
+_OF_A_PROGRAM = ("release", "environment", "dist")
 
 _Dict: TypeAlias = dict[str, Any]
 
@@ -64,14 +65,31 @@ def event(info: ErrorInfo) -> dict[str, Any]:
     """The event for Sentry of INFO, alive or read back from a saved report.
 
     It has what C programs get: a program adds what Sentry should know besides, such as "release" or the
-    time at which a saved error occurred, and sends it with ``sentry_sdk.capture_event``.
+    time at which a saved error occurred, and sends it with ``sentry_sdk.capture_event``.  That of the file
+    of a crash has the host, program and system that the file names, and nothing of the process that sends
+    it: "release", "environment" and "dist" are "unknown" until a program sets them.
     """
     if info._handle is not None and not info._handle.came:
         text = info._handle.format(_FORMAT, 0, False, False)  # in brief: "in_app" tells the rest
     else:
         text = _stacksplice._format_document_for_sentry(json.dumps(info.to_dict()))
     told: dict[str, Any] = json.loads(text)
+    if info._file is not None and info._handle is None:
+        for name in _OF_A_PROGRAM:
+            told[name] = "unknown"  # the SDK would take those of the sender, and Sentry takes no empty ones
+        if global_event_processors[-1:] != [_without_the_sender]:
+            add_global_event_processor(_without_the_sender)  # behind those that add what it takes out
     return told
+
+
+def _without_the_sender(event: Any, hint: Any) -> Any:
+    """The EVENT of the file of a crash without what integrations of the SDK said of this process."""
+    contexts, extra = event.get("contexts"), event.get("extra")
+    if isinstance(contexts, dict) and "arguments" in (contexts.get("process") or {}):
+        event.pop("modules", None)
+        if isinstance(extra, dict):
+            extra.pop("sys.argv", None)
+    return event
 
 
 # ---- Which of the SDK's exceptions is which of our errors ------------------------------------------

@@ -191,6 +191,9 @@ typedef struct stacksplice_document_file {
     uint32_t thread_count, threads_left_out;
     const stacksplice_document_module *modules;
     uint32_t module_count;
+    /* Where that was, as in its header; NULL or 0: the file does not say. */
+    const char *host, *process, *arch, *platform, *platform_release;
+    uint32_t pid;
 } stacksplice_document_file;
 
 /*

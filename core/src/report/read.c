@@ -454,6 +454,12 @@ static const ss_field header_fields[] = {
     {"time", SS_FIELD_TEXT, SS_RULE_NEEDED, FILE_OF(time)},
     {"signal", SS_FIELD_COUNT, SS_RULE_IF_SET, FILE_OF(signal)},
     {"signal_code", SS_FIELD_HRESULT, SS_RULE_IF_SET, FILE_OF(signal_code)},
+    {"host", SS_FIELD_TEXT, SS_RULE_IF_SET, FILE_OF(host)},
+    {"process", SS_FIELD_TEXT, SS_RULE_IF_SET, FILE_OF(process)},
+    {"pid", SS_FIELD_COUNT, SS_RULE_IF_SET, FILE_OF(pid)},
+    {"arch", SS_FIELD_TEXT, SS_RULE_IF_SET, FILE_OF(arch)},
+    {"platform", SS_FIELD_TEXT, SS_RULE_IF_SET, FILE_OF(platform)},
+    {"platform_release", SS_FIELD_TEXT, SS_RULE_IF_SET, FILE_OF(platform_release)},
 };
 
 #define ERROR(member) offsetof(pending, member)

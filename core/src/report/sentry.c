@@ -502,6 +502,42 @@ static void emit_threads(const ss_report *r, ss_emit *e, const ss_facts *facts, 
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
 
+static void emit_if_known(ss_emit *e, const char *key, const char *text)
+{
+    if (text && *text)
+        ss_emit_text(e, key, text);
+}
+
+/*
+ * Where the process of FILE ran.  An SDK fills in what an event lacks with what it knows of its own
+ * process, which may be another on another machine: so each member is there.
+ */
+static void emit_machine(ss_emit *e, const stacksplice_document_file *file)
+{
+    static const char unknown[] = "unknown";
+
+    ss_emit_text(e, "server_name", file->host && *file->host ? file->host : unknown);
+    ss_emit_begin(e, "contexts", STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "os", STACKSPLICE_OBJECT);
+    ss_emit_text(e, "name", file->platform ? file->platform : unknown);
+    emit_if_known(e, "kernel_version", file->platform_release);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "device", STACKSPLICE_OBJECT);
+    ss_emit_text(e, "arch", file->arch ? file->arch : unknown);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    /* The program: it may have several languages. */
+    ss_emit_begin(e, "runtime", STACKSPLICE_OBJECT);
+    ss_emit_text(e, "name", file->process ? ss_base_name(file->process) : unknown);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    ss_emit_begin(e, "process", STACKSPLICE_OBJECT);
+    emit_if_known(e, "executable", file->process);
+    if (file->pid)
+        ss_emit_integer(e, "pid", file->pid);
+    ss_emit_text(e, "arguments", "not in the file: they may hold secrets");
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+    ss_emit_end(e, STACKSPLICE_OBJECT);
+}
+
 /* Noinline: facts are large for a small stack. */
 static SS_NOINLINE void add_current(event *v)
 {
@@ -550,8 +586,10 @@ void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
     ss_emit_text(e, "level", goes_on ? "error" : "fatal");
     emit_fingerprint(r, e, facts);
     emit_exceptions(r, e, facts, file, &images);
-    if (file)
+    if (file) {
+        emit_machine(e, file);
         emit_threads(r, e, facts, &images);
+    }
     emit_images(e, &images, file);
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }

@@ -95,6 +95,7 @@ def _facts_of(data: dict[str, Any], header: dict[str, Any]) -> list[tuple[str, s
         "Time": header.get("time") or "",
         "Command": header.get("command") or "",
         "Process": f"{header['process']}, {header.get('pid')}" if header.get("process") else process,
+        "Host": header.get("host") or "",
         "Folder": header.get("cwd") or "",
         "Versions": ", ".join(filter(None, (header.get("versions"), versions.strip()))),
     }

@@ -17,7 +17,7 @@ _Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 _WHEN, _WHICH = ("time",), ("process", "pid", "thread_id", "cwd")
-_NOT_OF_AN_EVENT = {*_WHEN, *_WHICH, "core_version", "arch", "platform", "platform_release"}
+_NOT_OF_AN_EVENT = {*_WHEN, *_WHICH, "core_version", "host", "arch", "platform", "platform_release"}
 
 
 def items_of(document: Any) -> list[Any]:
