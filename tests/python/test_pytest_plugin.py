@@ -260,6 +260,30 @@ def test_no_text_of_an_error_ends_an_annotation(run):
     assert ours.endswith("::ValueError: 100%25%0D%0A::error file=x,line=1::forged")
 
 
+OF_LUA = """
+import lupa.lua54
+def fails(text): lupa.lua54.LuaRuntime().execute(text, name="@rules.lua")
+def test_table(): fails("error({code = 7, message = 'no stock'})")
+def test_text(): fails("error('no stock')")
+"""
+
+
+def test_words_of_lua_are_in_summary_junit_and_annotations(run, tmp_path):
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    (tmp_path / "rules.lua").write_text("-- rules\n")
+    output = run(OF_LUA, "--junitxml=junit.xml", GITHUB_ACTIONS="true")
+    wanted = [
+        'lupa.lua54.LuaError: {code = 7, message = "no stock"}',
+        "lupa.lua54.LuaError: rules.lua:1: no stock",
+    ]
+    assert [each.rpartition("::")[2] for each in annotations(output)] == wanted
+    cases = ElementTree.parse(tmp_path / "junit.xml").iter("failure")
+    assert [case.get("message") for case in cases] == wanted
+    assert [line.partition(" - ")[2][:24] for line in output.splitlines() if line.startswith("FAILED ")] == [
+        each[:24] for each in wanted
+    ]
+
+
 def test_a_strict_suite_below_run(child, tmp_path):
     """The package is imported before pytest, which warns of plugins whose asserts it cannot rewrite."""
     names = ["stacksplice/__init__.py", "stacksplice/pytest_plugin.py"]

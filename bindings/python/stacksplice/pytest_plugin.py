@@ -26,6 +26,7 @@ import pluggy
 import pytest
 
 from . import _stacksplice
+from ._base.redaction import text_of
 from ._errors import github
 from ._errors.live import log_text
 from ._hooks import lupa
@@ -74,6 +75,18 @@ def _add_section(
         report.sections.append((_TITLE, text))
 
 
+def _say_what_others_said(report: pytest.TestReport, exc: BaseException | None) -> None:
+    """Give the title of REPORT the error's own message, where another language's exception has no text or
+    more than that: pytest's summary, JUnit files and annotations have the title."""
+    info = _stacksplice._own_info(exc) if exc is not None else None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if info is None or crash is None or info.language in ("python", "native"):
+        return
+    name = f"{type(exc).__module__}.{type(exc).__qualname__}"
+    if crash.message.startswith(name):
+        crash.message = f"{name}: {text_of(info.message)}"
+
+
 def _add_properties(item: pytest.Item, report: pytest.TestReport, exc: BaseException | None) -> None:
     """Properties travel with reports, out of the workers of pytest-xdist too, and into JUnit files."""
     info = _stacksplice.error_info(exc) if exc is not None and report.failed else None
@@ -102,8 +115,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     report = (yield).get_result()
+    exc = call.excinfo.value if call.excinfo is not None else None
     _add_section(item.config, report, call.excinfo)
-    _add_properties(item, report, call.excinfo.value if call.excinfo is not None else None)
+    _say_what_others_said(report, exc)
+    _add_properties(item, report, exc)
 
 
 @pytest.hookimpl(hookwrapper=True)
