@@ -135,6 +135,9 @@ def test_attributes_of_any_exception(border):
         def __str__(self):
             raise RuntimeError
 
+    empty = caught(border.call, boom, RuntimeError())
+    told = opentelemetry.exception_attributes(empty)
+    assert told["exception.message"] == stacksplice.error_info(empty).description != ""
     told = opentelemetry.exception_attributes(caught(border.call, boom, Hostile()))
     assert told["exception.message"].startswith("<unprintable") and told["exception.type"].endswith("Hostile")
 

@@ -162,5 +162,5 @@ class Described:
             self.type, message, self.info = _type_of(exc), _message(exc), _stacksplice.error_info(exc)
             self.stack_trace = text_of(exc).rstrip("\n")
         if not message.strip() and self.info is not None:  # such as lupa's for a table
-            message = self.info.message
+            message = self.info.message.strip() or self.info.description
         self.message = redaction.text_of(message)
