@@ -35,6 +35,7 @@ class Budget:
 MICROSECOND = 1000.0
 MILLISECOND = 1_000_000.0
 HANDLED = "Python, an exception handled"
+KEEPING = "stacksplice, install{pcall = true}"
 
 BUDGETS = [
     # Before its first frame a capture does what takes as long as thirty.
@@ -109,6 +110,8 @@ BUDGETS = [
     Budget(
         "border, no error, lua_pcall *", "stacksplice, handler in a slot", "bare", 1.0, 55, "instructions"
     ),
+    Budget("Lua, a pcall that succeeds", KEEPING, "pcall", 1.0, 60, "instructions"),
+    Budget("Lua, a pcall that fails *", KEEPING, "pcall", 1.5, 0, "instructions"),
     Budget("import in a process", "stacksplice", plus=2.5 * MILLISECOND),
     Budget(
         "import in a process",
@@ -146,6 +149,7 @@ REFERENCES = [
     ("Python, the stack*", "traceback.extract_stack"),
     ("Lua, error *", "debug.traceback"),
     ("Lua, the stack*", "debug.traceback"),
+    ("Lua, a pcall *", "pcall"),
     ("Python -> Lua -> Python*", "lupa"),
     ("border, *", "bare"),
     ("import *", "an empty extension"),

@@ -78,12 +78,12 @@ local function drop()
 end
 
 row("Lua, a pcall that succeeds", 0, {
-    "install{pcall = true}", function() return keeping(pass) end,
+    "stacksplice, install{pcall = true}", function() return keeping(pass) end,
     "pcall", function() return original(pass) end,
 })
 for _, frames in ipairs {1, 5} do
     row("Lua, a pcall that fails under " .. frames .. " frames", frames, {
-        "install{pcall = true}", function() return keeping(at_depth, frames, drop) end,
+        "stacksplice, install{pcall = true}", function() return keeping(at_depth, frames, drop) end,
         "pcall", function() return original(at_depth, frames, drop) end,
     })
 end

@@ -46,8 +46,7 @@ typedef struct ss_lua_cache {
     uint32_t token_epoch; /* the core's, when the GC canary was last checked */
     bool captured;        /* a capture has looked at the state */
     uint32_t next_victim;
-    uintptr_t
-        tail_calls; /* the token of that gap in this epoch of the core's; 0: not interned yet */
+    uintptr_t tail_calls; /* the token of that gap in token_epoch; 0: not interned yet */
     ss_lua_keyed_token sets[SS_LUA_TOKEN_SETS][SS_LUA_TOKEN_WAYS];
 } ss_lua_cache;
 
