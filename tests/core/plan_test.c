@@ -399,7 +399,7 @@ PLACES(PLACE)
 static void (*const places[])(stack *s) = {PLACES(NAME)};
 
 /*
- * A stack gets its plan beside one that has none.  Among so many pairs, at DEPTH depths, are some that
+ * A stack gets its plan beside one that has none.  Among so many pairs, at DEPTH depths, some
  * are looked up at one place; while each repetition is verified, nothing else delays a plan.
  */
 static ONE_PLACE void run_pairs(unsigned depth)
