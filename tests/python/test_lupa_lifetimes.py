@@ -94,3 +94,24 @@ def test_memory_stays(name: str) -> None:
     source = f"import sys; sys.path[:0] = {paths}\n{GROWTH}"
     done = ran(sys.executable, "-c", source, name, here, timeout=300)
     assert int(done.stdout) < 200
+
+
+# Lua 5.1 to 5.3 and LuaJIT raise where C has no call left for a finalizer that is due.
+FULL = """
+local failures = {}
+local function call()
+  pcall(call)
+  local done, why = pcall(collectgarbage)
+  if not done then failures[#failures + 1] = why end
+end
+call()
+return table.concat(failures, "\\n")
+"""
+
+
+def test_attaching_leaves_nothing_to_finalize(lua) -> None:
+    """lupa calls Lua with the interpreter locked, and an error of a finalizer would leave it locked."""
+    stacksplice.uninstall()
+    untouched, runtime = lua.LuaRuntime(), lua.LuaRuntime()
+    stacksplice.attach(runtime)
+    assert runtime.execute(FULL) == untouched.execute(FULL)

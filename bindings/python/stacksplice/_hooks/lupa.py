@@ -9,7 +9,6 @@ from . import at_raise, fakeredis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -32,31 +31,12 @@ def _type_of(runtime: object) -> Any:
     raise TypeError(f"runtime must be a LuaRuntime of lupa, not {type(runtime).__name__}")
 
 
-def _locked(runtime: Any, action: Callable[[Any], object]) -> None:
-    """Call ACTION with the class of RUNTIME while no other thread runs it.
-
-    Lua calls it, because a call holds lupa's lock; only what no script can change takes part.
-    """
-    kind = _type_of(runtime)
-    raised: list[BaseException] = []
-
-    def act() -> None:
-        try:
-            action(kind)
-        except BaseException as failure:
-            raised.append(failure)
-
-    kind.compile(runtime, "local act = ... act()")(act)
-    if raised:
-        raise raised.pop()
-
-
 def _address_of(coroutine: object) -> int:
     """The address of the lua_State of COROUTINE."""
     text = repr(coroutine)
     digits = text.rpartition("0x")[2]  # <Lua thread at 0x55d0c8a0>
     if not text.endswith(">") or digits == text:
-        raise RuntimeError(f"this lupa does not tell the address of a coroutine: {text}")
+        raise OSError(f"this lupa does not tell the address of a coroutine: {text}")
     return int(digits.removesuffix(">"), 16)
 
 
@@ -84,33 +64,43 @@ def attach(runtime: Any, /, *, limit: float | None = None) -> None:
     limit.  Reading or writing a table has none.  In LuaJIT this turns the compiler off.
 
     Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (newer
-    than 5.5); OSError when the functions of its Lua cannot be found, or when it was built with
-    another luaconf.h than usual; lupa's own exceptions when the runtime has no memory left.
+    than 5.5); OSError when the functions of its Lua cannot be found, when it was built with
+    another luaconf.h than usual, or for a lupa that does not show its locks; lupa's own exceptions
+    when the runtime has no memory left.
     """
-    module: Any = sys.modules[_type_of(runtime).__module__]
+    kind = _type_of(runtime)
+    module: Any = sys.modules[kind.__module__]
     most = None if limit is None else _checked_limit(limit)
-
-    def act(kind: Any) -> None:
-        bearer = kind.compile(runtime, "local f = ... return function() f() end")(_stacksplice._lupa_late)
-        coroutine = bearer.coroutine()
-        lock = _lock_of(runtime)
-        if not hasattr(lock, "_is_owned"):
-            lock = None
-        file, at = str(module.__file__), _address_of(coroutine)
-        _stacksplice._lupa_attach(id(runtime), at, coroutine, file, module.__dict__, lock)
-        bearer()  # f has become a function of ours
-
     if not (5, 1) <= module.LUA_VERSION <= (5, 5):  # nothing is touched
         raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
     if not _stacksplice._lupa_attached(id(runtime)):
         _watch(module)
-        _locked(runtime, act)
+        _attach_locked(runtime, kind)
         at_raise.begin_below_others()
     if most is not None:
-        kind = _type_of(runtime)
         if "jit" in module.__name__:  # compiled code calls no hook
             kind.execute(runtime, "jit.off() jit.flush()", name="@stacksplice")
         _stacksplice._lupa_limit(id(runtime), most, kind.globals(runtime))
+
+
+def _attach_locked(runtime: Any, kind: Any) -> None:
+    """Attach RUNTIME while no other thread runs it; only what no script can change takes part.
+
+    Nothing of this is left to Lua's collector with a finalizer.  Where C has no more calls for Lua 5.1 to
+    5.3 and LuaJIT to make, a finalizer that is due raises in whatever function of Lua the bridge calls: it
+    would jump over Python's frames and leave the interpreter locked.
+    """
+    lock = _lock_of(runtime)
+    if lock is None:
+        raise OSError("this lupa does not show the lock of its runtimes")
+    with lock:
+        bearer = kind.compile(runtime, "local f = ... return function() f() end")(_stacksplice._lupa_late)
+        coroutine = bearer.coroutine()
+        module: Any = sys.modules[kind.__module__]
+        checked = lock if hasattr(lock, "_is_owned") else None
+        file, at = str(module.__file__), _address_of(coroutine)
+        _stacksplice._lupa_attach(id(runtime), at, coroutine, file, module.__dict__, checked)
+        bearer()  # f has become a function of ours
 
 
 def detach(runtime: Any, /) -> bool:
@@ -118,7 +108,8 @@ def detach(runtime: Any, /) -> bool:
     _type_of(runtime)
     if not _stacksplice._lupa_attached(id(runtime)):
         return False
-    _locked(runtime, lambda kind: _stacksplice._lupa_detach(id(runtime)))
+    with _lock_of(runtime):
+        _stacksplice._lupa_detach(id(runtime))
     return True
 
 
