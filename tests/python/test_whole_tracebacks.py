@@ -191,6 +191,33 @@ def test_what_cannot_be_compared_is_said() -> None:
     assert read == [f"['{TOO_LONG}'] gap\n"] * 3 and aside == ASIDE
 
 
+# ---- Where what came later belongs ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calls, is_inside", [(50, True), (100, False)])
+def test_what_is_behind_many_callers_stands_further_out(calls: int, is_inside: bool) -> None:
+    """The innermost 64 callers of the frames that came later are looked for in the stack."""
+
+    def shows() -> list[str]:
+        try:
+            raise stored
+        except ValueError as exc:
+            info = stacksplice.error_info(exc)
+        assert info is not None
+        return [f.function or f.reason for f in info.stack if f.kind != "native"]
+
+    def far() -> list[str]:
+        nonlocal stored
+        stored = caught(originates)
+        return down(calls, shows)
+
+    stored: BaseException = ValueError()
+    shown = far()
+    functions = [name.rpartition(".")[2] for name in shown]
+    assert shown[functions.index("shows") - 1] == KEPT
+    assert (functions.index("shows") < functions.index("far")) is is_inside
+
+
 # ---- Entries that C code made --------------------------------------------------------------------
 
 
@@ -237,6 +264,38 @@ def test_a_frame_that_c_code_ran_for_its_entry_has_no_seam(made_entry: Path, ins
     first, second = ran(sys.executable, "-c", MADE % install, made_entry).stdout.splitlines()
     assert first == "['rate', 'call', 'quote']"
     assert second == f"['rate', 'call', 'quote', '{KEPT}', 'later']"
+
+
+MANY_MADE = """
+import sys, traceback
+sys.path.insert(0, sys.argv[1])
+import lupa, made_entry, stacksplice
+stacksplice.install()
+stacksplice.set_max_frames(int(sys.argv[2]))
+
+def rate():
+    raise KeyError("x")
+
+def quote(depth):
+    return made_entry.call(lambda: quote(depth - 1) if depth else rate())
+
+try:
+    lupa.LuaRuntime().eval("function(f) local result = f() return result end")(lambda: quote(99))
+except KeyError as exc:
+    info, own = stacksplice.error_info(exc), traceback.extract_tb(exc.__traceback__)
+script = [f for f in info.stack if f.kind == "script"]
+own = [f for f in own if not f.filename.endswith(".pyx")]
+print(sum(f.file == "made_entry.c" for f in script), len(own) - len(script) - info.frames_left_out)
+"""
+
+
+def test_no_number_of_entries_of_c_code_is_too_large(made_entry: Path) -> None:
+    """Among frames of another language; they stay, or are counted with the frames that do not."""
+    pytest.importorskip("lupa", reason="lupa is not installed")
+    all_made, lost = ran(sys.executable, "-c", MANY_MADE, made_entry, 1200).stdout.split()
+    assert all_made == "100" and int(lost) <= 0
+    some, lost = ran(sys.executable, "-c", MANY_MADE, made_entry, 100).stdout.split()
+    assert 0 < int(some) < 100 and int(lost) <= 0
 
 
 # ---- A gap that reports hide ---------------------------------------------------------------------

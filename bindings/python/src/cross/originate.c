@@ -192,10 +192,11 @@ static stacksplice_exception *new_with_raised(maker *m, const sspy_step *step, H
                                               const sspy_related *related, const uintptr_t *raised,
                                               uint32_t count, sspy_room *room)
 {
-    const uintptr_t *frames = raised;
+    sspy_placed placed = sspy_place_made(m->state, step->exc, raised, count, room, &count);
+    const uintptr_t *frames = placed == SSPY_PLACED ? room->frames : raised;
 
-    if (sspy_place_made(m->state, step->exc, raised, count, room, &count) == SSPY_PLACED)
-        frames = room->frames;
+    if (placed == SSPY_NO_MEMORY)
+        return NULL;
     return sspy_exception_new(m->state, step->exc, hr, frames, count, related);
 }
 

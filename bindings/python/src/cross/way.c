@@ -109,7 +109,9 @@ static bool loses_lines(sspy_state *state, PyObject *exc, sspy_elements stack)
     }
     placed = sspy_place_made(state, exc, stack.frames, stack.count, &room, &merged);
     sspy_room_end(&room);
-    return placed == SSPY_NOT_PLACED;
+    if (placed == SSPY_NO_MEMORY)
+        PyErr_Clear();
+    return placed == SSPY_NOT_PLACED || placed == SSPY_NO_MEMORY;
 }
 
 /* Make EXC's error, with the live stack outside of ABOVE if it has none; -1 with an exception. */

@@ -44,12 +44,18 @@ bool sspy_loses_entries(sspy_state *state, PyObject *exc, IScriptErrorInfo *erro
 
 /* ---- Entries of C code (made.c) ----------------------------------------------------------------*/
 
-typedef enum sspy_placed { SSPY_NONE_MADE, SSPY_PLACED, SSPY_NOT_PLACED } sspy_placed;
+typedef enum sspy_placed {
+    SSPY_NONE_MADE,
+    SSPY_PLACED,
+    SSPY_NOT_PLACED,
+    SSPY_NO_MEMORY /* with a MemoryError */
+} sspy_placed;
 
 /*
  * Store the COUNT FRAMES of EXC's raise in ROOM, with the entries that C code made for its own
- * functions in EXC's traceback, each at its place; *MERGED is at most the limit.  ROOM has nothing
- * of use if there are none, or if the place of one is not known.
+ * functions in EXC's traceback, each at its place; *MERGED is at most the limit.  Those of frames that
+ * were left out count among these.  ROOM has nothing of use if there are none, or if the place of one
+ * is not known.
  */
 sspy_placed sspy_place_made(sspy_state *state, PyObject *exc, const uintptr_t *frames,
                             uint32_t count, sspy_room *room, uint32_t *merged);
