@@ -72,7 +72,12 @@ COMPILED = {
     "start/cpp.md": "tests/install",
     "start/winrt.md": "tests/install",
 }
-SCRIPTS = {"start/lua.md", "how-to/sandboxes-and-limits.md", "how-to/games-and-c-hosts.md"}
+SCRIPTS = {
+    "start/lua.md",
+    "how-to/lua-servers.md",
+    "how-to/sandboxes-and-limits.md",
+    "how-to/games-and-c-hosts.md",
+}
 SHOWN = {"text", "sh", "console", "json", "xml", "dockerfile", "{toctree}", "{eval-rst}"}
 
 
