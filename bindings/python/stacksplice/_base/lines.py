@@ -32,15 +32,20 @@ def folded(frames: Iterable[str]) -> Iterator[str]:
             yield f"    [Previous {which} repeated {more} more time{'s' if more > 1 else ''}]\n"
 
 
-def limits(entry: TracebackType | None) -> bool:
-    """Whether the limit leaves out any of a traceback that begins with ENTRY, which may be None."""
-    most = limit()
-    while entry is not None and most is not None and most >= 0:
-        entry, most = entry.tb_next, most - 1
-    return most is not None and most < 0
+def limits(entry: TracebackType | None, most: int | None) -> bool:
+    """Whether a limit of MOST leaves out any of a traceback that begins with ENTRY, which may be None."""
+    if most is None:
+        return False
+    more = abs(most)
+    while entry is not None and more >= 0:
+        entry, more = entry.tb_next, more - 1
+    return more < 0
 
 
-def limit() -> int | None:
-    """How many frames of a traceback are shown, the outermost (sys.tracebacklimit); None: all."""
+def limit(given: int | None = None) -> int | None:
+    """How many frames of a traceback are shown, the outermost or, if less than 0, the innermost: as many as
+    GIVEN, else as sys.tracebacklimit says; None: all."""
+    if given is not None:
+        return given
     most = getattr(sys, "tracebacklimit", None)
     return max(most, 0) if isinstance(most, int) else None

@@ -6,6 +6,7 @@ _cause = BaseException.__dict__["__cause__"].__get__
 _context = BaseException.__dict__["__context__"].__get__
 _suppresses = BaseException.__dict__["__suppress_context__"].__get__
 _exceptions = BaseExceptionGroup.__dict__["exceptions"].__get__
+set_traceback = BaseException.__dict__["__traceback__"].__set__
 traceback_of = BaseException.__dict__["__traceback__"].__get__
 
 

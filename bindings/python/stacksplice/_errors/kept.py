@@ -14,7 +14,6 @@ import traceback
 from types import FrameType
 
 from .._base.hints import Any
-from .._base.lines import limit
 from .._base.redaction import local_of
 
 _Place = tuple[str, int | None, str, int | None, int | None, int | None]
@@ -173,9 +172,7 @@ class Frames:
 
 def stack_of(entries: list[_Entry]) -> KeptSummary | None:
     """The stack of a traceback's ENTRIES; None if its module finds more."""
-    has_code = _HAS_LINES_OF_CODE and any([place[0].startswith("<") for place, _, _ in entries])
-    most = limit()
-    if has_code or (most is not None and most < len(entries)):
+    if _HAS_LINES_OF_CODE and any([place[0].startswith("<") for place, _, _ in entries]):
         return None
     frames = Frames()
     return KeptSummary([with_variables(frames.at(place, names), own) for place, names, own in entries])

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 _MOST_ERRORS, _MOST_NOTES = 256, 150
 
 
+class Shown:
+    """How much of a traceback a report shows: MOST frames, as `limit` has them; IS PART: it is that of a
+    caller, who left out some."""
+
+    __slots__ = ("is_part", "most")
+
+    def __init__(self, most: int | None = None, is_part: bool = False) -> None:
+        self.most = limit(most)
+        self.is_part = is_part
+
+
 def _message(exc: BaseException) -> str:
     try:
         return str(exc)
@@ -36,8 +47,9 @@ def _own_lines(text: str, inner: str = "") -> str:
     return "".join([f"{line}\n" for line in (first, *marked)])
 
 
-def _plain(exc: BaseException) -> str:
-    """What a traceback says of EXC alone, but that no text of EXC looks like another line of it."""
+def _plain(exc: BaseException, most: int | None) -> str:
+    """What a traceback of MOST frames says of EXC alone, but that no text of EXC looks like another line of
+    it."""
     import traceback
 
     from .kept import Bounded
@@ -47,7 +59,7 @@ def _plain(exc: BaseException) -> str:
         kind = "Exception Group Traceback" if issubclass(type(exc), BaseExceptionGroup) else "Traceback"
         lines = [f"{kind} (most recent call last):\n"]
         with Bounded(traceback_of(exc)):
-            lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(traceback_of(exc))]
+            lines += [_own_lines(entry, "  ") for entry in traceback.format_tb(traceback_of(exc), most)]
     try:
         alone = traceback.TracebackException(type(exc), exc, None, compact=True)
         alone.__notes__ = []
@@ -70,12 +82,13 @@ def _notes(exc: BaseException) -> list[str]:
 
 # No generator, and no append: without memory CPython 3.12 and 3.13 release the function of one twice, and
 # 3.15.0 its argument.
-def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
+def _text_by_core(exc: BaseException, chain: bool, shown: Shown, style: dict[str, bool]) -> str:
     """The same without that module: each exception by itself, those that led to EXC first."""
     text, found, seen, more = "", [exc], {id(exc)}, ""
     for one in found:  # which grows during the loop
-        info = None if limits(traceback_of(one)) else _stacksplice._own_info(one)
-        part = _plain(one) if info is None else info.format(chain=False, **style)
+        is_cut = limits(traceback_of(one), shown.most) or (shown.is_part and one is exc)
+        info = None if is_cut else _stacksplice._own_info(one)
+        part = _plain(one, shown.most) if info is None else info.format(chain=False, **style)
         text = part + (text and "\n") + text
         for inner in inside(one) if chain else ():
             if id(inner) in seen:
@@ -88,26 +101,28 @@ def _text_by_core(exc: BaseException, chain: bool, style: dict[str, bool]) -> st
     return more + text
 
 
-def _text_by_traceback(exc: BaseException, chain: bool, style: dict[str, bool]) -> str | None:
+def _text_by_traceback(exc: BaseException, chain: bool, shown: Shown, style: dict[str, bool]) -> str | None:
     """The report with Python's own words; None where Python's traceback module cannot write it."""
     try:
         from . import traceback as _traceback
 
-        return _traceback.text_of(exc, chain, style)
+        return _traceback.text_of(exc, chain, shown, style)
     except Exception:  # a cause that is no exception, groups that are too deep, hostile attributes
         return None
 
 
-def text_of(exc: BaseException, chain: bool = True, **style: bool) -> str:
-    """The report of EXC in the order of tracebacks, in the STYLE that ErrorInfo.format takes."""
+def text_of(exc: BaseException, chain: bool = True, shown: Shown | None = None, **style: bool) -> str:
+    """The report of EXC, as much as is SHOWN, in the order of tracebacks and the STYLE that ErrorInfo.format
+    takes."""
     info = _stacksplice._own_info(exc)
     came = info is not None and info._came_from_elsewhere
-    if info is not None and came and not limits(traceback_of(exc)):
+    shown = shown or Shown()
+    if info is not None and came and not shown.is_part and not limits(traceback_of(exc), shown.most):
         return info.format(chain=chain, **style)
-    text = _text_by_traceback(exc, chain, style)
+    text = _text_by_traceback(exc, chain, shown, style)
     if text is None:
-        text = _text_by_core(exc, chain, style)
-    if limit() == 0 or info is None or came:
+        text = _text_by_core(exc, chain, shown, style)
+    if shown.most == 0 or info is None or came:
         return text
     if info.thread_id != get_native_id():
         text = f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}:\n{text}"

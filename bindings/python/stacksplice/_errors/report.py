@@ -4,21 +4,67 @@ from __future__ import annotations
 
 import os
 import sys
+from _operator import index
+
+from .._base.hints import Any
+from .behind import set_traceback, traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-
-def _text_of(exc: BaseException, chain: bool, **style: bool) -> str:
-    from .live import text_of  # many programs never report
-
-    return text_of(exc, chain, **style)
+_NO_EXCEPTION = "NoneType: None\n"  # as the traceback module says it
 
 
-def _check_exception(exc: object) -> None:
-    if not isinstance(exc, BaseException):
-        raise TypeError(f"exc must be an exception, not {type(exc).__name__}")
+class _Implicit:
+    """Stands for an argument that was not given, under the name that the traceback module has for it."""
+
+    def __repr__(self) -> str:
+        return "<implicit>"
+
+
+_implicit = _Implicit()
+
+
+def _text_of(exc: BaseException, shown: tuple[int | None, bool], chain: bool, **style: bool) -> str:
+    from .live import Shown, text_of  # many programs never report
+
+    return text_of(exc, chain, Shown(*shown), **style)
+
+
+def _is_file(value: object) -> bool:
+    return hasattr(value, "write")
+
+
+def _checked(exc: object) -> BaseException | None:
+    if exc is None or isinstance(exc, BaseException):
+        return exc
+    raise TypeError(f"exc must be an exception, not {type(exc).__name__}")
+
+
+def _exception_of(exc: Any, value: Any, tb: Any) -> tuple[BaseException | None, Any]:
+    """The exception that is meant, and its traceback: by one argument or, as before Python 3.10, by three."""
+    if (value is _implicit) != (tb is _implicit):
+        raise ValueError("Both or neither of value and tb must be given")
+    if value is _implicit:
+        found = _checked(exc)
+        return found, traceback_of(found) if found is not None else None
+    return _checked(value), tb
+
+
+def _text_with(exc: BaseException | None, tb: Any, limit: int | None, chain: bool, **style: bool) -> str:
+    """The report of EXC with the traceback TB."""
+    most = None if limit is None else index(limit)
+    if exc is None:
+        return _NO_EXCEPTION
+    whole = traceback_of(exc)
+    if tb is whole:
+        return _text_of(exc, (most, False), chain, **style)
+    set_traceback(exc, tb)
+    try:
+        return _text_of(exc, (most, True), chain, **style)
+    finally:
+        set_traceback(exc, whole)
 
 
 def wants_color(file: TextIO) -> bool:
@@ -54,43 +100,93 @@ def write(file: TextIO, text: str) -> None:
         file.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def format_exception(exc: BaseException, /, *, chain: bool = True) -> list[str]:
-    """The combined report of exc as lines, each ending in a newline.
+def format_exception(
+    exc: Any,
+    /,
+    value: Any = _implicit,
+    tb: Any = _implicit,
+    limit: int | None = None,
+    chain: bool = True,
+    *,
+    colorize: bool = False,
+) -> list[str]:
+    """The combined report of an exception as lines, each ending in a newline.
 
-    Where neither exc nor one of its causes and members crossed a border it equals
-    ``traceback.format_exception(exc)``.  Without chain causes are left out, members of a group are
-    not.  Raises TypeError when exc is not an exception.
+    Parameters and results are those of ``traceback.format_exception``: either exc, or its type, value and
+    traceback.  Where neither the exception nor one of its causes and members crossed a border the text is
+    the same, too.  A traceback other than the exception's own is what is shown of its stack.
+
+    limit: how many of Python's frames are shown of each exception, the outermost or, if it is less than 0,
+    the innermost ones; None: all, or as sys.tracebacklimit says.  Those of other languages are shown where
+    they are between two of these, and inside of the innermost one if none of Python's is left out there.
+    Without chain causes are left out, members of a group are not.
+
+    Raises TypeError for what is no exception, ValueError when only one of value and tb is given.
     """
-    _check_exception(exc)
-    return _text_of(exc, chain).splitlines(keepends=True)
+    found, traceback = _exception_of(exc, value, tb)
+    return _text_with(found, traceback, limit, chain, color=colorize).splitlines(keepends=True)
 
 
-def print_exception(exc: BaseException, /, file: TextIO | None = None, *, chain: bool = True) -> None:
-    """Write the combined report of exc to file (sys.stderr when None), in colour on a terminal.
+def print_exception(
+    exc: Any,
+    /,
+    value: Any = _implicit,
+    tb: Any = _implicit,
+    limit: int | None = None,
+    file: TextIO | None = None,
+    chain: bool = True,
+    *,
+    colorize: bool | None = None,
+) -> None:
+    """Write the combined report of an exception to file (sys.stderr when None), in colour on a terminal.
 
-    A terminal gets the ends of a long stack, a file all of it.  Without chain causes are left out.
-    NO_COLOR, FORCE_COLOR and PYTHON_COLORS are honoured.  Raises TypeError when exc is not an exception.
+    The parameters are those of ``traceback.print_exception``: see `format_exception`.  A file may also stand
+    alone behind the exception: ``print_exception(exc, file)``.
+
+    A terminal gets the ends of a long stack, a file all of it.  NO_COLOR, FORCE_COLOR and PYTHON_COLORS are
+    honoured where colorize is None.
     """
-    _check_exception(exc)
+    if tb is _implicit and (value is None or _is_file(value)):
+        value, file = _implicit, value if file is None else file
+    found, traceback = _exception_of(exc, value, tb)
+    _print(found, traceback, limit, file, chain, colorize)
+
+
+def _print(
+    exc: BaseException | None,
+    tb: Any,
+    limit: int | None,
+    file: TextIO | None,
+    chain: bool,
+    colorize: bool | None,
+) -> None:
     if file is None:
         file = sys.stderr
         if file is None:  # a program without a console
             return
-    write(file, _text_of(exc, chain, **style_of(file)))
+    style = style_of(file)
+    if colorize is not None:
+        style["color"] = colorize
+    write(file, _text_with(exc, tb, limit, chain, **style))
 
 
-def format_exc(*, chain: bool = True) -> str:
+def format_exc(limit: int | None = None, chain: bool = True) -> str:
     """The combined report of the exception being handled, as ``traceback.format_exc`` has it."""
-    exc = sys.exception()
-    return "NoneType: None\n" if exc is None else _text_of(exc, chain)
+    return _text_with(*_exception_of(sys.exception(), _implicit, _implicit), limit, chain)
 
 
-def print_exc(file: TextIO | None = None, *, chain: bool = True) -> None:
-    """Write the combined report of the exception being handled to file (sys.stderr when None)."""
-    exc = sys.exception()
-    if exc is not None:
-        print_exception(exc, file, chain=chain)
-        return
-    stream = sys.stderr if file is None else file
-    if stream is not None:
-        stream.write("NoneType: None\n")
+def print_exc(
+    limit: Any = None,
+    file: TextIO | None = None,
+    chain: bool = True,
+    *,
+    colorize: bool | None = None,
+) -> None:
+    """Write the combined report of the exception being handled, as ``traceback.print_exc`` does.
+
+    A file may also come first: ``print_exc(file)``.  Else parameters are as of `print_exception`.
+    """
+    if _is_file(limit):
+        limit, file = None, limit
+    found, traceback = _exception_of(sys.exception(), _implicit, _implicit)
+    _print(found, traceback, limit, file, chain, colorize)

@@ -7,6 +7,7 @@ the core, which asks for each of Python's frames (report_text.c).
 from __future__ import annotations
 
 import linecache
+import sys
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -18,10 +19,12 @@ from .._base.lines import limits
 from .._base.redaction import clean_traceback
 from .info import ErrorInfo
 from .kept import Bounded, Frames, KeptSummary, stack_of, unread, with_variables
+from .live import Shown
 from .look import HAS_COLORS, in_color, need_memory, options, place_of
 
 _Told = tuple[traceback.TracebackException, BaseException, ErrorInfo | None]
 
+_BRIDGE = ".pyx"  # how the files of bridges end
 _LANGUAGES = ("lua", "native")  # what frames of others have as their module
 _MOST_NOTES = 150  # as an error keeps
 _STACK = 3  # stacksplice_format_kind
@@ -85,11 +88,13 @@ class _Known:
         number = min(self._numbers, default=len(self._own))
         return self._numbers.index(number) if number < len(self._own) else -1
 
-    def innermost(self) -> int:
-        """The last taken one of the innermost that the traceback has; -1 if it has none."""
-        numbers = [number if number < len(self._own) else -1 for number in self._numbers]
-        last = max(numbers, default=-1)
-        return len(numbers) - 1 - numbers[::-1].index(last) if last >= 0 else -1
+    def ends(self, numbers: list[int]) -> tuple[int, int] | None:
+        """The first taken one of the first, and the last taken one of the last, of NUMBERS of the traceback;
+        None if one of them was not taken."""
+        if not set(numbers) <= set(self._numbers):
+            return None
+        last = self._numbers[::-1].index(numbers[-1])
+        return self._numbers.index(numbers[0]), len(self._numbers) - 1 - last
 
 
 def _source_reason(file: str, handle: _stacksplice.ErrorHandle) -> str | None:
@@ -130,7 +135,22 @@ def _is_of_bridge(entry: Any) -> bool:
     if entry is None:
         return False
     language = entry.tb_frame.f_globals.get("__name__")
-    return language in _LANGUAGES or entry.tb_frame.f_code.co_filename.endswith(".pyx")
+    return language in _LANGUAGES or entry.tb_frame.f_code.co_filename.endswith(_BRIDGE)
+
+
+def _of_python(exc: BaseException) -> list[int]:
+    """The numbers of the entries of EXC's traceback that are Python's own."""
+    numbers, entry, number = [], exc.__traceback__, 0
+    while entry is not None:
+        if not _is_of_bridge(entry):
+            numbers.append(number)
+        entry, number = entry.tb_next, number + 1
+    return numbers
+
+
+def _cut(frames: Sequence[Any], most: int) -> Sequence[Any]:
+    """What a limit of MOST leaves of FRAMES, the outermost first."""
+    return frames[:most] if most >= 0 else frames[most:]
 
 
 def _has_bridge(entry: Any) -> bool:
@@ -239,11 +259,27 @@ def _is_of_others(entry: traceback.FrameSummary) -> bool:
     return any([line and not line.startswith(_ASIDES) for line in entry.text.split("\n")])
 
 
+def _within(
+    chunks: list[str], known: _Known, numbers: list[int], most: int, own: list[traceback.FrameSummary]
+) -> list[traceback.FrameSummary]:
+    """What a limit of MOST leaves: of OWN, those of the traceback, Python's with NUMBERS, of which none may
+    be left, and CHUNKS of text between them; those inside, too, where the outermost are left out."""
+    if not numbers:
+        return []
+    ends, is_innermost = known.ends(numbers), most < 0
+    if ends is not None:
+        return _entries(chunks, known, ends[0], len(chunks) if is_innermost else ends[1], False)
+    # The combined stack folds some of them.
+    between = own[numbers[0] :] if is_innermost else own[numbers[0] : numbers[-1] + 1]
+    return [one for one in between if not one.filename.endswith(_BRIDGE)]
+
+
 def _combine(
     shown: traceback.TracebackException,
     exc: BaseException,
     info: ErrorInfo,
     is_inner: bool,
+    extent: Shown,
     *,
     color: bool = False,
     shorten: bool = False,
@@ -254,7 +290,8 @@ def _combine(
     With IS_INNER it led to another exception, or is a member: who called its catcher is shown with that.
     """
     assert info._handle is not None
-    known = _Known(list(shown.stack or ()))
+    own = list(shown.stack or ())
+    known = _Known(own)
     text, hresult = _split_hresult(info._handle.format(_STACK, 1, False, color, False, known.take, shorten))
     if hresult is None and _has_own_hresult(exc, info):
         hresult = _split_hresult(info._handle.format(_STACK, 1, True, False))[1]
@@ -263,16 +300,19 @@ def _combine(
     if len(chunks) != len(known.taken) + 1:
         raise MemoryError("no memory for the mark of a frame that was taken")
     # Where an exception was caught its traceback begins.
-    limited = limits(exc.__traceback__)
-    begin = known.outermost() if is_inner or limited else -1
-    end = known.innermost() if limited else len(chunks)
-    is_behind = _is_of_bridge(exc.__traceback__)
-    entries = _entries(chunks, known, begin, end, is_behind) if shown.stack or not limited else []
-    if any(map(_is_of_others, entries)):
-        if limited or not info._handle.loses(exc):
-            shown.stack = _Combined(entries)
-        else:  # Python's own text tells more of Python
-            reasons.append(_LOSES)
+    begin, is_behind = known.outermost() if is_inner else -1, _is_of_bridge(exc.__traceback__)
+    of_python = _of_python(exc)
+    most = extent.most if extent.most is not None else sys.maxsize
+    if abs(most) < max(len(known.taken) - max(begin, 0), len(of_python)) or (extent.is_part and not is_inner):
+        numbers = list(_cut(of_python, most))
+        shown.stack = _Combined(_within(chunks, known, numbers, most, own))
+    else:
+        entries = _entries(chunks, known, begin, len(chunks), is_behind)
+        if any(map(_is_of_others, entries)):
+            if not info._handle.loses(exc):
+                shown.stack = _Combined(entries)
+            else:  # Python's own text tells more of Python
+                reasons.append(_LOSES)
     _retitle(shown, exc, info)
     _add_notes(shown, info, hresult)
     return reasons + _remove_lines(shown.stack, info._handle)
@@ -300,14 +340,19 @@ def _show_report(shown: traceback.TracebackException, text: str) -> None:
 
 
 def _all_told(
-    shown: traceback.TracebackException, exc: BaseException, chain: bool, style: dict[str, bool]
+    shown: traceback.TracebackException,
+    exc: BaseException,
+    chain: bool,
+    extent: Shown,
+    style: dict[str, bool],
 ) -> list[_Told]:
     """What SHOWN prints and is to be completed, the exceptions that it is of, and their errors."""
     waiting = [(shown, exc)]
     told: list[_Told] = []
     for one, of in waiting:  # which grows during the loop
         info = _stacksplice._own_info(of)
-        if info is not None and info._came_from_elsewhere and not limits(of.__traceback__):
+        is_cut = limits(of.__traceback__, extent.most) or (extent.is_part and of is exc)
+        if info is not None and info._came_from_elsewhere and not is_cut:
             _show_report(one, info.format(chain=chain, **style))
             continue
         told.append((one, of, info))
@@ -333,29 +378,32 @@ def _stack_of(exc: BaseException) -> traceback.StackSummary:
     stack: traceback.StackSummary | None = stack_of(entries)
     if stack is None:
         with Bounded(exc.__traceback__):
-            stack = traceback.extract_tb(exc.__traceback__)
-        if len(stack) == len(entries):  # no limit is set
-            for frame, (_, _, variables) in zip(stack, entries, strict=True):
-                with_variables(frame, variables)
+            stack = traceback.extract_tb(exc.__traceback__, sys.maxsize)
+        for frame, (_, _, variables) in zip(stack, entries, strict=True):
+            with_variables(frame, variables)
     return stack
 
 
-def text_of(exc: BaseException, chain: bool, style: dict[str, bool]) -> str:
-    """The report of EXC."""
+def text_of(exc: BaseException, chain: bool, extent: Shown, style: dict[str, bool]) -> str:
+    """The report of EXC, as much as EXTENT says."""
     need_memory()
     color = style.get("color", False)
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
-    told = _all_told(shown, exc, chain, style)
+    told = _all_told(shown, exc, chain, extent, style)
     said: list[str] = []
     has_crossed = any([info is not None for _, _, info in told])
     for one, of, info in told:
         _bound_notes(one)
         one.stack = _stack_of(of)
+        if info is None and has_crossed and _has_bridge(of.__traceback__):
+            info = _stacksplice._described(of)
+        if info is not None and info._handle is not None and not info._came_from_elsewhere:
+            _say_once(one, _combine(one, of, info, of is not exc, extent, **style), said)
+            continue
+        if extent.most is not None:
+            one.stack = KeptSummary(_cut(one.stack, extent.most))
         if info is None:
             _say_once(one, _reasons_of(one.stack), said)
-            info = _stacksplice._described(of) if has_crossed and _has_bridge(of.__traceback__) else None
-        if info is not None and info._handle is not None and not info._came_from_elsewhere:
-            _say_once(one, _combine(one, of, info, of is not exc, **style), said)
     clean_traceback(shown)
     if color and not HAS_COLORS:
         _paint([one for one, _, _ in told])

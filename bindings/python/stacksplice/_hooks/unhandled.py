@@ -36,7 +36,7 @@ def show(
     file = getattr(sys, "stderr", None) or other_file
     if not has_more or file is None:
         return False
-    _write_now(file, (header() if header else "") + text_of(exc, **style_of(file)))
+    _write_now(file, (header() if header else "") + text_of(exc, True, None, **style_of(file)))
     return True
 
 
