@@ -374,6 +374,25 @@ static void find_by_error(sspy_state *state, PyObject *exc, IScriptErrorInfo *er
     Py_XDECREF(key);
 }
 
+/* lupa's LuaError of a value that is no text has none itself. */
+static void say_words(PyObject *exc, sspy_ties *ties, IScriptErrorInfo *error)
+{
+    size_t length = 0, size = 0;
+    const char *text = message_of(exc, &length), *message;
+    stacksplice_section section;
+    IScriptException *script;
+
+    if (!text || length || ties->words)
+        return;
+    section = sspy_enter(ties->interp);
+    script = sspy_script_of(error);
+    message = script ? script->lpVtbl->GetMessage(script, &size) : NULL;
+    sspy_leave(section);
+    if (message && size && sspy_say_words(ties, exc, message, size))
+        PyErr_Clear(); /* without memory it goes on without */
+    sspy_release(ties->interp, script);
+}
+
 /* Tie EXC to ERROR, and put its frames behind the innermost entry of EXC's traceback; -1 with an
    exception. */
 static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
@@ -385,6 +404,7 @@ static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
     sspy_ties_set_error(ties, error, true);
     if (state->shows_locals)
         find_by_error(state, exc, error);
+    say_words(exc, ties, error);
     sspy_show_error(state, exc, error);
     return 0;
 }

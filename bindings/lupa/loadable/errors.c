@@ -113,6 +113,21 @@ bool ss_lua_owns(const ss_lua_attachment *attachment, void *coroutine)
                lua_topointer(attachment->main, LUA_REGISTRYINDEX);
 }
 
+/* Push onto L what failed: the value that a dead coroutine has, where the bridge made no text of it. */
+static void push_failed(lua_State *L, const wanted *now)
+{
+    lua_State *co = now->coroutine;
+    bool is_text = !co || now->length || lua_gettop(co) == 0 || lua_isstring(co, -1) ||
+                   lua_isnil(co, -1) || ss_lua_is_guest(co, -1);
+
+    if (is_text) {
+        lua_pushlstring(L, now->text, now->length);
+    } else {
+        lua_pushvalue(co, -1);
+        lua_xmove(co, L, 1);
+    }
+}
+
 /* Arguments: nil, what is wanted. */
 static SS_LUA_BODY int find_protected(lua_State *L)
 {
@@ -126,7 +141,7 @@ static SS_LUA_BODY int find_protected(lua_State *L)
 
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     ss_lua_state_tend(L, state);
-    lua_pushlstring(L, now->text, now->length);
+    push_failed(L, now);
     now->found = error_of(L, state, -1, &origin);
     return 0;
 }

@@ -560,8 +560,13 @@ static int add_report(PyObject *items, sspy_ties *ties)
 static PyObject *carrying_dict_reduce(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
     PyObject *items = PyDict_Copy(self);
+    sspy_ties *ties = sspy_carrying_dict_ties(self);
+    sspy_state *state = ties ? ties->interp->module_state : NULL;
 
-    if (items && add_report(items, sspy_carrying_dict_ties(self)))
+    /* The report has the words. */
+    if (items && state && sspy_drop_words(ties, items, state->notes_key))
+        Py_CLEAR(items);
+    if (items && add_report(items, ties))
         Py_CLEAR(items);
     return items ? Py_BuildValue("(O(N))", (PyObject *)&PyDict_Type, items) : NULL;
 }
@@ -705,6 +710,18 @@ PyDoc_STRVAR(own_info_doc,
 static PyObject *own_info(PyObject *module, PyObject *exc)
 {
     return is_exception(exc) ? info_of(PyModule_GetState(module), exc, false) : NULL;
+}
+
+PyDoc_STRVAR(own_words_doc, "_own_words(exc, /)\n--\n\n"
+                            "The note of an exception that says what its error says, or None.");
+static PyObject *own_words(PyObject *module, PyObject *exc)
+{
+    const sspy_state *state = PyModule_GetState(module);
+    const sspy_ties *ties = is_exception(exc) ? sspy_ties_of(state->interp, exc) : NULL;
+
+    if (PyErr_Occurred())
+        return NULL;
+    return Py_NewRef(ties && ties->words ? ties->words : Py_None);
 }
 
 PyDoc_STRVAR(described_doc, "_described(exc, /)\n--\n\n"
@@ -893,6 +910,7 @@ static PyObject *report_unhandled(PyObject *module, PyObject *exc)
 PyMethodDef sspy_error_functions[] = {
     {"error_info", error_info, METH_O, error_info_doc},
     {"_own_info", own_info, METH_O, own_info_doc},
+    {"_own_words", own_words, METH_O, own_words_doc},
     {"_described", described, METH_O, described_doc},
     {"_crossed", crossed, METH_O, crossed_doc},
     {"originate", originate, METH_O, originate_doc},

@@ -3,6 +3,7 @@
  */
 #include "value/value.h"
 
+#include <stacksplice/redact.h>
 #include <string.h>
 
 /* ---- Notes -------------------------------------------------------------------------------------*/
@@ -31,6 +32,61 @@ static int append_text(PyObject *texts, PyObject *text)
     return sspy_append_new(texts, bytes);
 }
 
+/* LIST, which may be NULL, without WORDS, which may be, too. */
+static PyObject *without(PyObject *list, PyObject *words)
+{
+    for (Py_ssize_t i = list && words ? PyList_GET_SIZE(list) : 0; list && i--;)
+        if (PyList_GET_ITEM(list, i) == words && PyList_SetSlice(list, i, i + 1, NULL))
+            Py_CLEAR(list);
+    return list;
+}
+
+int sspy_drop_words(const sspy_ties *ties, PyObject *items, PyObject *notes_key)
+{
+    PyObject *notes = ties && ties->words ? PyDict_GetItemWithError(items, notes_key) : NULL, *rest;
+    int failed;
+
+    if (!notes || !PyList_CheckExact(notes))
+        return PyErr_Occurred() ? -1 : 0;
+    rest = without(PySequence_List(notes), ties->words);
+    if (!rest)
+        return -1;
+    failed = PyList_GET_SIZE(rest) ? PyDict_SetItem(items, notes_key, rest)
+                                   : PyDict_DelItem(items, notes_key);
+    Py_DECREF(rest);
+    return failed;
+}
+
+/* TEXT, or its beginning. */
+static PyObject *cut(PyObject *text)
+{
+    enum { LONGEST = 1000 }; /* characters */
+    PyObject *begin, *result;
+
+    if (!text || PyUnicode_GET_LENGTH(text) <= LONGEST)
+        return text;
+    begin = PyUnicode_Substring(text, 0, LONGEST);
+    result = begin ? PyUnicode_FromFormat("%U...", begin) : NULL;
+    Py_XDECREF(begin);
+    Py_DECREF(text);
+    return result;
+}
+
+int sspy_say_words(sspy_ties *ties, PyObject *exc, const char *message, size_t length)
+{
+    sspy_text_buffer buffer = {NULL, 0, 0};
+    HRESULT hr =
+        stacksplice_redact(message, length, STACKSPLICE_TEXT_MESSAGE, sspy_text_append, &buffer);
+    PyObject *words = cut(sspy_text_finish(&buffer, hr)), *result;
+
+    result = words ? PyObject_CallMethod(exc, "add_note", "O", words) : NULL;
+    if (result)
+        Py_XSETREF(ties->words, Py_NewRef(words));
+    Py_XDECREF(result);
+    Py_XDECREF(words);
+    return result ? 0 : -1;
+}
+
 /* The items of NOTES, of which a class of its own may give any number: one more than are kept says that
    there were more.  NULL with an exception. */
 static PyObject *items_of(PyObject *notes)
@@ -50,10 +106,11 @@ static PyObject *items_of(PyObject *notes)
     return list;
 }
 
-static int append_all(PyObject *texts, PyObject *notes)
+/* Append the texts of NOTES but of WORDS, which may be NULL. */
+static int append_all(PyObject *texts, PyObject *notes, PyObject *words)
 {
     bool is_whole = PyList_CheckExact(notes) || PyTuple_CheckExact(notes);
-    PyObject *list = items_of(notes);
+    PyObject *list = without(items_of(notes), words);
     Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
     Py_ssize_t shown = count <= SSPY_MAX_NOTES ? count : SSPY_MAX_NOTES - 1;
     int failed = list ? 0 : -1;
@@ -88,6 +145,7 @@ static int append_failure(PyObject *texts)
 /* EXC's notes, a list of bytes; NULL without an exception when it has none, as nearly all have. */
 static PyObject *notes_of(sspy_state *state, PyObject *exc)
 {
+    const sspy_ties *ties = sspy_ties_of(state->interp, exc);
     PyObject *notes = sspy_optional_attribute(exc, state->notes_key), *texts;
     int failed;
 
@@ -101,7 +159,7 @@ static PyObject *notes_of(sspy_state *state, PyObject *exc)
     else if (!notes)
         failed = append_failure(texts);
     else if (PyList_Check(notes) || PyTuple_Check(notes))
-        failed = append_all(texts, notes);
+        failed = append_all(texts, notes, ties ? ties->words : NULL);
     else
         failed = append_text(texts, safe_text(notes, "__notes__", true));
     Py_XDECREF(notes);
@@ -249,16 +307,6 @@ static void type_names_end(type_names *names)
 }
 
 /* ---- Exception -------------------------------------------------------------------------------*/
-
-PyObject *sspy_group_members(PyObject *exc)
-{
-    PyObject *members;
-
-    if (!PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_BaseExceptionGroup))
-        return NULL;
-    members = ((PyBaseExceptionGroupObject *)exc)->excs;
-    return members && PyTuple_Check(members) ? members : NULL;
-}
 
 static PyObject *message_of(PyObject *object)
 {

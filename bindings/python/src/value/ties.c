@@ -158,6 +158,7 @@ static void ties_dealloc(PyObject *object)
     if (self->dict)
         *ties_slot(self->dict) = NULL;
     Py_CLEAR(self->remote);
+    Py_CLEAR(self->words);
     if (self->core.foreign)
         forget_foreign(self);
     section = sspy_enter(self->interp);
@@ -390,6 +391,16 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
  */
 
 static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc);
+
+PyObject *sspy_group_members(PyObject *exc)
+{
+    PyObject *members;
+
+    if (!PyObject_TypeCheck(exc, (PyTypeObject *)PyExc_BaseExceptionGroup))
+        return NULL;
+    members = ((PyBaseExceptionGroupObject *)exc)->excs;
+    return members && PyTuple_Check(members) ? members : NULL;
+}
 
 /* If ERROR was made for EXC, which may be NULL, let its language exception keep EXC.  Returns
    whether it was. */

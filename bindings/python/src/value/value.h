@@ -27,9 +27,6 @@ int sspy_hresult_from(PyObject *number, const char *argument, HRESULT *hr);
 
 /* ---- Notes, members and the language exception (exception.c) -----------------------------------*/
 
-/* The members of EXC if it is a group, borrowed; else NULL. */
-PyObject *sspy_group_members(PyObject *exc);
-
 /* Append EXC's notes that ERROR, its error, does not have yet. -1 with an exception. */
 int sspy_notes_update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error);
 
@@ -63,7 +60,8 @@ typedef struct sspy_ties {
     PyObject *exception; /* borrowed: nothing else keeps its ties */
     PyObject *dict;      /* borrowed, or NULL: the one that writes the report into pickles */
     PyObject *remote;    /* a str, or NULL: the report that it brought from another process */
-    uintptr_t *raised;   /* malloc: the stack where it was raised, or NULL */
+    PyObject *words; /* a str, or NULL: the note that says what its error says; no report has it */
+    uintptr_t *raised; /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     uint64_t raised_epoch; /* of their code: see stacksplice_settle */
     uint32_t received;     /* the number of nodes its error had when it was last raised here */
@@ -94,10 +92,20 @@ bool sspy_ties_have_stack(const sspy_ties *ties);
 /* The stack where the exception was raised (malloc), which TIES keep unless it is to be TAKEn; NULL if
    none was kept. */
 uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count);
+/* The members of EXC if it is a group, borrowed; else NULL. */
+PyObject *sspy_group_members(PyObject *exc);
 /* Make the exception of TIES keep EXC.  Returns an outside reference on it, or NULL if there is
    none.  Call it before giving out other outside references.  Runs no Python code. */
 IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc);
 /* An outside reference on the error of EXC's ties, which may be NULL; NULL if it has none. */
 IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc);
+
+/* ---- Words (exception.c) ------------------------------------------------------------------------*/
+
+/* Give EXC, whose own text is empty, the MESSAGE of its error as a note, as far as a note is long: so it
+   is shown by whatever shows exceptions.  -1 with an exception. */
+int sspy_say_words(sspy_ties *ties, PyObject *exc, const char *message, size_t length);
+/* Take that note, if there is one, from ITEMS, those of the exception's __dict__. -1 with an exception. */
+int sspy_drop_words(const sspy_ties *ties, PyObject *items, PyObject *notes_key);
 
 #endif

@@ -197,6 +197,13 @@ def _renamed(
     return iter([first.replace(own, name, 1), *rest])
 
 
+def _drop_words(shown: traceback.TracebackException, exc: BaseException) -> None:
+    """Have SHOWN not print the note that says again what its title does."""
+    words, notes = _stacksplice._own_words(exc), shown.__notes__
+    if words is not None and type(notes) is list:
+        shown.__notes__ = [note for note in notes if note is not words]
+
+
 def _retitle(shown: traceback.TracebackException, exc: BaseException, info: ErrorInfo) -> None:
     """What stands for an error of elsewhere is shown with what that error says."""
     module = type(exc).__module__
@@ -204,6 +211,7 @@ def _retitle(shown: traceback.TracebackException, exc: BaseException, info: Erro
     if info.language != "python" and not is_ours:
         # Such as lupa's LuaError: the error's own message has the fields of a table, and no traceback.
         shown._str = info.message  # type: ignore[attr-defined]
+        _drop_words(shown, exc)
     elif info.language == "python" and is_ours and info.type:
         own = f"{module}.{type(exc).__qualname__}"  # for one of another interpreter
         renamed = partial(_renamed, shown.format_exception_only, own, info.type)
