@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
+import re
 
 import pytest
 import stacksplice
+import stacksplice.logging
 from building import HERE, PACKAGE, ROOT, built, lua_with_stacksplice, ran
 from raising import caught, with_cause
 from stacksplice import ErrorInfo
@@ -94,6 +97,50 @@ def test_errors_of_the_example_host(validating, tmp_path):
     assert records
     for record in records:
         validating.validate(json.dumps(record["error"]))
+
+
+def test_what_the_filter_adds_for_logs(validating):
+    lupa = pytest.importorskip("lupa.lua54")
+    runtime = lupa.LuaRuntime()
+    stacksplice.attach(runtime)
+    exc = caught(lambda: runtime.execute("error({code = 7})"))
+    record = logging.makeLogRecord({"exc_info": (type(exc), exc, exc.__traceback__)})
+    stacksplice.logging.Filter().filter(record)
+    assert validating.validate(json.dumps(record.stacksplice))["raised_as"]["type"] == "lupa.lua54.LuaError"
+    record.stacksplice["raised_as"]["later"] = 1
+    with pytest.raises(__import__("jsonschema").ValidationError):
+        validating.validate(json.dumps(record.stacksplice))
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+PARTS = {
+    "An error": ("error-1", ["error", "causes", "cause", "reception", "process"], ["schema"]),
+    "A frame": ("error-1", ["frame"], []),
+    "Files of failed processes": ("report-1", [None, "header", "thread", "module"], []),
+}
+
+
+def members_of(part):
+    """The names of PART of a schema and of the objects that stand in it."""
+    names = set(part.get("properties", ()))
+    for inner in part.get("properties", {}).values():
+        names |= members_of(inner)
+    return names
+
+
+@pytest.mark.parametrize("heading", PARTS)
+def test_the_page_names_what_the_schema_names(validating, heading):
+    section = re.split(r"^## ", PAGE.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0]
+    name, parts, more = PARTS[heading]
+    document = validating.schema(name)
+    names = set(more).union(*(members_of(document["$defs"][part] if part else document) for part in parts))
+    told = {word for each in re.findall(r"`([a-z_ ]+)`", section) for word in each.split()}
+    rows = re.findall(r"^\| ((?:`[a-z_]+`(?:, )?)+) \|", section, flags=re.MULTILINE)
+    in_rows = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
+    assert in_rows and names <= told, names - told
+    assert in_rows <= names, in_rows - names
 
 
 # ---- What the schema refuses ---------------------------------------------------------------------

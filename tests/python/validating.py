@@ -25,7 +25,12 @@ def _names(part: dict[str, Any], parts: dict[str, Any]) -> set[str]:
 def strict(document: dict[str, Any]) -> dict[str, Any]:
     """The same without room for members that it does not name: a member of today must be in it."""
     parts = document["$defs"]
-    for part in (document, *(part for name, part in parts.items() if name not in ("error", "causes"))):
+    inner = [each for part in parts.values() for each in part.get("properties", {}).values()]
+    for part in (
+        document,
+        *inner,
+        *(part for name, part in parts.items() if name not in ("error", "causes")),
+    ):
         names = _names(part, parts)
         if names:
             part["propertyNames"] = {"enum": sorted(names)}
