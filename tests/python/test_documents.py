@@ -55,7 +55,7 @@ PROGRAMS = {
 OTHERS = {
     "how-to/fakeredis.md": "tests/suites",
     "how-to/games-and-c-hosts.md": "tests/install/guide",
-    "how-to/logs-and-opentelemetry.md": "below",
+    "how-to/logs-and-opentelemetry.md": "below, and test_other_loggers.py",
     "how-to/unhandled-errors.md": "below",
     "how-to/web-servers.md": "tests/suites",
     "start/python.md": "below",
