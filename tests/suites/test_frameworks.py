@@ -168,11 +168,17 @@ def check_log(folder, server, *outer):
     assert re.search(r"^KeyError: 'USD'$", last, re.M)
 
 
+def from_the_manual(language):
+    page = (MANUAL / "web-servers.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
+
+
 SERVERS = {
     "flask": ("flask", "--app", "flask_app", "run", "--port", "{}"),
     "gunicorn": ("gunicorn", "--workers", "2", "--bind", "127.0.0.1:{}", "flask_app:app"),
     "uvicorn": ("uvicorn", "--port", "{}", "fast_app:app"),
     "uvicorn's workers": ("uvicorn", "--workers", "2", "--port", "{}", "fast_app:app"),
+    "hypercorn": ("hypercorn", "--bind", "127.0.0.1:{}", "fast_app:app"),
     "django": ("django_app", "runserver", "--noreload", "{}"),
 }
 
@@ -191,15 +197,67 @@ def test_the_log_of_a_web_server_has_the_frames_of_lua(shop, name):
 
 
 def test_the_program_of_the_manual(tmp_path):
-    page = (MANUAL / "web-servers.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
-    (tmp_path / "manual.py").write_text(program)
+    (tmp_path / "manual.py").write_text(from_the_manual("python")[0])
     port = free_port()
     with running(tmp_path, "flask", "--app", "manual", "run", "--port", str(port)) as server:
         failing(tmp_path, server, port, "/quote")
         wait_until(lambda: "KeyError: 'USD'\n" in (tmp_path / "log").read_text(), tmp_path, server)
     names, _ = functions((tmp_path / "log").read_text())
     assert [name for name in names if name in ("quote", *INNER)] == ["quote", "price", "rate"]
+
+
+# ---- The short report ------------------------------------------------------------------------------
+
+WORKER = ("celery", "-A", "celery_app", "worker", "--pool", "solo")
+ASK = """
+import celery_app
+try: celery_app.quote.delay().get(timeout=60)
+except Exception as exc: print(type(exc).__name__)
+"""
+
+
+def log_of(shop, name, *more):
+    """What the server or worker of that NAME, with MORE options, logs of a request or task that fails."""
+    port = free_port()
+    arguments = WORKER if name == "celery" else [part.format(port) for part in SERVERS[name]]
+    with running(shop, *arguments, *more) as server:
+        if name == "celery":
+            subprocess.run([sys.executable, "-c", ASK], cwd=shop, check=True, timeout=120)
+        else:
+            failing(shop, server, port, "/quote")
+        wait_until(lambda: re.search("^[\\w.]*Error(: |$)", text_of(shop), re.M), shop, server)
+    return text_of(shop)
+
+
+def text_of(shop):
+    return (shop / "log").read_text()
+
+
+def check_short(log):
+    assert log.count("Traceback (most recent call last):") == 1, log
+    assert '(Lua) File "pricing.lua", line 2, in price' in log and ".pyx" not in log, log
+    assert re.search(r"^  \.\.\. \d+ frames? of (starlette|flask|django|celery) hidden$", log, re.M), log
+
+
+@pytest.mark.parametrize("name", [*SERVERS, "celery"])
+def test_the_lines_of_the_manual_give_the_short_report(shop, name):
+    of_flask = "import stacksplice.logging\napp.logger.addFilter(stacksplice.logging.Filter())\n"
+    for file, more in (("shop.py", from_the_manual("python")[1]), ("flask_app.py", of_flask)):
+        (shop / file).write_text((shop / file).read_text() + more)
+    check_short(log_of(shop, name))
+
+
+def test_the_configuration_of_the_manual_does_so_for_uvicorn(shop):
+    (shop / "logging.json").write_text(from_the_manual("json")[0])
+    check_short(log_of(shop, "uvicorn", "--log-config", "logging.json"))
+
+
+@pytest.mark.parametrize("name", [*SERVERS, "celery"])
+def test_the_log_has_the_words_of_a_table(shop, name):
+    text = (shop / "shop.py").read_text()
+    (shop / "shop.py").write_text(text.replace("local r = rate(c)", "error({code = 7, words = 'no stock'})"))
+    log = log_of(shop, name)
+    assert log.count('\n{code = 7, words = "no stock"}\n') == 1 and "lupa.lua54.LuaError" in log, log
 
 
 @pytest.mark.parametrize("server_name", ["uvicorn", "uvicorn's workers"])
