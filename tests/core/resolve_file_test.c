@@ -173,6 +173,29 @@ TEST(test_a_callback_stops_it)
     assert_int_equal(stacksplice_resolve_file(own(), NULL, 0x1200, tell, &t), S_FALSE);
 }
 
+TEST(test_a_symbol_alone_has_no_line)
+{
+    static told whole, brief;
+
+    in_process((uintptr_t)in_file + 1, &whole);
+    assert_non_null(strstr(whole.text, "resolve_file_test.c:"));
+    memset(&brief, 0, sizeof brief);
+    assert_int_equal(
+        stacksplice_resolve_symbol(whole.module, whole.build_id, whole.offset, tell, &brief), S_OK);
+    assert_string_equal(brief.text, "in_file+1 ?:0:0\n");
+    assert_true(brief.offset == whole.offset);
+    assert_int_equal(stacksplice_resolve_symbol("/nonexistent", NULL, 1, tell, &brief), missing);
+    assert_int_equal(stacksplice_resolve_symbol(whole.module, NULL, 1, NULL, NULL), E_POINTER);
+}
+
+TEST(test_a_symbol_alone_where_there_is_none)
+{
+    static told t;
+
+    assert_int_equal(stacksplice_resolve_symbol(own(), NULL, UINT64_C(1) << 40, tell, &t), S_OK);
+    assert_string_equal(t.text, "?+0 ?:0:0\n");
+}
+
 /* ---- Refused ---------------------------------------------------------------------------------*/
 
 TEST(test_refused_files)

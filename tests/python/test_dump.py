@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from building import HERE, PACKAGE, Resting, command, compile_c, ran, start
 from stacksplice import _stacksplice
-from stacksplice._tools.dump.text import mark_start_up
+from stacksplice._tools.dump.text import is_c_library, mark_start_up
 from validating import validator
 
 PROGRAM = PACKAGE / "stacksplice-inspect"
@@ -481,6 +481,32 @@ def test_no_secret_is_shown(tmp_path):
         shown = [command("dump", *form, str(child.pid)).stdout for form in ([], ["--json"])]
     for text in shown:
         assert "hunter2" not in text and "password=[redacted: password]" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1", True),
+        ("libc-2.31.so libpthread-2.31.so ld-2.31.so", True),
+        ("ld-musl-x86_64.so.1 libc.so", True),
+        ("libc-client.so.2007e.0 libcurl.so.4 libm.so libclang.so.1 ld libstdc++.so.6 python3", False),
+    ],
+)
+def test_what_the_c_library_is(names, expected):
+    for name in names.split():
+        for path in (f"/lib/{name}", f"/snap/core/usr/lib/{name} (deleted)"):
+            assert is_c_library(path) is expected, path
+
+
+def test_lines_of_the_c_library_only_on_request(resting):
+    process, _ = resting
+    everything = command("dump", "--all-frames", str(process)).stdout
+    if not re.search(r'\(C\) File ".*libc\.so\.6\)', everything):
+        pytest.skip("this machine has no debug information of its C library")
+    lines = [line for line in command("dump", str(process)).stdout.splitlines() if "/libc.so.6)" in line]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"    \(C\) [\w.]+\+0x[0-9a-f]+ \(/[^ ]+/libc\.so\.6\)", line)
 
 
 def test_start_up_without_symbols():

@@ -204,6 +204,18 @@ STACKSPLICE_API stacksplice_hresult stacksplice_resolve_file(const char *path, c
                                                              stacksplice_frame_callback callback,
                                                              void *data);
 
+/*
+ * The same by tables of symbols alone, those of a separate debug file among them: one frame, which
+ * has at most a function's name.  It reads no lines and no inlined functions, which takes long
+ * where debug information is compressed.
+ * [own: frame lent | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_resolve_symbol(const char *path,
+                                                               const char *build_id,
+                                                               uint64_t offset,
+                                                               stacksplice_frame_callback callback,
+                                                               void *data);
+
 #ifdef __cplusplus
 }
 #endif

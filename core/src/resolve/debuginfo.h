@@ -49,8 +49,8 @@ typedef enum ss_file_status {
 /*
  * Fill ANSWER, which is all zero, for OFFSET from the load address of MODULE, or of the binary that
  * MODULE, a separate debug file, belongs to; unknown fields stay zero.  Where MODULE starts at 0 it
- * is not loaded, and an empty build-id fits each file.  Stops at the symbol if IS_ENOUGH, which may
- * be NULL, says so.  The last files stay open.
+ * is not loaded, and an empty build-id fits each file.  Stops at the symbol, or at NULL where there is
+ * none, if IS_ENOUGH, which may be NULL, says so.  The last files stay open.
  */
 ss_file_status ss_debug_lookup(const ss_binary *module, uint64_t offset,
                                bool (*is_enough)(const char *symbol), ss_debug_answer *answer);

@@ -609,7 +609,7 @@ static void answer_from(Dwfl_Module *module, uintptr_t address,
     Dwarf_Die *unit;
 
     find_symbol(module, address, answer);
-    if (is_enough && answer->symbol && is_enough(answer->symbol))
+    if (is_enough && is_enough(answer->symbol))
         return;
     dwarf = ss_dw->dwfl_module_getdwarf(module, &bias);
     if (!dwarf)

@@ -193,6 +193,7 @@ typedef struct native_facts {
     bool in_module;
     bool debug;
     bool brief;         /* no more need be found than that the frames are glue */
+    bool symbol_alone;  /* no more is to be found */
     const char *symbol; /* from the dynamic symbol table */
     uintptr_t symbol_start;
     demangle_function demangle;
@@ -366,14 +367,27 @@ static bool is_mangled(const char *name)
     return name && name[0] == '_' && name[1] == 'Z';
 }
 
+/* NAME without the version that static symbol tables have behind it (memcpy@@GLIBC_2.14), in a block
+   from malloc; NULL: it has none. */
+static char *without_version(const char *name)
+{
+    const char *version = name ? strchr(name, '@') : NULL;
+
+    return version && version > name ? strndup(name, (size_t)(version - name)) : NULL;
+}
+
 /* The demangled form of NAME: NAME itself, or a block from malloc in *OWNED. */
 static const char *readable(const native_facts *facts, const char *name, char **owned)
 {
+    char *plain = without_version(name), *demangled = NULL;
     int status = -1;
 
-    *owned = NULL;
+    name = plain ? plain : name;
     if (facts->demangle && is_mangled(name))
-        *owned = facts->demangle(name, NULL, NULL, &status);
+        demangled = facts->demangle(name, NULL, NULL, &status);
+    if (demangled)
+        free(plain);
+    *owned = demangled ? demangled : plain;
     return *owned ? *owned : name;
 }
 
@@ -419,15 +433,29 @@ static void draft(finding *found)
                 last->function && ss_glue_is_inside(last->function) ? SS_INLINED_INSIDE : 1;
 }
 
+static bool is_start_up(const char *symbol)
+{
+    return symbol && ss_glue_is_start_up(symbol);
+}
+
+static bool is_always_enough(const char *symbol)
+{
+    (void)symbol;
+    return true;
+}
+
 /* The part that needs a large stack: it calls third-party libraries. */
 static void ask_libraries(void *data)
 {
     finding *found = data;
     const native_facts *facts = found->facts;
+    bool (*is_enough)(const char *) = facts->brief ? is_start_up : NULL;
 
+    if (facts->symbol_alone)
+        is_enough = is_always_enough;
     if (facts->debug)
         found->status = ss_debug_lookup(&facts->module, facts->address - 1 - facts->module.start,
-                                        facts->brief ? ss_glue_is_start_up : NULL, &found->debug);
+                                        is_enough, &found->debug);
     draft(found);
     for (uint32_t i = 0; i < found->count; i++) {
         stacksplice_frame *frame = &found->frames[i].frame;
@@ -623,11 +651,11 @@ static native_answer *locked_look_into(const native_facts *facts, stacksplice_hr
 }
 
 /*
- * The same for OFFSET in the file at PATH, which has that BUILD_ID ("": any) and need not be loaded.
- * Call after ss_debug_load returned true.
+ * The same for OFFSET in the file at PATH, which has that BUILD_ID ("": any) and need not be loaded;
+ * no more than its symbol if SYMBOL_ALONE.  Call after ss_debug_load returned true.
  */
 static native_answer *find_answer_in_file(const char *path, const char *build_id, uintptr_t offset,
-                                          stacksplice_hresult *hr)
+                                          bool symbol_alone, stacksplice_hresult *hr)
 {
     native_facts *facts = ss_alloc(1, sizeof *facts);
     native_answer *a = NULL;
@@ -637,6 +665,7 @@ static native_answer *find_answer_in_file(const char *path, const char *build_id
         put_path(build_id, facts->module.build_id, sizeof facts->module.build_id)) {
         facts->address = offset;
         facts->debug = true;
+        facts->symbol_alone = symbol_alone;
         facts->demangle = find_demangler(false);
         a = locked_look_into(facts, hr);
         if (demangler_came(facts, a)) {
@@ -845,8 +874,8 @@ static void begin_token(uintptr_t token, ss_frames *f)
     }
     /* The frames that its file has there, if its build-id tells that it is the same file. */
     if (old->build_id && old->module && ss_debug_load())
-        f->answer =
-            find_answer_in_file(old->module, old->build_id, (uintptr_t)old->module_offset, &hr);
+        f->answer = find_answer_in_file(old->module, old->build_id, (uintptr_t)old->module_offset,
+                                        false, &hr);
     for (uint32_t i = 0; f->answer && i < f->answer->count; i++)
         f->answer->frames[i].frame.address = token;
 }
@@ -952,9 +981,9 @@ const char *stacksplice_lines_missing(void)
 
 /* ---- Binaries that are not loaded ------------------------------------------------------------*/
 
-stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build_id,
-                                             uint64_t offset, stacksplice_frame_callback callback,
-                                             void *data)
+static stacksplice_hresult resolve_in_file(const char *path, const char *build_id, uint64_t offset,
+                                           bool symbol_alone, stacksplice_frame_callback callback,
+                                           void *data)
 {
     native_answer *answer;
     stacksplice_hresult hr;
@@ -965,7 +994,8 @@ stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build
         return E_INVALIDARG;
     if (!ss_debug_load())
         return ss_debug_missing() ? __HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND) : E_OUTOFMEMORY;
-    answer = find_answer_in_file(path, build_id ? build_id : "", (uintptr_t)offset, &hr);
+    answer =
+        find_answer_in_file(path, build_id ? build_id : "", (uintptr_t)offset, symbol_alone, &hr);
     if (!answer)
         return hr;
     for (uint32_t i = 0; i < answer->count && hr == S_OK; i++) {
@@ -974,4 +1004,18 @@ stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build
     }
     unref(answer);
     return hr;
+}
+
+stacksplice_hresult stacksplice_resolve_file(const char *path, const char *build_id,
+                                             uint64_t offset, stacksplice_frame_callback callback,
+                                             void *data)
+{
+    return resolve_in_file(path, build_id, offset, false, callback, data);
+}
+
+stacksplice_hresult stacksplice_resolve_symbol(const char *path, const char *build_id,
+                                               uint64_t offset, stacksplice_frame_callback callback,
+                                               void *data)
+{
+    return resolve_in_file(path, build_id, offset, true, callback, data);
 }

@@ -38,6 +38,7 @@ extern const char sspy_resolve_doc[];
 PyObject *sspy_code_epoch(PyObject *module, PyObject *nothing);
 PyObject *sspy_frames_of(PyObject *module, PyObject *arguments);
 PyObject *sspy_resolve_file(PyObject *module, PyObject *arguments);
+PyObject *sspy_resolve_symbol(PyObject *module, PyObject *arguments);
 PyObject *sspy_is_glue(PyObject *module, PyObject *arguments);
 
 /* locals.c: the place, the globals and the variables of each entry of TRACEBACK, the outermost

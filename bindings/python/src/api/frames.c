@@ -145,24 +145,37 @@ static int add_file_frame(const stacksplice_frame *frame, void *data)
     return add_frame(&there, frames->list);
 }
 
-/* (path, module, build-id, offset): the frames there as dicts, or the HRESULT why there are none.
- */
-PyObject *sspy_resolve_file(PyObject *Py_UNUSED(module), PyObject *arguments)
+typedef stacksplice_hresult (*resolver)(const char *, const char *, uint64_t,
+                                        stacksplice_frame_callback, void *);
+
+static PyObject *resolve_by(resolver resolve, PyObject *arguments)
 {
     file_frames frames = {NULL, NULL};
     const char *path, *build_id;
     unsigned long long offset;
     HRESULT hr;
 
-    if (!PyArg_ParseTuple(arguments, "yyyK:_resolve_file", &path, &frames.module, &build_id,
-                          &offset) ||
+    if (!PyArg_ParseTuple(arguments, "yyyK", &path, &frames.module, &build_id, &offset) ||
         (frames.list = PyList_New(0)) == NULL)
         return NULL;
-    hr = stacksplice_resolve_file(path, build_id, offset, add_file_frame, &frames);
+    hr = resolve(path, build_id, offset, add_file_frame, &frames);
     if (!PyErr_Occurred() && SUCCEEDED(hr))
         return frames.list;
     Py_DECREF(frames.list);
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong((uint32_t)hr);
+}
+
+/* (path, module, build-id, offset): the frames there as dicts, or the HRESULT why there are none.
+ */
+PyObject *sspy_resolve_file(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    return resolve_by(stacksplice_resolve_file, arguments);
+}
+
+/* The same without lines and inlined functions. */
+PyObject *sspy_resolve_symbol(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    return resolve_by(stacksplice_resolve_symbol, arguments);
 }
 
 /* (module, function): whether reports hide a frame in the binary MODULE for its name and that of its

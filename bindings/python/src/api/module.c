@@ -104,6 +104,7 @@ static PyMethodDef functions[] = {
     {"_check_document", sspy_check_document, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_resolve_file", sspy_resolve_file, METH_VARARGS, NULL},
+    {"_resolve_symbol", sspy_resolve_symbol, METH_VARARGS, NULL},
     {"_is_glue", sspy_is_glue, METH_VARARGS, NULL},
     {"_code_epoch", sspy_code_epoch, METH_NOARGS, NULL},
     {"_frames_of", sspy_frames_of, METH_VARARGS, NULL},

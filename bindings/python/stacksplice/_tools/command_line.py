@@ -63,13 +63,15 @@ _NO_PAGE = "the page cannot be made or written"
 _PRINTED = "were printed, or are on the page"
 
 
-def _all_frames(parser: Parser) -> None:
-    parser.add_argument("--all-frames", action="store_true", help="also show frames inside of interpreters")
+def _all_frames(parser: Parser, more: str = "") -> None:
+    parser.add_argument(
+        "--all-frames", action="store_true", help=f"also show frames inside of interpreters{more}"
+    )
 
 
-def _stack_options(parser: Parser) -> None:
+def _stack_options(parser: Parser, more: str = "") -> None:
     parser.add_argument("--locals", action="store_true", help="also show local variables of script frames")
-    _all_frames(parser)
+    _all_frames(parser, more)
     parser.add_argument(
         "--no-source", action="store_true", help="no lines of source: read no files of scripts"
     )
@@ -205,7 +207,7 @@ def _add_dump(parser: Parser) -> None:
     """
     usage = "stacksplice dump [option ...] {}".format
     parser.usage = "\n       ".join(map(usage, ("PID [PID ...]", "--repeat [SECONDS] PID")))
-    _stack_options(parser)
+    _stack_options(parser, ", and lines of the C library")
     form = _form(parser, "them", "print them as JSON, schema stacksplice-dump/1, a line for each process")
     form.add_argument(
         "--repeat",

@@ -19,7 +19,7 @@ from ..symbols.symbolizer import Symbolizer
 from .errors import errors_of, text_of_error, write_messages
 from .files import Files, files_of, written_at
 from .tasks import tasks_of
-from .text import facts, headed_threads, lines_of, mark_start_up, title
+from .text import facts, headed_threads, is_c_library, lines_of, mark_start_up, title
 
 _PROGRAM = os.path.join(PACKAGE, "stacksplice-inspect")
 
@@ -87,19 +87,13 @@ def _mark_inside(stack: list[dict[str, Any]], function: str | None) -> None:
                 frame["glue"] = True
 
 
-def _add_symbols(
-    document: dict[str, Any], folders: list[str], here: Callable[[str], str], all_frames: bool
-) -> None:
+def _add_symbols(document: dict[str, Any], symbolizer: Symbolizer, all_frames: bool) -> None:
     """Give the native frames of DOCUMENT functions, files and lines; those that are hidden need none unless
-    ALL_FRAMES.
-
-    HERE gives the name by which a binary of the process can be opened.
-    """
+    ALL_FRAMES."""
     missing = _stacksplice._lines_missing()
     if missing:
         document["notes"].append(f"cannot look up symbols: {missing}")
         return
-    symbolizer = Symbolizer(folders, here, all_frames)
     for owner in stacks_in(document):
         if not all_frames:
             _mark_inside(owner["stack"][1:], "?")  # the innermost one is shown where a process crashed
@@ -165,21 +159,25 @@ def _write(document: dict[str, Any], options: argparse.Namespace) -> int:
     return 0
 
 
-def add_files(
+def _add_files(
     document: dict[str, Any],
     files: Files,
     folders: list[str],
     others: dict[str, str],
     sources: bool,
     all_frames: bool,
+    symbol_alone: Callable[[str], bool] = lambda module: False,
 ) -> None:
-    """Add to DOCUMENT what is in FILES, and its symbols; OTHERS has the names by which we can open some."""
+    """Add to DOCUMENT what is in FILES, and its symbols; OTHERS has the names by which we can open some.
+
+    Of the binaries for which SYMBOL_ALONE is true, no lines.
+    """
 
     def here(module: str) -> str:
         return others.get(module) or files.path(module) or files.path(module.removesuffix(_DELETED))
 
     files.belong_to(document["process"].pop("user", None))
-    _add_symbols(document, folders, here, all_frames)
+    _add_symbols(document, Symbolizer(folders, here, all_frames, symbol_alone), all_frames)
     if sources:
         add_sources(document, files)
     if files.refused:
@@ -190,13 +188,28 @@ def add_files(
         document["notes"].append(f"not read, because {why}: {', '.join(sorted({*names}))}")
 
 
+def add_files_of_process(
+    document: dict[str, Any], files: Files, process: int, sources: bool, all_frames: bool
+) -> None:
+    """The same for a running PROCESS.
+
+    Unless ALL_FRAMES, frames of the C library have no lines: whoever waits is in it, its lines tell a user
+    nothing, and its debug information, which distributions compress, would be unpacked whole for them.
+    """
+
+    def symbol_alone(module: str) -> bool:
+        return not all_frames and is_c_library(module)
+
+    _add_files(document, files, [], deleted_files(process), sources, all_frames, symbol_alone)
+
+
 def _dump(process: int, options: argparse.Namespace) -> int:
     with files_of(process) as files:
         try:
             document = inspect("--pid", str(process), *_wanted(options))
         except Refused as exc:
             return fail(str(exc))
-        add_files(document, files, [], deleted_files(process), not options.no_source, _all(options))
+        add_files_of_process(document, files, process, not options.no_source, _all(options))
     return _write(document, options)
 
 
@@ -241,5 +254,5 @@ def core(options: argparse.Namespace) -> int:
     folders = [*options.symbols, *([f"{options.root}/usr/lib/debug"] if options.root else [])]
     others = {document["process"].get("executable", ""): options.exe} if options.exe else {}
     with Files(written_at(options.core), options.root or "") as files:
-        add_files(document, files, folders, others, not options.no_source, _all(options))
+        _add_files(document, files, folders, others, not options.no_source, _all(options))
     return _write(document, options)

@@ -11,7 +11,7 @@ from typing import Any
 from ..._base.output import fail, interrupted, show_progress, warn, write_file
 from ..._base.redaction import clean_report
 from .files import files_of
-from .process import Refused, add_files, deleted_files, inspect
+from .process import Refused, add_files_of_process, inspect
 from .profiles import ENDS, FORMS, Profile
 
 _PAUSE = 0.05  # between two looks at the process
@@ -94,7 +94,7 @@ def record(options: argparse.Namespace) -> int:
             return fail(str(exc))
         seconds = watch.seconds()
         document = watch.document()
-        add_files(document, files, [], deleted_files(process), False, options.all_frames)
+        add_files_of_process(document, files, process, False, options.all_frames)
     document = clean_report(document)
     for note in document["notes"]:
         warn(note)

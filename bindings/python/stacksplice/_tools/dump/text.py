@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from itertools import takewhile
 
 TYPE_CHECKING = False
@@ -104,13 +105,23 @@ def headed_threads(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, An
         more = ""
 
 
-_START_UP = ("libc.so", "libc-", "libpthread", "ld-")  # the binaries that call main and start threads
+# What glibc and musl call the files of the C library and of its loader, whatever folder these are in.  In
+# glibc before 2.34 these are links to names with its version, which mappings have.
+_C_LIBRARY = re.compile(
+    r"(?:ld|ld64|ld-linux[\w-]*|ld-musl-\w+|lib(?:c|m|mvec|pthread|rt|dl|resolv))(?:-2\.\d+\.so|\.so\.\d+)|libc\.so"
+)
+
+
+def is_c_library(module: str) -> bool:
+    """Whether MODULE, the path of a binary, is a part of the C library, which also calls main and starts
+    threads."""
+    return _C_LIBRARY.fullmatch(os.path.basename(module.removesuffix(" (deleted)"))) is not None
 
 
 def _may_start(frame: dict[str, Any], anywhere: bool) -> bool:
     if frame.get("function") or not frame.get("module"):
         return bool(frame.get("glue"))
-    return anywhere or os.path.basename(frame["module"]).startswith(_START_UP)
+    return anywhere or is_c_library(frame["module"])
 
 
 def mark_start_up(stack: list[dict[str, Any]]) -> None:

@@ -117,10 +117,11 @@ _FOUND = ("function", "function_offset", "file", "line", "column", "inlined", "g
 
 
 class _Module:
-    """One binary of the reports, and the files that describe it."""
+    """One binary of the reports, and the files that describe it; SYMBOL_ALONE: no lines are looked up."""
 
-    def __init__(self, path: str, build_id: str, files: SymbolFiles) -> None:
-        self.path, self.build_id = path, build_id
+    def __init__(self, path: str, build_id: str, files: SymbolFiles, symbol_alone: bool) -> None:
+        self.path, self.build_id, self.symbol_alone = path, build_id, symbol_alone
+        self._resolve = _stacksplice._resolve_symbol if symbol_alone else _stacksplice._resolve_file
         self._left = files.candidates(path, build_id)
         self._refused_by_servers = files.refused
         self._usable: list[str] = []
@@ -131,9 +132,7 @@ class _Module:
 
     def _look_up(self, file: str, offset: int) -> list[dict[str, Any]]:
         """The frames that FILE has there; empty if it cannot be used."""
-        found = _stacksplice._resolve_file(
-            os.fsencode(file), os.fsencode(self.path), self.build_id.encode(), offset
-        )
+        found = self._resolve(os.fsencode(file), os.fsencode(self.path), self.build_id.encode(), offset)
         if isinstance(found, list):
             return found
         if found == _OTHER_BUILD:
@@ -172,6 +171,8 @@ class _Module:
             if not best and any("function" in frame for frame in frames):
                 self.has_functions = True
                 best = frames
+                if self.symbol_alone:
+                    return best
         return best
 
     def complaint(self) -> str | None:
@@ -194,13 +195,18 @@ class _Module:
 class Symbolizer:
     """Looks up the frames of all reports of one command, in the files that SymbolFiles finds.
 
-    Unless ALL_FRAMES, frames that are known to be hidden need nothing.
+    Unless ALL_FRAMES, frames that are known to be hidden need nothing.  Of the binaries for which
+    SYMBOL_ALONE is true, only functions are looked up.
     """
 
     def __init__(
-        self, folders: list[str], here: Callable[[str], str] | None = None, all_frames: bool = True
+        self,
+        folders: list[str],
+        here: Callable[[str], str] | None = None,
+        all_frames: bool = True,
+        symbol_alone: Callable[[str], bool] = lambda module: False,
     ) -> None:
-        self._all_frames = all_frames
+        self._all_frames, self._symbol_alone = all_frames, symbol_alone
         self._files = SymbolFiles(folders, here)
         self._modules: dict[tuple[str, str], _Module] = {}
         self._without_id: dict[str, None] = {}
@@ -217,7 +223,8 @@ class Symbolizer:
             return []
         module = self._modules.get((path, build_id))
         if module is None:
-            module = self._modules[path, build_id] = _Module(path, build_id, self._files)
+            alone = self._symbol_alone(path)
+            module = self._modules[path, build_id] = _Module(path, build_id, self._files, alone)
         module.is_shown |= is_shown
         return module.frames(offset)
 
