@@ -12,14 +12,14 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-static const uint8_t callee_saved[] = {3, 6, 12, 13, 14, 15};
+static const uint32_t callee_saved[] = {3, 6, 12, 13, 14, 15};
 #elif defined(__aarch64__)
-static const uint8_t callee_saved[] = {19, 20, 21, 22, 23, 24};
+static const uint32_t callee_saved[] = {19, 20, 21, 22, 23, 24};
 #else
 #error "the callee-saved registers of this architecture are not known here"
 #endif
 
-enum { REGISTERS = sizeof callee_saved, SLOTS = 128 };
+enum { REGISTERS = sizeof callee_saved / sizeof *callee_saved, SLOTS = 128, MET = 64 };
 
 /* The places that held a value at every visit so far; slots only once no register is left. */
 typedef struct candidates {
@@ -32,7 +32,7 @@ static struct {
     ss_lua_layout *layout;
     candidates state[SS_LUA_SITES], ci[SS_LUA_SITES];
     uint32_t visits[2][SS_LUA_SITES]; /* by probes of each kind */
-    bool upvalues;                    /* the kind that is called now */
+    bool upvalues, has_probes;        /* the kind that is called now, if any */
     pthread_t thread;                 /* that learns */
     lua_State *visited;               /* of the visit; NULL: none */
     const lua_Debug *hook;            /* it is one of a hook: what that was called with */
@@ -45,6 +45,7 @@ static struct {
     bool contradicted;                       /* which has them elsewhere */
     bool state_compared, state_contradicted; /* the same of a lua_State */
     uintptr_t pc, pc_step;                   /* at the last comparison */
+    uintptr_t met_callbacks[MET], met_internals[MET]; /* some that their table has */
 } sample;
 
 /* Marks each function of ours that calls Lua or is called by it: we learn from no frame outward of
@@ -83,14 +84,124 @@ static size_t size_of(uintptr_t object)
     return head->mark == mark_of(head) ? head->size : 0;
 }
 
+/* Where MET has VALUE, or another one in its place. */
+static uintptr_t *place_in(uintptr_t met[MET], uintptr_t value)
+{
+    return &met[(value ^ value >> 6) % MET];
+}
+
 /* Record where the interpreter calls an allocator. */
 static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
 {
+    uintptr_t *met = place_in(sample.met_callbacks, ip);
+
+    if (*met == ip)
+        return;
+    *met = ip;
     for (uint32_t i = 0; i < layout->callback_count; i++)
         if (layout->callbacks[i] == ip)
             return;
     if (layout->callback_count < SS_LUA_CALLBACKS)
         layout->callbacks[layout->callback_count++] = ip;
+}
+
+/*
+ * Small blocks are cut from chunks, and used again by their size: a state takes thousands of them for
+ * a moment, and malloc would take as long as all that Lua does.
+ */
+
+enum { UNIT = 32, SMALL = 512, CHUNK = 4096 };
+
+typedef struct link {
+    struct link *next;
+} link;
+
+static struct {
+    link *chunks; /* owned */
+    link *unused[SMALL / UNIT + 1];
+    char *rest; /* of the newest chunk */
+    size_t left;
+} pool;
+
+static void free_pool(void)
+{
+    while (pool.chunks) {
+        link *chunk = pool.chunks;
+
+        pool.chunks = chunk->next;
+        free(chunk);
+    }
+    memset(&pool, 0, sizeof pool);
+}
+
+/* How many units the small block of SIZE bytes takes; 0: it is a large one. */
+static size_t units_of(size_t size)
+{
+    return size <= SMALL - sizeof(block_head) ? (sizeof(block_head) + size + UNIT - 1) / UNIT : 0;
+}
+
+/* A chunk begins with a unit for the link to the next one. */
+static bool add_chunk(void)
+{
+    char *chunk = realloc(NULL, CHUNK);
+
+    if (!chunk)
+        return false;
+    *(link *)chunk = (link){pool.chunks};
+    pool.chunks = (link *)chunk;
+    pool.rest = chunk + UNIT;
+    pool.left = CHUNK - UNIT;
+    return true;
+}
+
+/* NULL without memory. */
+static block_head *take_block(size_t size)
+{
+    size_t units = units_of(size);
+    link *unused = pool.unused[units];
+
+    if (!units)
+        return realloc(NULL, sizeof(block_head) + size);
+    if (unused) {
+        pool.unused[units] = unused->next;
+        return (block_head *)unused;
+    }
+    if (pool.left < units * UNIT && !add_chunk())
+        return NULL;
+    pool.left -= units * UNIT;
+    pool.rest += units * UNIT;
+    return (block_head *)(pool.rest - units * UNIT);
+}
+
+static void give_block(block_head *head)
+{
+    size_t units = head ? units_of(head->size) : 0;
+
+    if (!units) {
+        free(head);
+        return;
+    }
+    head->mark = 0;
+    *(link *)head = (link){pool.unused[units]};
+    pool.unused[units] = (link *)head;
+}
+
+/* HEAD with room for SIZE bytes, or another block with its contents; NULL without memory. */
+static block_head *resize_block(block_head *head, size_t size)
+{
+    size_t units = units_of(size), before = units_of(head->size);
+    block_head *other;
+
+    if (units && units == before)
+        return head;
+    if (!units && !before)
+        return realloc(head, sizeof *head + size);
+    other = take_block(size);
+    if (!other)
+        return NULL;
+    memcpy(other, head, sizeof *head + (head->size < size ? head->size : size));
+    give_block(head);
+    return other;
 }
 
 /* New memory is zeroed: we look at words that Lua may never have written. */
@@ -101,11 +212,11 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
     (void)data;
     learn_callback(sample.layout, (uintptr_t)__builtin_return_address(0));
     if (new_size == 0) {
-        free(head);
+        give_block(head);
         return NULL;
     }
     old_size = head ? head->size : 0; /* without a block it is the kind of object that Lua wants */
-    grown = realloc(head, sizeof *head + new_size);
+    grown = head ? resize_block(head, new_size) : take_block(new_size);
     if (!grown) {
         /* Lua relies on shrinking a block without failure. */
         if (new_size <= old_size)
@@ -294,15 +405,27 @@ PROBE int compare_hooks_on(lua_State *L)
 
 /* ---- One visit of a site ----------------------------------------------------------------------*/
 
-static void keep_registers(candidates *kept, const stacksplice_walk *walk, uintptr_t value,
-                           bool first)
+/* The callee-saved registers at a visit, those that are in question. */
+typedef struct registers {
+    uint32_t known;
+    uintptr_t values[REGISTERS];
+} registers;
+
+static void read_registers(const stacksplice_walk *walk, uint32_t wanted, registers *out)
+{
+    out->known = 0;
+    for (uint32_t i = 0; i < REGISTERS; i++)
+        if (wanted >> i & 1 && stacksplice_walk_register(walk, 0, callee_saved[i], &out->values[i]))
+            out->known |= 1u << i;
+}
+
+static void keep_registers(candidates *kept, const registers *now, uintptr_t value, bool first)
 {
     uint32_t before = kept->registers;
-    uintptr_t found;
 
+    kept->registers &= now->known;
     for (uint32_t i = 0; i < REGISTERS; i++)
-        if (kept->registers >> i & 1 &&
-            (!stacksplice_walk_register(walk, 0, callee_saved[i], &found) || found != value))
+        if (kept->registers >> i & 1 && now->values[i] != value)
             kept->registers &= ~(1u << i);
     if (before && !kept->registers && !first)
         sample.again = true;
@@ -327,11 +450,17 @@ static void keep_candidates(const stacksplice_walk *walk, uint32_t row, uintptr_
     uintptr_t words[SLOTS], start = walk->frames[0].sp;
     size_t count = (walk->frames[1].sp - start) / sizeof *words;
     bool first = !sample.visits[0][row] && !sample.visits[1][row];
+    registers now;
+    uint32_t wanted;
 
     sample.visits[sample.upvalues][row]++;
-    keep_registers(&sample.state[row], walk, state, first);
-    if (!SS_LUA_BY_ORDER) /* else no site keeps it */
-        keep_registers(&sample.ci[row], walk, ci, first);
+    wanted = sample.state[row].registers;
+    if (!SS_LUA_BY_ORDER) /* else no site keeps the activation */
+        wanted |= sample.ci[row].registers;
+    read_registers(walk, wanted, &now);
+    keep_registers(&sample.state[row], &now, state, first);
+    if (!SS_LUA_BY_ORDER)
+        keep_registers(&sample.ci[row], &now, ci, first);
     if (sample.state[row].registers && sample.ci[row].registers)
         return;
     count = count < SLOTS ? count : SLOTS;
@@ -378,16 +507,20 @@ static void learn_internals(ss_lua_layout *layout, const stacksplice_walk *walk)
 {
     for (uint32_t i = 0; i + 1 < walk->frame_count; i++) {
         uintptr_t function = walk->frames[i].function;
+        uintptr_t *met = place_in(sample.met_internals, function);
 
         if (is_probe(walk->frames[i + 1].function)) {
             (void)has_or_add(layout->apis, &layout->api_count, SS_LUA_APIS, function);
             return;
         }
+        if (function && *met == function)
+            continue;
         if (!has_or_add(layout->internals, &layout->internal_count, SS_LUA_INTERNALS, function) &&
             ss_lua_is_api(layout, function)) {
             layout->internal_count--;
             return;
         }
+        *met = function;
     }
 }
 
@@ -612,45 +745,67 @@ static int open_state(lua_State *L)
     return 0;
 }
 
-/* Arguments: the script, and whether the probes are closures.  Else they are light functions, which some
-   builds call from other instructions. */
-PROBE int run_script(lua_State *L)
+/* Make the probes globals: closures, or light functions, which some builds call from other
+   instructions. */
+static void set_probes(lua_State *L, bool upvalues)
 {
-    sample.upvalues = lua_toboolean(L, 2);
+    if (sample.has_probes && sample.upvalues == upvalues)
+        return;
+    sample.has_probes = true;
+    sample.upvalues = upvalues;
     lua_pushglobaltable(L);
-    if (sample.upvalues)
+    if (upvalues)
         lua_pushboolean(L, 1);
-    luaL_setfuncs(L, probes, sample.upvalues);
-    lua_settop(L, 1);
-    lua_call(L, 0, 0);
-    KEEP_FRAME();
-    return 0;
+    luaL_setfuncs(L, probes, upvalues);
+    lua_pop(L, 1);
 }
 
-/* Run the script at the top of L in THREAD, and pop it. */
-static void run_in(lua_State *L, lua_State *thread, bool upvalues)
+/* Run the scripts on L above FIRST in THREAD. */
+PROBE void run_in(lua_State *L, int first, lua_State *thread, bool upvalues)
 {
-    lua_pushcfunction(thread, run_script);
-    lua_xmove(L, thread, 1);
-    lua_pushboolean(thread, upvalues);
-    (void)lua_pcall(thread, 2, 0, 0);
-    lua_settop(thread, 0);
+    set_probes(L, upvalues);
+    for (int i = first + 1; i <= lua_gettop(L) && !sample.starved; i++) {
+        (void)lua_gc(L, LUA_GCSTOP, 0); /* to collect restarts it in 5.1 */
+        lua_pushvalue(L, i);
+        lua_xmove(L, thread, 1);
+        (void)lua_pcall(thread, 0, 0, 0);
+        lua_settop(thread, 0);
+        KEEP_FRAME();
+    }
 }
 
-/* Each script runs in two coroutines. */
+enum { TOGETHER = 8 }; /* fit into the stack that a C function has */
+
+/* Compile the next scripts from *TEXT on. */
+static void compile(lua_State *L, const char *const **text)
+{
+    for (int i = 0; i < TOGETHER && **text && !sample.starved; i++, (*text)++)
+        if (luaL_loadbufferx(L, **text, strlen(**text), "=calibration", "t") != LUA_OK)
+            lua_pop(L, 1);
+}
+
+/*
+ * Each script runs in two coroutines, which call the probes in two ways.  To make the probes anew takes as
+ * long as a script, so a few scripts run in one coroutine and then in the other.  Not all of them:
+ * each collection would mark what they consist of.  The collector stands still, as it would take a
+ * fifth of the time; scripts that want it start it.
+ */
 static int run_scripts(lua_State *L)
 {
     lua_State *first = lua_newthread(L), *second = lua_newthread(L);
+    const char *const *text = ss_lua_snippets;
+    int top = lua_gettop(L);
+    bool upvalues = true;
 
+    (void)lua_gc(L, LUA_GCSTOP, 0);
     (void)open_state(L);
-    for (const char *const *text = ss_lua_snippets; *text && !sample.starved; text++)
-        if (luaL_loadbufferx(L, *text, strlen(*text), "=calibration", "t") == LUA_OK) {
-            lua_pushvalue(L, -1);
-            run_in(L, first, true);
-            run_in(L, second, false);
-        } else {
-            lua_pop(L, 1);
-        }
+    while (*text && !sample.starved) {
+        compile(L, &text);
+        run_in(L, top, upvalues ? first : second, upvalues);
+        upvalues = !upvalues;
+        run_in(L, top, upvalues ? first : second, upvalues);
+        lua_settop(L, top);
+    }
     return 0;
 }
 
@@ -665,6 +820,7 @@ static bool run_state(void)
 
     if (!L)
         return false;
+    sample.has_probes = false;
     lua_pushcfunction(L, run_scripts);
     (void)lua_pcall(L, 0, 0, 0);
     lua_close(L);
@@ -744,6 +900,7 @@ bool ss_lua_sample(ss_lua_layout *layout)
     sample.thread = pthread_self();
     atomic_store(&ss_lua_the_shared->look, look);
     done = run_enough();
+    free_pool();
     atomic_store(&ss_lua_the_shared->look, NULL);
     if (done)
         finish(layout);

@@ -108,18 +108,28 @@ const char *const ss_lua_snippets[] = {
     "  resume(function() f(function() yieldk() end) C() end)\n"
     "end",
     /* collections */
-    "for i = 1, 3 do finalized(function() C() end) end\n"
-    "collectgarbage() collectgarbage() collectgarbage('step')",
-    "for i = 1, 3 do finalized(C) end collectgarbage() collectgarbage()",
+    "collectgarbage('restart') for i = 1, 3 do finalized(function() C() end) end\n"
+    "collectgarbage() collectgarbage('step')",
+    "for i = 1, 3 do finalized(C) end collectgarbage()",
+    /* Steps from instructions that allocate, and from a library.  The objects are all there before
+       the next step, and nothing that is left in registers keeps them. */
     "pcall(collectgarbage, 'setpause', 100) pcall(collectgarbage, 'param', 'pause', 100)\n"
     "local n = 0 local function f() n = n + 1 C() end\n"
-    "collectgarbage() for i = 1, 6 do finalized(f) end\n"
-    "for i = 1, 1500 do local x = {} if n == 6 then break end end\n"
-    "n = 0 collectgarbage() for i = 1, 6 do finalized(f) end\n"
-    "for i = 1, 300 do local x = ('x'):rep(i) .. i if n == 6 then break end end\n"
-    "n = 0 collectgarbage() finalized(f)\n"
-    "for i = 1, 6 do finalized(C) end\n"
-    "for i = 1, 1500 do local g = function() return i end if n == 1 then break end end\n"
+    "local function wipe(i) if i > 0 then return 1, wipe(i - 1) end end\n"
+    "local function renew(count, f, c)\n"
+    "  collectgarbage('stop') for i = 1, count do finalized(f) end\n"
+    "  for i = 1, 6 do if c then finalized(c) end end\n"
+    "  n = 0 wipe(9) collectgarbage('restart')\n"
+    "end\n"
+    "renew(6, f) for i = 1, 1500 do local x = {i, i, i, i, i, i, i, i} if n == 6 then break end "
+    "end\n"
+    "local s = ('x'):rep(999)\n"
+    "renew(6, f) for i = 1, 1500 do local x = s .. i if n == 6 then break end end\n"
+    "s = s:sub(1, 49) renew(6, f) for i = 1, 300 do local x = s:rep(i) if n == 6 then break end "
+    "end\n"
+    "renew(1, f, C) for i = 1, 1500 do\n"
+    "  local a, b = i, i local g = function() return i, a, b end if n == 1 then break end\n"
+    "end\n"
     "pcall(collectgarbage, 'setpause', 200) pcall(collectgarbage, 'param', 'pause', 200)",
     /* libraries that call back */
     "table.sort({3, 1, 2}, function(a, b) C() return a < b end)",

@@ -72,6 +72,7 @@
 #define LUA_TUSERDATA 7
 #define LUA_TTHREAD 8
 
+#define LUA_GCSTOP 0
 #define LUA_GCCOLLECT 2
 #define LUA_GCSTEP 5
 #if LUA_VERSION_NUM >= 502
