@@ -118,7 +118,7 @@ static void push_failed(lua_State *L, const wanted *now)
 {
     lua_State *co = now->coroutine;
     bool is_text = !co || now->length || lua_gettop(co) == 0 || lua_isstring(co, -1) ||
-                   lua_isnil(co, -1) || ss_lua_is_guest(co, -1);
+                   lua_isnil(co, -1) || ss_lua_is_guest(co, -1) || !lua_checkstack(co, 1);
 
     if (is_text) {
         lua_pushlstring(L, now->text, now->length);
