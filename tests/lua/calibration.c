@@ -14,6 +14,7 @@ TEST(test_what_is_known_of_this_version_is_right)
     assert_int_equal(SS_LUA_AT_PC, known->call_pc);
     assert_int_equal(SS_LUA_AT_FUNCTION, known->call_function);
     assert_int_equal(SS_LUA_AT_TOP, known->call_top);
+    assert_int_equal(SS_LUA_AT_CALL, known->state_call);
 #if LUA_VERSION_NUM == 501
     assert_int_equal(SS_LUA_AT_STATUS, known->call_status);
     assert_true(known->status_is_tail);

@@ -29,6 +29,9 @@ return {
     {"luajit", "an error that pcall caught is the context", NO_KEEPING},
     {"luajit", "an error that pcall caught is not one in another variable", NO_KEEPING},
     {"luajit", "the pcall that keeps them keeps frames also", NO_KEEPING},
+    {"luajit", "the xpcall that keeps them gives what the handler made", NO_KEEPING},
+    {"luajit", "the xpcall that keeps them has one message", NO_KEEPING},
+    {"luajit", "the xpcall that keeps them lets coroutines yield", NO_KEEPING},
   },
   tutorial = {
     {"luajit", "docs/start/lua.md tells what this prints: lua -lstacksplice rates.lua", NO_KEEPING},

@@ -1,6 +1,6 @@
 -- The programs of test_caught.py: random steps that fail, swallow, keep, compare, format and raise again errors
 -- with equal texts, under install{pcall = true}.  Arguments: the first seed, how many programs.
--- luacheck: globals pcall
+-- luacheck: globals pcall xpcall
 local stacksplice = require "stacksplice"
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local load = rawget(_G, "loadstring") or load -- 5.1's load takes no text
@@ -117,6 +117,21 @@ local function claim(ok, e) if not ok then raised(flying) error(e, 0) end end
 local function give(e) local result = e return result end
 local function hand(_, e) if true then raised(flying) error(e, 0) end end
 local function hand_equal(_, e) if e then raised() error(e == "equal" and "equal" or LONG, 0) end end
+local function same(e) return e end
+local function retext(e) return type(e) == "string" and e .. " handled" or texts[random(#texts)] end
+local function busy(e)
+  local now = flying
+  pcall(node)
+  flying = now
+  return e
+end
+local function fails_once(e)
+  if type(e) ~= "table" then error({e}, 0) end
+  return e[1]
+end
+local function traced(e) return debug.traceback(tostring(e), 2) end
+local handlers = {same, retext, busy, fails_once, traced, debug.traceback, tostring}
+local function handler() return handlers[random(#handlers)] end
 local function change(_, e) e = e and texts[random(#texts)] raised() error(e, 0) end
 
 -- Each gets what it caught, and swallows it or raises something.
@@ -130,6 +145,16 @@ local ways = {
   function() local ok, e = pcall(node) if not ok then hand_equal(1, e) end end,
   function() local ok, e = pcall(node) if not ok then change(1, e) end end,
   function() claim(pcall(node)) end,
+  function() claim(xpcall(node, handler())) end,
+  function() local ok, e = xpcall(node, handler()) if not ok then keep(e, flying) end end,
+  function() local ok, e = xpcall(node, handler()) if not ok then raised(flying) error(e, 0) end end,
+  function() local ok, e = xpcall(node, handler()) if not ok then raised(flying) error(e) end end,
+  function() local ok, e = xpcall(node, handler()) if not ok then raised() error("equal", 0) end return e end,
+  function() -- two in one place
+    local ok, e
+    for _ = 1, 2 do ok, e = (random(2) == 1 and xpcall or pcall)(node, handler()) end
+    if not ok then raised() error(e, 0) end
+  end,
   function() local ok, e = pcall(node) if not ok then raised() error("equal", 0) end return e end,
   function() local ok, e = pcall(node) if not ok then e = e and "equal" raised() error(e, 0) end end,
   function()

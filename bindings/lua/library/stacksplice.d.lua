@@ -202,8 +202,8 @@ function stacksplice.wrap(f) end
 ---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
 ---fail.
 ---
----With `{pcall = true}` also replace `pcall`: an error that it caught, and that is raised again, has the
----frames of the place where it was raised first. The code must show that it is the same one, as
+---With `{pcall = true}` also replace `pcall` and `xpcall`: an error that they caught, or what the handler made
+---of it, and that is raised again, has the frames of the place where it was raised first. The code must show that it is the same one, as
 ---`local ok, e = pcall(f)` and then `error(e, 0)`, `assert(ok, e)` or `check(ok, e)` do. A new error whose
 ---text has that of the caught one, in such a variable, has the caught one as its context. `error` stays what
 ---it is. `stacksplice.host` has it with more options.

@@ -1,10 +1,10 @@
--- luacheck: std +busted, globals pcall
--- install{pcall = true}: an error that pcall caught, raised again, has the frames of the place where it failed.
+-- luacheck: std +busted, globals pcall xpcall
+-- install{pcall = true}: an error that pcall or xpcall caught, raised again, has the frames of the place where it failed.
 local stacksplice = require "stacksplice"
 
 local here = debug.getinfo(1, "S").source:sub(2)
 local SEAM = "caught by pcall here, raised again"
-local original = pcall
+local original, original_xpcall = pcall, xpcall
 local lua_assert = package.loaded._G.assert -- not that of the specs
 local uninstall
 
@@ -216,5 +216,152 @@ describe("the pcall that keeps them", function()
     coroutine.resume(co)
     local function resume() lua_assert(coroutine.resume(co)) end
     assert.equal(("%d %d | %d"):format(DEEP, line_of(waits), line_of(again)), story(resume):match("^%d+ %d+ | %d+"))
+  end)
+end)
+
+describe("the xpcall that keeps them", function()
+  local function same(e) return e end
+  local function texted(e) return "handled: " .. tostring(e) end
+  local function table_of(e) return {e} end
+  local function fails_once(e) if e == "x" then error({e}) end return e end
+
+  for name, handler in pairs{same = same, texted = texted, table = table_of, tostring = tostring, fails_once = fails_once} do
+    case("gives what the handler made of it the frames where it failed: " .. name, function()
+      local function again() local ok, e = xpcall(fail, handler, "x") if not ok then error(e, 0) end end
+      if _VERSION == "Lua 5.1" then
+        function again()
+          local ok, e = xpcall(function() local r = fail("x") return r end, handler)
+          if not ok then error(e, 0) end
+        end
+      end
+      local got, line = story(again), line_of(again)
+      local wanted = ("%d %d %s| %d"):format(DEEP, FAIL, _VERSION == "Lua 5.1" and line + 1 .. " " or "",
+        _VERSION == "Lua 5.1" and line + 2 or line)
+      assert.equal(wanted, got:sub(1, #wanted))
+    end)
+  end
+
+  case("has one message and the frames, where debug.traceback had put them into the text", function()
+    local function later(e) return debug.traceback(e, 2) end
+    local function no_place() local r = error("x") return r end
+    local function again() local ok, e = xpcall(no_place, debug.traceback) if not ok then error(e) end end
+    local function again_later() local ok, e = xpcall(no_place, later) if not ok then error(e, 0) end end
+    local function wraps() local ok, e = xpcall(coroutine.wrap(no_place), later) if not ok then error(e, 0) end end
+    local function of_another()
+      local co = coroutine.create(no_place)
+      local ok, e = xpcall(no_place, function() return debug.traceback(co, "x") end)
+      if not ok then error(e, 0) end
+    end
+    local short = debug.getinfo(1, "S").short_src
+    local place = ("%s:%d: "):format(short, line_of(no_place))
+    for f, message in pairs{[again] = ("%s:%d: "):format(short, line_of(again)) .. place .. "x", [again_later] = place .. "x"} do
+      local got, raised, err = story(f)
+      assert.equal(message, err.message)
+      assert.is_not_nil(raised:find("\nstack traceback:\n", 1, true))
+      assert.equal(("%d | %d"):format(line_of(no_place), line_of(f)), got:match("^%d+ | %d+"))
+    end
+    local _, _, err = story(wraps)
+    assert.is_nil(err.message:find("traceback", 1, true))
+    assert.equal(line_of(no_place), err.stack[1].currentline or err.stack[2].currentline)
+    _, _, err = story(of_another)
+    assert.equal("x\nstack traceback:", err.message:match("x\nstack traceback:"))
+  end)
+
+  case("gives what the original gives", function()
+    local function collect(...) return {n = select("#", ...), ...} end
+    local function recurse(e) error(e) end
+    local function place() return {debug.getinfo(2, "S").short_src, debug.getinfo(2, "l").currentline} end
+    local function overflow() local r = overflow() return r end
+    local function overflowed(e) return tostring(e):find("stack overflow", 1, true) ~= nil end
+    local cases = {
+      {function(...) return ... end, same, 1, nil, 3, nil}, {function() end, same}, {error, same}, {n = 3, error, same, nil},
+      {error, same, "x", 0}, {error, table_of, {}}, {n = 2, nil, same}, {1, same, 2}, {pcall, same, error, "x"},
+      {string.rep, same}, {function() error("x") end, same}, {function() error("x") end, place},
+      {function() local t = nil return t.x end, place}, {function() error("x") end, recurse},
+      {function() error("x") end, fails_once}, {overflow, overflowed}, {function() return xpcall(error, same) end, same},
+      {function() error("x") end, function() end},
+    }
+    for i, what in ipairs(cases) do
+      local unpack_all, n = table.unpack or unpack, what.n or #what -- luacheck: ignore
+      local wanted = collect(original_xpcall(unpack_all(what, 1, n)))
+      assert.same(wanted, collect(xpcall(unpack_all(what, 1, n))), "case " .. i)
+    end
+  end)
+
+  case("refuses what the original refuses", function()
+    for i, what in ipairs{{n = 0}, {n = 1, error}, {n = 2, error, 5}, {n = 2, error, {}}, {n = 2}} do
+      local unpack_all = table.unpack or unpack -- luacheck: ignore
+      local function call(xpcall) -- luacheck: ignore
+        return xpcall(unpack_all(what, 1, what.n))
+      end
+      local wanted, got = {original(call, original_xpcall)}, {original(call, xpcall)}
+      assert.same(wanted, got, "case " .. i)
+    end
+  end)
+
+  case("shows a handler the levels that the original shows", function()
+    local function levels()
+      local found, level = {}, 2
+      local at = debug.getinfo(level, "Slf")
+      while at and #found < 4 do
+        found[#found + 1] = at.short_src .. ":" .. at.currentline .. ":" .. tostring(at.what)
+        level = level + 1
+        at = debug.getinfo(level, "Slf")
+      end
+      return found
+    end
+    local function local_of() return {debug.getlocal(2, 1)} end
+    local function indexes() local missing = nil return missing.x end
+    local function raises() error("x") end
+    for _, handler in ipairs{levels, local_of} do
+      for _, f in ipairs{indexes, raises} do
+        assert.same(select(2, original_xpcall(f, handler)), select(2, xpcall(f, handler)))
+      end
+    end
+    local function traced(e) return (debug.traceback(e, 2):gsub("\n%s+%[C%]: in [^\n]*xpcall.*", "")) end
+    assert.same({original_xpcall(indexes, traced)}, {xpcall(indexes, traced)})
+    assert.same({original_xpcall(raises, traced)}, {xpcall(raises, traced)})
+  end)
+
+  case("calls a handler for errors of its own as often as the original", function()
+    local count = 0
+    local function recurse(e) count = count + 1 error(e, 0) end
+    original_xpcall(error, recurse)
+    local wanted = count
+    count = 0
+    xpcall(error, recurse)
+    assert.is_true(math.abs(wanted - count) <= 2, wanted .. " and " .. count)
+  end)
+
+  case("keeps nothing where Lua itself ended the handler", function()
+    local function recurse(e) error(e, 0) end
+    local function again() local ok, e = xpcall(fail, recurse) if not ok then error(e, 0) end end
+    assert.is_nil(story(again):find("|", 1, true))
+  end)
+
+  case("lets coroutines yield where the original does", function()
+    if _VERSION == "Lua 5.1" then return end
+    local function waits(value) coroutine.yield(1) local r = deep(value) return r end
+    local function again() local ok, e = xpcall(waits, texted, "x") if not ok then error(e, 0) end end
+    local co = coroutine.create(again)
+    assert.same({true, 1}, {coroutine.resume(co)})
+    local function resume() lua_assert(coroutine.resume(co)) end
+    local got, raised = story(resume)
+    assert.equal("handled: x", raised:match("handled: x$"))
+    assert.equal(("%d %d | %d"):format(DEEP, line_of(waits), line_of(again)), got:match("^%d+ %d+ | %d+"))
+    co = coroutine.wrap(function() return xpcall(function() return coroutine.yield() + 1 end, same) end)
+    co()
+    assert.same({true, 6}, {co(5)})
+  end)
+
+  case("calls a handler that captures as the original does", function()
+    local function report(handler, call)
+      local found = {}
+      local _, err = call(function() fail("x") end, handler)
+      for _, frame in ipairs(err.stack) do found[#found + 1] = tostring(frame.name) .. ":" .. tostring(frame.currentline) end
+      return (table.concat(found, " "):gsub(" lua_pcall.*", ""))
+    end
+    local function noted(e) stacksplice.handler(e) return stacksplice.error_info(e) end
+    assert.equal(report(noted, original_xpcall), report(noted, xpcall))
   end)
 end)

@@ -25,6 +25,9 @@
 #define KEEPS_COROUTINES "errors keep the frames of a coroutine that failed"
 #define LOSES_COROUTINES "a coroutine that fails loses its frames"
 
+#define KEEPS_CAUGHT "errors that are raised again keep their frames"
+#define LOSES_CAUGHT "an error that is raised again loses its frames"
+
 /* A field of the library to replace; what doctor says of it where it is, and where it is not. */
 static const struct replacement {
     const char *library, *field;
@@ -37,8 +40,8 @@ static const struct replacement {
     {LUA_COLIBNAME, "wrap", ss_lua_wrap_function, KEEPS_COROUTINES, LOSES_COROUTINES, false},
     {LUA_COLIBNAME, "resume", ss_lua_resume_function, KEEPS_COROUTINES, LOSES_COROUTINES, false},
 #if !SS_LUA_JIT
-    {LUA_GNAME, "pcall", ss_lua_keeping_pcall, "errors that are raised again keep their frames",
-     "an error that is raised again loses its frames", true},
+    {LUA_GNAME, "pcall", ss_lua_keeping_pcall, KEEPS_CAUGHT, LOSES_CAUGHT, true},
+    {LUA_GNAME, "xpcall", ss_lua_keeping_xpcall, KEEPS_CAUGHT, LOSES_CAUGHT, true},
 #endif
 };
 

@@ -55,6 +55,8 @@ enum {
     SS_LUA_TAIL_CALLED = INT32_MAX,
     SS_LUA_AT_REGISTER = 6,
     SS_LUA_AT_HANDLER = 176,
+    SS_LUA_AT_CALL = 40, /* the running activation, of a state; and the first register of that */
+    SS_LUA_AT_BASE = 24,
     SS_LUA_AT_HOOKS = 101,
     SS_LUA_STATE_SIZE = 184, /* at least */
     SS_LUA_AT_PROTO = 32,    /* of a function in Lua; the others of its prototype */
@@ -65,6 +67,7 @@ enum {
 #else
     SS_LUA_AT_FUNCTION = SSI_LUA_CALL_FUNCTION,
     SS_LUA_AT_TOP = SSI_LUA_CALL_TOP,
+    SS_LUA_AT_CALL = 32, /* the running activation, of a state */
 #if LUA_VERSION_NUM == 502
     SS_LUA_AT_REGISTERS = 48,
     SS_LUA_BEFORE_REGISTERS = 0,
@@ -340,6 +343,27 @@ static inline uintptr_t *ss_lua_handler_of(lua_State *L)
 {
     return (uintptr_t *)((uintptr_t)L + SS_LUA_AT_HANDLER);
 }
+
+#if !SS_LUA_JIT
+/* Whether this Lua has in its place which activation of L runs. */
+static inline bool ss_lua_may_leave(lua_State *L)
+{
+    uintptr_t ci = ss_lua_innermost(L);
+
+    return ci && ss_lua_word((uintptr_t)L + SS_LUA_AT_CALL) == ci;
+}
+
+/* Then: the running function, in C, ends without a return, and the one that called it runs. */
+static inline void ss_lua_leave(lua_State *L)
+{
+    uintptr_t *running = (uintptr_t *)((uintptr_t)L + SS_LUA_AT_CALL);
+
+    *running = ss_lua_previous(*running);
+#if LUA_VERSION_NUM == 501
+    *(uintptr_t *)((uintptr_t)L + SS_LUA_AT_BASE) = ss_lua_registers_of(*running);
+#endif
+}
+#endif
 
 /* 1, or 0 while no hook of L may run. */
 static inline volatile uint8_t *ss_lua_hooks_of(lua_State *L)

@@ -404,7 +404,7 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
     if (again && lua_rawequal(L, index, top + 1))
         ss_lua_set_last(state, &resumed.ties);
     else if (again)
-        ss_lua_rename_last(L, state, &resumed.ties, index);
+        ss_lua_rename_last(L, state, &resumed.ties, index, 0);
     if (again)
         state->resumed.L = NULL;
     lua_settop(L, top);

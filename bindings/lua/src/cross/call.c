@@ -481,7 +481,7 @@ static SS_LUA_BODY int rename_protected(lua_State *L)
 
     now->mark = 0;
     if (held) {
-        ss_lua_rename_last(L, state, &held->ties, 1);
+        ss_lua_rename_last(L, state, &held->ties, 1, 0);
         ss_lua_release_raised(state, held);
         now->mark = ss_lua_hold_raised(state, &state->last);
     }

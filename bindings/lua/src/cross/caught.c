@@ -1,7 +1,8 @@
 /*
- * What pcall caught.  Where install was asked for it, a function stands in the place of pcall that notes
- * the activations that an error ends, as tokens: nothing is resolved, no native frame is captured.  Where
- * the error is raised again, it has these frames.
+ * What pcall caught.  Where install was asked for it, functions stand in the places of pcall and xpcall that
+ * note the activations that an error ends, as tokens: nothing is resolved, no native frame is captured.
+ * Where the error is raised again, it has these frames.  What xpcall caught is what the script's handler made
+ * of it.
  *
  * A text has no identity.  So the code of the function that raises must prove that its value is the one
  * that pcall returned:
@@ -371,7 +372,8 @@ bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level,
 
 /* ---- Keeping ----------------------------------------------------------------------------------*/
 
-enum { HANDLER = 1, STATUS = 2 };
+/* Where both functions have the message handler while their call runs, and xpcall that of the script. */
+enum { HANDLER = 1, SCRIPTS = 2 };
 
 /* As ss_lua_state_find, at once. */
 static ss_lua_state *state_of(lua_State *L)
@@ -397,10 +399,24 @@ static ss_lua_caught *place_for(ss_lua_state *state, lua_State *L, ss_lua_ci cal
     return place;
 }
 
-/* The innermost pcall of ours outward of CI; 0: none. */
+static int note_caught(lua_State *L);
+
+/* Whether CI is a pcall or xpcall of ours in its call: not if it refuses its arguments, or if the script's
+   handler runs already. */
+static bool is_catching(uintptr_t ci)
+{
+    uintptr_t function = ss_lua_c_function_of(ci);
+
+    return (function == (uintptr_t)ss_lua_keeping_pcall ||
+            function == (uintptr_t)ss_lua_keeping_xpcall) &&
+           ss_lua_c_function_at(ss_lua_slot_of(ci) + (uintptr_t)HANDLER * SSI_LUA_VALUE) ==
+               (uintptr_t)note_caught;
+}
+
+/* The innermost call of ours outward of CI; 0: none. */
 static uintptr_t catching_call(uintptr_t ci)
 {
-    while (ci && ss_lua_c_function_of(ci) != (uintptr_t)ss_lua_keeping_pcall)
+    while (ci && !is_catching(ci))
         ci = ss_lua_outer(ci);
     return ci;
 }
@@ -471,15 +487,55 @@ static void note(lua_State *L, ss_lua_state *state)
                           SS_LUA_CAUGHT_FRAMES - former.count, caught->frames + former.count);
 }
 
-/* Scripts reach it by the library debug. */
+/*
+ * Have Lua call the script's handler, at 2, of xpcall CALL with the value at 1, as it would have done: the
+ * caller is the function that raised, which debug.traceback and debug.getinfo then find where the script
+ * expects it.  So our own activation ends first, and the handler takes our place, also for errors of its own.
+ */
+static SS_LUA_LEFT void hand_on(lua_State *L, uintptr_t call)
+{
+    lua_Debug activation = ss_lua_debug_of(L, call);
+
+    (void)lua_setlocal(L, &activation, HANDLER);
+    ss_lua_leave(L);
+    lua_replace(L, -2); /* the value in the place of our function */
+    (void)lua_error(L);
+}
+
+/* Call the script's handler of xpcall CALL with the value at 1. */
+static int call_handler(lua_State *L, uintptr_t call)
+{
+    lua_Debug activation = ss_lua_debug_of(L, call);
+
+    (void)lua_getlocal(L, &activation, SCRIPTS);
+    if (ss_lua_may_leave(L))
+        hand_on(L, call);
+    lua_insert(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+/* Whether CALL is an xpcall whose handler is to be called: interrupts pass most of them. */
+static bool has_handler(lua_State *L, const ss_lua_state *state, uintptr_t call)
+{
+    return call && ss_lua_c_function_of(call) == (uintptr_t)ss_lua_keeping_xpcall &&
+           (!state || !state->interrupted || !ss_lua_is_interrupted(L, state) ||
+            ss_lua_hears_interrupts(state, ss_lua_slot_of(call) + SCRIPTS * SSI_LUA_VALUE));
+}
+
+/* The message handler of both.  Scripts reach it by the library debug. */
 static SS_LUA_OWN int note_caught(lua_State *L)
 {
     ss_lua_state *state = state_of(L);
+    uintptr_t call;
 
     lua_settop(L, 1);
-    if (state && knows_code())
+    if (!knows_code())
+        return 1;
+    if (state)
         note(L, state);
-    return 1;
+    call = catching_call(ss_lua_outer(ss_lua_innermost(L)));
+    return has_handler(L, state, call) ? call_handler(L, call) : 1;
 }
 
 static int plant_protected(lua_State *L)
@@ -498,9 +554,10 @@ static void tend(lua_State *L, const ss_lua_state *state)
         lua_pop(L, 1);
 }
 
-/* The running call has failed: what it has caught belongs to the activation that called it, and what that one
-   had in the registers from there on is gone. */
-static void give(lua_State *L, ss_lua_state *state)
+/* The running call has failed: what it HAS_CAUGHT belongs to the activation that called it, and what that one
+   had in the registers from there on is gone.  If it has not,
+   Lua ended the handler, for want of memory or of stack. */
+static void give(lua_State *L, ss_lua_state *state, bool has_caught, size_t tail)
 {
     uintptr_t call = ss_lua_innermost(L), receiver = ss_lua_outer(call);
     bool in_lua = receiver && ss_lua_is_in_lua(receiver);
@@ -514,7 +571,7 @@ static void give(lua_State *L, ss_lua_state *state)
         if (caught->L != L)
             continue;
         if (caught->call && ss_lua_ci_address(L, caught->call) == call) {
-            if (!in_lua) {
+            if (!in_lua || !has_caught) {
                 ss_lua_forget_caught(state, caught);
                 continue;
             }
@@ -522,6 +579,7 @@ static void give(lua_State *L, ss_lua_state *state)
             caught->ci = ss_lua_ci_of(L, receiver);
             caught->pc = ss_lua_pc_of(receiver);
             caught->result = result;
+            caught->tail = tail;
         } else if (!caught->call && in_lua && caught->result >= result - 1 &&
                    ss_lua_ci_address(L, caught->ci) == receiver && caught->number) {
             ss_lua_forget_caught(state, caught);
@@ -531,12 +589,25 @@ static void give(lua_State *L, ss_lua_state *state)
 
 /* ---- The functions ----------------------------------------------------------------------------*/
 
-static SS_LUA_NOINLINE int finish_failed(lua_State *L)
+/* How much of the text at the top, what xpcall returns, is the traceback of this stack that its handler has
+   put there: debug.traceback itself, or a function that has called it. */
+static size_t length_of_traceback(lua_State *L)
+{
+    size_t length = 0;
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &length) : NULL;
+    const char *begin = text ? strstr(text, "\nstack traceback:\n") : NULL;
+
+    return begin && (lua_iscfunction(L, SCRIPTS) || strstr(begin, "'xpcall'"))
+               ? length - (size_t)(begin - text)
+               : 0;
+}
+
+static SS_LUA_NOINLINE int finish_failed(lua_State *L, int status, int below)
 {
     ss_lua_state *state = state_of(L);
 
     if (state && knows_code()) {
-        give(L, state);
+        give(L, state, status == LUA_ERRRUN, below == SCRIPTS ? length_of_traceback(L) : 0);
         tend(L, state);
     }
     lua_pushboolean(L, 0);
@@ -544,26 +615,56 @@ static SS_LUA_NOINLINE int finish_failed(lua_State *L)
     return 2;
 }
 
-static inline int finish(lua_State *L, int status, lua_KContext context)
+/* BELOW: how many values are below the results. */
+static inline int finish(lua_State *L, int status, lua_KContext below)
 {
-    (void)context;
-    return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) - HANDLER : finish_failed(L);
+    return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) - (int)below
+                                                   : finish_failed(L, status, (int)below);
 }
 
 SS_LUA_CONTINUATION(finish);
 
 /* A hook of calls would see the message handler. */
+static inline bool sees_calls(lua_State *L)
+{
+    return lua_gethookmask(L) & (LUA_MASKCALL | LUA_MASKRET);
+}
+
 SS_LUA_OWN int ss_lua_keeping_pcall(lua_State *L)
 {
-    int hooks = lua_gethookmask(L) & (LUA_MASKCALL | LUA_MASKRET), count = lua_gettop(L);
+    int handler = sees_calls(L) ? 0 : HANDLER, count = lua_gettop(L);
 
     if (count == 0)
         luaL_checkany(L, 1);
     lua_pushcfunction(L, note_caught);
     lua_pushboolean(L, 1);
-    lua_rotate(L, HANDLER, STATUS);
+    lua_rotate(L, HANDLER, 2);
+    return finish(L, lua_pcallk(L, count - 1, LUA_MULTRET, handler, HANDLER, SS_LUA_K(finish)),
+                  HANDLER);
+}
+
+/* 5.1 gives the function no arguments; it and 5.2 let a handler be of any type, and say so where it is
+   called. */
+SS_LUA_OWN int ss_lua_keeping_xpcall(lua_State *L)
+{
+    if (LUA_VERSION_NUM < 503)
+        luaL_checkany(L, 2);
+    else
+        luaL_checktype(L, 2, LUA_TFUNCTION);
+    if (LUA_VERSION_NUM == 501)
+        lua_settop(L, 2);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, SCRIPTS + 1, 2);
+    if (sees_calls(L) || !lua_isfunction(L, SCRIPTS) || !knows_code())
+        lua_pushvalue(L, SCRIPTS);
+    else
+        lua_pushcfunction(L, note_caught);
+    lua_replace(L, HANDLER);
     return finish(
-        L, lua_pcallk(L, count - 1, LUA_MULTRET, hooks ? 0 : HANDLER, 0, SS_LUA_K(finish)), 0);
+        L,
+        lua_pcallk(L, lua_gettop(L) - SCRIPTS - 2, LUA_MULTRET, HANDLER, SCRIPTS, SS_LUA_K(finish)),
+        SCRIPTS);
 }
 
 #endif
@@ -572,18 +673,20 @@ bool ss_lua_take_caught(lua_State *L, ss_lua_state *state, int index, lua_State 
                         ss_lua_caught *caught)
 {
     const ss_lua_caught *found = ss_lua_find_caught(L, state, index, thread, level);
+    bool is_value;
 
     caught->number = 0;
     if (!found)
         return false;
-    if (!found->ties.exception) {
-        *caught = *found;
+    is_value = ss_lua_is_value_of(L, &found->ties, index);
+    if (!found->ties.exception || (!is_value && lua_type(L, index) != LUA_TSTRING)) {
+        *caught = *found; /* a handler may have made anything of it */
         return false;
     }
-    if (ss_lua_is_value_of(L, &found->ties, index))
+    if (is_value)
         ss_lua_set_last(state, &found->ties);
     else
-        ss_lua_rename_last(L, state, &found->ties, index);
+        ss_lua_rename_last(L, state, &found->ties, index, found->tail);
     return true;
 }
 

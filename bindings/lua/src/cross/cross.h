@@ -107,8 +107,10 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
 
 /* ---- What pcall caught (caught.c) --------------------------------------------------------------*/
 
-/* What install puts in the place of pcall: it keeps of each error that it catches what ended on the way. */
+/* What install puts in the places of pcall and xpcall: they keep of each error that they catch what ended on
+   the way. */
 int ss_lua_keeping_pcall(lua_State *L);
+int ss_lua_keeping_xpcall(lua_State *L);
 
 /* What the value at INDEX of L, which the function at LEVEL of THREAD raises, was when pcall caught it: if
    it is certainly the value that pcall returned, also with a place in front; else NULL. [-0, +0, -], 4
@@ -169,6 +171,10 @@ static inline ss_lua_displaced ss_lua_hook_of(lua_State *L, const ss_lua_state *
  * hosts, are called. [-1, +0, e]
  */
 int ss_lua_raise_interrupt(lua_State *L, const ss_lua_state *state);
+
+/* Whether interrupts are told to the message handler at SLOT: a C function without upvalues, as those of hosts
+   and debug.traceback are, or the bridge's.  Not in LuaJIT. */
+bool ss_lua_hears_interrupts(const ss_lua_state *state, uintptr_t slot);
 
 /* In a signal handler: let the hook of L run where Lua switches hooks off, in finalizers and in other
    hooks.  An error ends them as any other does. */

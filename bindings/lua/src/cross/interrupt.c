@@ -71,8 +71,17 @@ static bool closes_for_error(lua_State *L, lua_Debug *activation)
 
 /* ---- Raising ---------------------------------------------------------------------------------*/
 
+#if !SS_LUA_JIT
+bool ss_lua_hears_interrupts(const ss_lua_state *state, uintptr_t slot)
+{
+    return ss_lua_is_plain_c(slot) ||
+           (state->outside.handler &&
+            ss_lua_c_function_at(slot) == (uintptr_t)state->outside.handler);
+}
+#endif
+
 /* Remove the message handler of the next error, which is *DISTANCE above the base of L's stack, unless
-   it is a C function without upvalues, as those of hosts and debug.traceback are, or the bridge's. */
+   interrupts are told to it. */
 static void remove_handler(lua_State *L, const ss_lua_state *state, uintptr_t *distance)
 {
 #if SS_LUA_JIT
@@ -85,9 +94,7 @@ static void remove_handler(lua_State *L, const ss_lua_state *state, uintptr_t *d
     if (!*distance || !ci)
         return;
     slot = ss_lua_base_slot(ci) + *distance;
-    if (!ss_lua_is_plain_c(slot) &&
-        !(state->outside.handler &&
-          ss_lua_c_function_at(slot) == (uintptr_t)state->outside.handler))
+    if (!ss_lua_hears_interrupts(state, slot))
         *distance = 0;
 #endif
 }

@@ -682,9 +682,31 @@ static bool calls_no_function(const stacksplice_walk *walk, uint32_t frame)
 #endif
 }
 
+/*
+ * Whether the function inside of FRAME, of ours, has ended its activation and raises: then Lua's frames from
+ * there inward are those of the handler that Lua calls in its place, and the next site hides them all.
+ */
+static bool hide_left(ss_lua_collection *c, uint32_t frame)
+{
+    ss_lua_call_site *last = &c->sites[c->site_count];
+    const stacksplice_native_frame *inner = &c->walk->frames[frame];
+
+    if (SS_LUA_JIT || frame < 2 ||
+        (!ss_lua_has_left(inner[-1].function) && !ss_lua_has_left(inner[-2].function)))
+        return false;
+    if (c->site_count)
+        last[-1].hidden = frame + 1 - last[-1].frame;
+    else
+        missed_note(c, frame);
+    return true;
+}
+
 static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *site)
 {
     uintptr_t found[2];
+
+    if (hide_left(c, frame))
+        return true;
 
     if (SS_LUA_JIT && !is_called(c->walk, frame)) {
         c->uncalled = true;

@@ -33,6 +33,10 @@
 /* The bodies of protected calls of ours, which run inside of those. */
 #define SS_LUA_BODY __attribute__((noinline, section("ss_lua_body")))
 
+/* What a function of ours calls whose activation ends before it returns: its frame, and that of its caller,
+   stand for none. */
+#define SS_LUA_LEFT __attribute__((noinline, section("ss_lua_left")))
+
 /* ---- What all copies share -------------------------------------------------------------------*/
 
 /*
@@ -43,9 +47,13 @@
 
 typedef struct ss_lua_state ss_lua_state;
 
-/* The code of a copy's own functions, from START up to END, and of its protected bodies. */
+/* The code of a copy's own functions, of its protected bodies, and of what outlives its activation: from
+   START up to END. */
+enum { SS_LUA_CODE_OWN, SS_LUA_CODE_BODY, SS_LUA_CODE_LEFT, SS_LUA_CODE_PARTS };
 typedef struct ss_lua_code {
-    const char *start, *end, *body_start, *body_end;
+    struct {
+        const char *start, *end;
+    } parts[SS_LUA_CODE_PARTS];
 } ss_lua_code;
 
 enum { SS_LUA_COPIES = 16, SS_LUA_KNOWN_THREADS = 64 };
@@ -70,6 +78,7 @@ extern __attribute__((visibility("hidden"))) ss_lua_shared *ss_lua_the_shared;
 /* Whether FUNCTION is an own function, of any copy. */
 bool ss_lua_is_own_function(uintptr_t function);
 bool ss_lua_is_own_body(uintptr_t function);
+bool ss_lua_has_left(uintptr_t function);
 
 /* The place in the table of known coroutines that L has. */
 static inline _Atomic(lua_State *) *ss_lua_known_place(lua_State *L)
@@ -136,6 +145,7 @@ typedef struct ss_lua_caught {
     ss_lua_ci ci;
     uintptr_t pc; /* where that activation went on */
     int result;   /* the register of the error, counted from 0 */
+    size_t tail;  /* of its text: how much a traceback takes that a handler has put behind it */
     uint32_t count;
     uintptr_t frames[SS_LUA_CAUGHT_FRAMES];
     stacksplice_ties ties; /* of an error that had its whole stack before; else empty */

@@ -43,18 +43,22 @@ extern const char __stop_ss_lua_own[] __attribute__((weak, visibility("hidden"))
 extern const char __start_ss_lua_body[] __attribute__((weak, visibility("hidden")));
 extern const char __stop_ss_lua_body[] __attribute__((weak, visibility("hidden")));
 
-static const ss_lua_code own_code = {__start_ss_lua_own, __stop_ss_lua_own, __start_ss_lua_body,
-                                     __stop_ss_lua_body};
+extern const char __start_ss_lua_left[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_ss_lua_left[] __attribute__((weak, visibility("hidden")));
 
-static bool is_ours(uintptr_t function, bool body)
+static const ss_lua_code own_code = {{{__start_ss_lua_own, __stop_ss_lua_own},
+                                      {__start_ss_lua_body, __stop_ss_lua_body},
+                                      {__start_ss_lua_left, __stop_ss_lua_left}}};
+
+static bool is_ours(uintptr_t function, int part)
 {
     for (uint32_t i = 0; i < SS_LUA_COPIES; i++) {
         const ss_lua_code *code = atomic_load(&ss_lua_the_shared->own[i]);
 
         if (!code)
             return false;
-        if (function >= (uintptr_t)(body ? code->body_start : code->start) &&
-            function < (uintptr_t)(body ? code->body_end : code->end))
+        if (function >= (uintptr_t)code->parts[part].start &&
+            function < (uintptr_t)code->parts[part].end)
             return true;
     }
     return false;
@@ -62,12 +66,17 @@ static bool is_ours(uintptr_t function, bool body)
 
 bool ss_lua_is_own_function(uintptr_t function)
 {
-    return is_ours(function, false);
+    return is_ours(function, SS_LUA_CODE_OWN);
 }
 
 bool ss_lua_is_own_body(uintptr_t function)
 {
-    return is_ours(function, true);
+    return is_ours(function, SS_LUA_CODE_BODY);
+}
+
+bool ss_lua_has_left(uintptr_t function)
+{
+    return is_ours(function, SS_LUA_CODE_LEFT);
 }
 
 static void add_own_code(ss_lua_shared *shared)

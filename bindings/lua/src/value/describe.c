@@ -749,6 +749,12 @@ static stacksplice_exception *new_exception(lua_State *L, ss_lua_state *state,
     return x;
 }
 
+/* How long a message is without the last TAIL bytes. */
+static size_t without_tail(size_t length, size_t tail)
+{
+    return tail < length ? length - tail : length;
+}
+
 /* The value at INDEX, without identity, is the last one, and has MADE, whose reference moves.
    [-0, +0, m] */
 static stacksplice_ties *make_last(lua_State *L, ss_lua_state *state, stacksplice_ties *made,
@@ -773,6 +779,8 @@ stacksplice_ties *ss_lua_ties_make(lua_State *L, ss_lua_state *state, int index,
         return ties;
     index = lua_absindex(L, index);
     parts = push_parts(L, index, scripted, &type);
+    if (origin->caught && lua_type(L, index) == LUA_TSTRING)
+        parts.message_length = without_tail(parts.message_length, origin->caught->tail);
     parts.hresult = origin->hresult ? origin->hresult : value_hresult(L, index, origin->status);
     /* Its __tostring may have originated its error. */
     ties = scripted && identity ? ss_lua_ties_find(L, index) : NULL;
@@ -802,7 +810,8 @@ uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count)
 }
 
 /* This allocates nothing in Lua, so that no finalizer runs meanwhile. */
-void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index)
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index,
+                        size_t tail)
 {
     stacksplice_exception *x = ties->exception;
     IScriptException *script =
@@ -814,6 +823,7 @@ void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_tie
     uintptr_t *frames = ss_lua_copy_stack(x, &parts.frame_count);
 
     parts.message = lua_tolstring(L, index, &parts.message_length);
+    parts.message_length = without_tail(parts.message_length, tail);
     parts.hresult = stacksplice_exception_hresult(x);
     parts.frames = frames;
     parts.locals = stacksplice_exception_locals(x, &parts.local_count);

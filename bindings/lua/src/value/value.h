@@ -118,8 +118,9 @@ void ss_lua_set_last(ss_lua_state *state, const stacksplice_ties *ties);
 void ss_lua_begin_flight(ss_lua_state *state, lua_State *L, ss_lua_call_place call);
 
 /* The string at INDEX, the last value from now on, is that of TIES with another text: give it an
-   exception with the same stack. [-0, +0, m] */
-void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index);
+   exception with the same stack, and without the last TAIL bytes in its message. [-0, +0, m] */
+void ss_lua_rename_last(lua_State *L, ss_lua_state *state, const stacksplice_ties *ties, int index,
+                        size_t tail);
 
 /* The stack of X, to be freed; NULL without one, or without memory. */
 uintptr_t *ss_lua_copy_stack(stacksplice_exception *x, uint32_t *count);
