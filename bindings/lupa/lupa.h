@@ -142,9 +142,10 @@ void sspy_lupa_end_chunk(uint64_t number);
 sspy_attached *sspy_lupa_compiles(sspy_state *state, ss_lua_text *text);
 /* The one with that KEY, or NULL. */
 sspy_attached *sspy_attached_find(sspy_state *state, uintptr_t key);
-/* _lupa_detach(key), _lupa_attached(key) */
+/* _lupa_detach(key), _lupa_attached(key), _lupa_keep_caught(key) */
 PyObject *sspy_lupa_detach(PyObject *module, PyObject *key);
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key);
+PyObject *sspy_lupa_keep_caught(PyObject *module, PyObject *key);
 #if PY_VERSION_HEX >= 0x030C0000
 /* _lupa_existing(*kinds): the list of all instances of these types. */
 PyObject *sspy_lupa_existing(PyObject *module, PyObject *arguments);

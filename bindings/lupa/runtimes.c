@@ -399,6 +399,19 @@ PyObject *sspy_lupa_detach(PyObject *module, PyObject *key)
     Py_RETURN_TRUE;
 }
 
+PyObject *sspy_lupa_keep_caught(PyObject *module, PyObject *key)
+{
+    sspy_attached *attached =
+        sspy_attached_find(PyModule_GetState(module), (uintptr_t)PyLong_AsVoidPtr(key));
+    ss_lua_reason reason = {""};
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (attached && !attached->calls->keep_caught(attached->attachment, &reason))
+        return PyErr_Format(PyExc_RuntimeError, "pcall could not be replaced: %s", reason.text);
+    Py_RETURN_NONE;
+}
+
 PyObject *sspy_lupa_is_attached(PyObject *module, PyObject *key)
 {
     bool found =

@@ -15,7 +15,7 @@
 
 /* In the registry: the object that stands for the attachment, the function that uninstalls, and the
    program's that raises errors of late work. */
-static const char object_key, uninstall_key, late_key;
+static const char object_key, uninstall_key, kept_key, late_key;
 
 /* The upvalues of our debug.traceback.  The object is none: a script could exchange its finalizer. */
 enum { FORMER = 1, INSTALLED };
@@ -200,6 +200,32 @@ static void replace_functions(lua_State *L, ss_lua_attachment *attachment)
     lua_settop(L, debug - 1);
 }
 
+/* Arguments: nil, nothing. */
+static int keep_protected(lua_State *L)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key) == LUA_TFUNCTION)
+        return 0;
+    lua_pushcfunction(L, ss_lua_install_function);
+    lua_createtable(L, 0, 1);
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "pcall");
+    lua_call(L, 1, 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kept_key);
+    return 0;
+}
+
+/* Call the function that the registry has under KEY, if there is one, and remove it. [-0, +0, m] */
+static void call_kept(lua_State *L, const void *key)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, key);
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+    if (lua_isfunction(L, -1))
+        lua_call(L, 0, 0);
+    else
+        lua_pop(L, 1);
+}
+
 /* ---- The object in the registry --------------------------------------------------------------*/
 
 /* Push an object for a new attachment. [-0, +1, m] */
@@ -329,11 +355,8 @@ static int restore_protected(lua_State *L)
             lua_rawset(L, debug);
         }
     }
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &uninstall_key);
-    lua_pushnil(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &uninstall_key);
-    if (lua_isfunction(L, -1))
-        lua_call(L, 0, 0);
+    call_kept(L, &kept_key);
+    call_kept(L, &uninstall_key);
     return 0;
 }
 
@@ -380,6 +403,24 @@ static ss_lua_attachment *attach(void *state, const ss_lua_hooks *hooks, ss_lua_
     return now.made;
 }
 
+/* Whether functions may be called in the main coroutine. */
+static bool is_usable(lua_State *L)
+{
+    return lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK);
+}
+
+static bool keep_caught(ss_lua_attachment *attachment, ss_lua_reason *reason)
+{
+    lua_State *L = attachment->main;
+
+    if (!L || !is_usable(L)) {
+        (void)snprintf(reason->text, sizeof reason->text, "the Lua state cannot run");
+        return false;
+    }
+    lua_pushnil(L);
+    return run(L, keep_protected, NULL, reason);
+}
+
 static void release(ss_lua_attachment *attachment, bool restore)
 {
     lua_State *L = attachment->main;
@@ -389,7 +430,7 @@ static void release(ss_lua_attachment *attachment, bool restore)
         /* Even if nothing can be restored: then the hooks are not called any more. */
         attachment->main = NULL;
         set_texts(L, NULL);
-        if (lua_status(L) == LUA_OK && lua_checkstack(L, LUA_MINSTACK)) {
+        if (is_usable(L)) {
             lua_pushnil(L);
             (void)run(L, restore_protected, NULL, &reason);
         }
@@ -469,6 +510,7 @@ const ss_lua_loadable stacksplice_lua_loadable = {.size = sizeof stacksplice_lua
                                                   .version = LUA_VERSION_NUM,
                                                   .bind = bind_to,
                                                   .attach = attach,
+                                                  .keep_caught = keep_caught,
                                                   .release = release,
                                                   .owns = ss_lua_owns,
                                                   .find_failed = ss_lua_find_failed,

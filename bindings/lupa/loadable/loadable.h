@@ -66,6 +66,10 @@ typedef struct ss_lua_loadable {
        main coroutine is to call, because Lua 5.1 does not tell which one that is.  A second attachment of one state has another handle
        and the hooks of the first.  NULL with a reason. */
     ss_lua_attachment *(*attach)(void *L, const ss_lua_hooks *hooks, ss_lua_reason *reason);
+    /* Replace pcall and xpcall, too, by functions that keep what they catch (install{pcall = true}), until
+       the handle is released and all is restored.  The second time this does nothing.  False with a
+       reason; LuaJIT keeps its own. */
+    bool (*keep_caught)(ss_lua_attachment *attachment, ss_lua_reason *reason);
     /* Release a handle.  RESTORE: put the library functions back that attach replaced, each one
        where ours is still there; the hooks are not called any more. */
     void (*release)(ss_lua_attachment *attachment, bool restore);

@@ -122,6 +122,7 @@ static PyMethodDef functions[] = {
 #endif
     {"_lupa_detach", sspy_lupa_detach, METH_O, NULL},
     {"_lupa_attached", sspy_lupa_is_attached, METH_O, NULL},
+    {"_lupa_keep_caught", sspy_lupa_keep_caught, METH_O, NULL},
     {"_lupa_limit", sspy_lupa_limit, METH_VARARGS, NULL},
     {"_lupa_late", sspy_lupa_late, METH_VARARGS, NULL},
     {"_lupa_unread", sspy_lupa_unread, METH_VARARGS, NULL},

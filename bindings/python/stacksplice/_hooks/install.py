@@ -30,6 +30,7 @@ def install(
     redact: bool | Callable[[str, str], str] | None = None,
     crash: bool = False,
     others_first: bool = False,
+    lua_pcall: bool = False,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -62,8 +63,13 @@ def install(
     of tracebacks are read; on CPython 3.11 this copies the variables of a frame that still runs to its
     f_locals, as every reader does there.
 
-    Calling it again puts our hooks first again and can add capture_at_raise, locals and crash.  Each
-    sub-interpreter has its own hooks and needs its own call.
+    lua_pcall: True replaces pcall and xpcall in the runtimes of lupa, those that exist and those made later.
+    An error of Lua that a script caught and raises again then has the frames of the place where it was raised
+    first, and one that was made of its text has it as its context in reports.  The scripts notice nothing.
+    In LuaJIT this changes nothing.
+
+    Calling it again puts our hooks first again and can add capture_at_raise, locals, crash and lua_pcall.
+    Each sub-interpreter has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
     and GeneratorExit where this interpreter first sees it: in the Python frame that raises it, or
@@ -88,7 +94,7 @@ def install(
 
         _crash.begin(bool(others_first))
     interpreter.occupy_all()
-    lupa.begin()
+    lupa.begin(lua_pcall)
     others.begin()
     unhandled.begin_in_logs()
     shell = _running_shell()

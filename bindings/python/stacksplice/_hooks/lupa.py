@@ -116,6 +116,8 @@ def detach(runtime: Any, /) -> bool:
 # ---- All runtimes --------------------------------------------------------------------------------
 
 is_begun = False
+# pcall and xpcall of the runtimes keep what they catch.
+keeps_caught = False
 # Why the Lua of a module is not read, by the file of the module.
 unread: dict[str, str] = {}
 
@@ -139,6 +141,8 @@ def _attach_or_say(runtime: Any) -> None:
         module = sys.modules[_type_of(runtime).__module__]
         try:
             attach(runtime)
+            if keeps_caught:
+                _locked(runtime, lambda kind: _stacksplice._lupa_keep_caught(id(runtime)))
             fakeredis.begin()
         except (OSError, ValueError) as why:
             _say_unread(module, why)
@@ -253,23 +257,24 @@ def _watch_when_loaded(loader: Any) -> None:
     loader.exec_module = exec_module
 
 
-def begin() -> None:
-    """Attach every runtime, those that exist and those made from now on."""
-    global is_begun
+def begin(keep_caught: bool = False) -> None:
+    """Attach every runtime, those that exist and those made from now on.  False takes nothing back."""
+    global is_begun, keeps_caught
     is_begun = True
+    keeps_caught = keeps_caught or keep_caught
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     for module in _modules():
         _watch(module)
     for runtime in _runtimes():
-        if not _stacksplice._lupa_attached(id(runtime)):
+        if keeps_caught or not _stacksplice._lupa_attached(id(runtime)):
             _attach_existing(runtime)
 
 
 def end() -> None:
     """Detach every runtime, and notice no more."""
-    global is_begun
-    is_begun = False
+    global is_begun, keeps_caught
+    is_begun = keeps_caught = False
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     _stacksplice._lupa_unwatch()
