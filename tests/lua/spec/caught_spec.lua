@@ -354,6 +354,21 @@ describe("the xpcall that keeps them", function()
     assert.same({true, 6}, {co(5)})
   end)
 
+  case("leaves to its handler what a coroutine ended with", function()
+    local function wraps() return coroutine.wrap(function() local r = fail("x") return r end)() end
+    local function resumes()
+      local ok, e = coroutine.resume(coroutine.create(function() local r = fail("x") return r end))
+      if not ok then error(e, 0) end
+    end
+    for _, f in ipairs{wraps, resumes} do
+      local found = {}
+      local _, value = xpcall(f, stacksplice.handler)
+      for _, frame in ipairs(stacksplice.error_info(value).stack) do found[#found + 1] = frame.source == here and frame.currentline or nil end
+      assert.is_not_nil(value:find("x$"))
+      assert.same({DEEP, FAIL}, {found[1], found[2]})
+    end
+  end)
+
   case("calls a handler that captures as the original does", function()
     local function report(handler, call)
       local found = {}

@@ -410,3 +410,17 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
     lua_settop(L, top);
     return again;
 }
+
+bool ss_lua_sees_raised(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level)
+{
+    const ss_lua_raising *raising = raising_at(L, state, thread, level);
+    lua_State *resumer = state->resumed.L;
+    bool is = raising && ss_lua_is_value_of(L, &raising->ties, index);
+
+    if (is)
+        ss_lua_set_last(state, &raising->ties);
+    else
+        is = ss_lua_is_raised_again(L, state, index, thread, level);
+    state->resumed.L = resumer;
+    return is;
+}

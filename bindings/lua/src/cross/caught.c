@@ -427,8 +427,7 @@ static SS_LUA_BODY int find_known(lua_State *L)
     ss_lua_state *state = ss_lua_state_find(L);
     bool *known = lua_touserdata(L, 2);
 
-    *known = state &&
-             (ss_lua_take_raising(L, state, 1, L, 2) || ss_lua_is_raised_again(L, state, 1, L, 2));
+    *known = state && ss_lua_sees_raised(L, state, 1, L, 2);
     return 0;
 }
 

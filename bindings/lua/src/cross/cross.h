@@ -105,6 +105,10 @@ bool ss_lua_has_text(lua_State *L, int index, int original, lua_State *thread, i
 bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
                             int level);
 
+/* Whether one of both knows that value, which another handler may ask next: then it is the last value again.
+   [-0, +0, m], 8 slots */
+bool ss_lua_sees_raised(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level);
+
 /* ---- What pcall caught (caught.c) --------------------------------------------------------------*/
 
 /* What install puts in the places of pcall and xpcall: they keep of each error that they catch what ended on
