@@ -451,17 +451,13 @@ static uint32_t begin_with(const ss_lua_caught *again, uintptr_t *frames)
     return count;
 }
 
-/* The value at 1 is on its way to our pcall. */
-static void note(lua_State *L, ss_lua_state *state)
+/* The value at 1 is on its way to that CALL. */
+static void note(lua_State *L, ss_lua_state *state, ss_lua_ci call)
 {
-    uintptr_t raiser = ss_lua_outer(ss_lua_innermost(L)), end = catching_call(raiser);
+    uintptr_t raiser = ss_lua_outer(ss_lua_innermost(L));
     const ss_lua_caught *again;
     ss_lua_caught *caught, former;
-    ss_lua_ci call;
 
-    if (!end)
-        return;
-    call = ss_lua_ci_of(L, end);
     again = state->handling ? NULL : find_raised(L, state, 1, L, raiser, 1);
     former.count = 0;
     former.ties = (stacksplice_ties){NULL, NULL, 0};
@@ -517,7 +513,7 @@ static int call_handler(lua_State *L, uintptr_t call)
 /* Whether CALL is an xpcall whose handler is to be called: interrupts pass most of them. */
 static bool has_handler(lua_State *L, const ss_lua_state *state, uintptr_t call)
 {
-    return call && ss_lua_c_function_of(call) == (uintptr_t)ss_lua_keeping_xpcall &&
+    return ss_lua_c_function_of(call) == (uintptr_t)ss_lua_keeping_xpcall &&
            (!state || !state->interrupted || !ss_lua_is_interrupted(L, state) ||
             ss_lua_hears_interrupts(state, ss_lua_slot_of(call) + SCRIPTS * SSI_LUA_VALUE));
 }
@@ -526,15 +522,18 @@ static bool has_handler(lua_State *L, const ss_lua_state *state, uintptr_t call)
 static SS_LUA_OWN int note_caught(lua_State *L)
 {
     ss_lua_state *state = state_of(L);
-    uintptr_t call;
+    uintptr_t end;
+    ss_lua_ci call;
 
     lua_settop(L, 1);
-    if (!knows_code())
+    end = knows_code() ? catching_call(ss_lua_outer(ss_lua_innermost(L))) : 0;
+    if (!end)
         return 1;
+    call = ss_lua_ci_of(L, end);
     if (state)
-        note(L, state);
-    call = catching_call(ss_lua_outer(ss_lua_innermost(L)));
-    return has_handler(L, state, call) ? call_handler(L, call) : 1;
+        note(L, state, call);
+    end = ss_lua_ci_address(L, call); /* 5.1 moves activations when it calls */
+    return has_handler(L, state, end) ? call_handler(L, end) : 1;
 }
 
 static int plant_protected(lua_State *L)
