@@ -198,7 +198,8 @@ function stacksplice.resume(co, ...) end
 ---@return fun(...): ...
 function stacksplice.wrap(f) end
 
----Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it. Replace
+---Replace `debug.traceback` by `stacksplice.traceback`, for every handler that uses it: where
+---`coroutine.wrap` raises an error again, the text has the frames of the coroutine, too. Replace
 ---`coroutine.wrap` and `coroutine.resume` as well, so that errors keep the frames of coroutines that
 ---fail.
 ---

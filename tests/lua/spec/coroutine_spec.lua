@@ -568,3 +568,60 @@ describe("tail calls", function()
     assert.equal(251 + 250, elements)
   end)
 end)
+
+describe("debug.traceback of install()", function()
+  local short = debug.getinfo(1, "S").short_src
+
+  local function fail() local r = error("x", 0) return r end
+  local function inner() local r = fail() return r end
+  local function deep(n) if n == 0 then local r = fail() return r end local r = deep(n - 1) return r end
+  local function line_of(f) return debug.getinfo(f, "S").linedefined end
+
+  -- "12 13 | 20": the lines of this file that the text of HANDLER has, and "|" for the seam.
+  local function lines_of(f, handler)
+    local parts = {}
+    local _, text = xpcall(f, handler)
+    for line in text:gmatch("\n\t([^\n]*)") do
+      local number = line:sub(1, #short + 1) == short .. ":" and line:match("^(%d+)", #short + 2)
+      parts[#parts + 1] = number or (line:find(ENDED, 1, true) and "|") or (line:find("...", 1, true) == 1 and "...") or nil
+    end
+    return table.concat(parts, " "), text
+  end
+
+  local function wraps() local r = coroutine.wrap(inner)() return r end
+  local function wraps_twice() local r = coroutine.wrap(wraps)() return r end
+  local function later(e) local text = debug.traceback(e, 2) return text end
+  local function with_itself(e) local text = debug.traceback(e) return text end
+  local function begins(with, text) assert.equal(with, text:sub(1, #with)) end
+
+  for name, options in pairs{["with pcall"] = {pcall = true}, without = {}} do
+    it("has the frames of the coroutine that ended: " .. name, function()
+      finally(stacksplice.install(options))
+      local there = ("%d %d | "):format(line_of(fail), line_of(inner))
+      begins(there .. line_of(wraps), (lines_of(wraps, debug.traceback)))
+      begins(there .. line_of(wraps), (lines_of(wraps, later)))
+      begins(line_of(with_itself) .. " " .. there .. line_of(wraps), (lines_of(wraps, with_itself)))
+      begins(("%s%d "):format(there, line_of(wraps)), (lines_of(wraps_twice, debug.traceback)))
+      assert.is_not_nil(lines_of(wraps_twice, debug.traceback):find(" " .. line_of(wraps_twice), 1, true))
+    end)
+
+    it("has both ends of many: " .. name, function()
+      finally(stacksplice.install(options))
+      local found, text = lines_of(function() coroutine.wrap(deep)(100) end, debug.traceback)
+      begins(tostring(line_of(fail)), found)
+      assert.is_not_nil(found:find("...", 1, true))
+      assert.is_true(select(2, text:gsub("\n", "")) < 40)
+    end)
+
+    it("is that of Lua where no coroutine ended: " .. name, function()
+      local plain = debug.traceback
+      finally(stacksplice.install(options))
+      local function both(e) return {plain(e), (debug.traceback(e))} end
+      local function alone() pcall(wraps) local r = inner() return r end
+      local _, texts = xpcall(alone, both)
+      assert.equal(texts[1], texts[2])
+      coroutine.wrap(function() _, texts = xpcall(inner, both) end)()
+      assert.equal(texts[1], texts[2])
+    end)
+  end
+end)

@@ -36,4 +36,7 @@ bool ss_lua_report(lua_State *L, const void *above, bool for_terminal);
    errors show their reports. [-0, +0, m] */
 void ss_lua_serve_standalone(lua_State *L);
 
+/* debug.traceback: also with the frames of a coroutine that ended with the error that is raised now. */
+int ss_lua_traceback(lua_State *L);
+
 #endif

@@ -1,7 +1,6 @@
 /* The Lua module: the functions that scripts call. */
 #include "api/api.h"
 #include "cross/cross.h"
-#include "traceback/traceback.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -15,6 +15,11 @@
 
 #include <stacksplice/script.h>
 
+SS_LUA_OWN int ss_lua_traceback(lua_State *L)
+{
+    return ss_lua_traceback_with(L, ss_lua_raised_at, SS_LUA_HERE());
+}
+
 /* What a stack has that Lua's traceback cannot show, read from the inside outward. */
 typedef struct story {
     bool native; /* a native function of somebody else was met */

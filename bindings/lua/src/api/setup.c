@@ -1,7 +1,6 @@
 /* What a host or a program sets up: install, -lstacksplice, redaction; and doctor, which checks it. */
 #include "api/api.h"
 #include "cross/cross.h"
-#include "traceback/traceback.h"
 #include "value/value.h"
 
 #include <dlfcn.h>

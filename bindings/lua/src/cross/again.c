@@ -182,6 +182,14 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int index, lua_State
     return raised;
 }
 
+stacksplice_exception *ss_lua_raised_at(lua_State *L, int level)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+    const ss_lua_raising *raising = state ? raising_at(L, state, L, level) : NULL;
+
+    return raising ? raising->ties.exception : NULL;
+}
+
 /* ---- Raised again -----------------------------------------------------------------------------*/
 
 /*

@@ -109,6 +109,9 @@ bool ss_lua_is_raised_again(lua_State *L, ss_lua_state *state, int index, lua_St
    [-0, +0, m], 8 slots */
 bool ss_lua_sees_raised(lua_State *L, ss_lua_state *state, int index, lua_State *thread, int level);
 
+/* The exception of what the function at LEVEL of L, one of ours, raises again now; or NULL. [-0, +0, -], a slot */
+stacksplice_exception *ss_lua_raised_at(lua_State *L, int level);
+
 /* ---- What pcall caught (caught.c) --------------------------------------------------------------*/
 
 /* What install puts in the places of pcall and xpcall: they keep of each error that they catch what ended on

@@ -1,7 +1,7 @@
 /*
- * traceback: the text of debug.traceback.  With no other language's frames on the stack it is
- * exactly that text, but for secrets.  Otherwise it continues through coroutines and other
- * languages, in true order.
+ * traceback: the text of debug.traceback.  With no other language's frames on the stack, and no error that
+ * is raised again, it is exactly that text, but for secrets.  Otherwise it continues through coroutines and
+ * other languages, in true order, and begins where the error did.
  */
 #include "traceback/traceback.h"
 
@@ -10,6 +10,7 @@
 
 #include <stacksplice/script.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Text ------------------------------------------------------------------------------------*/
@@ -457,19 +458,116 @@ static bool take_arguments(lua_State *L, int arg, int *level)
 }
 #endif
 
-SS_LUA_OWN int ss_lua_traceback(lua_State *L)
+/* Push the text from LEVEL of THREAD on. [-0, +1, m] */
+static void push_live(lua_State *L, lua_State *thread, const char *message, int level,
+                      const void *above)
 {
+    if (!stacksplice_has_other_sources("lua") ||
+        !push_with_others(L, thread, message, level, above))
+        push_alone(L, thread, message, level);
+}
+
+/* ---- Raised again -----------------------------------------------------------------------------*/
+
+/* Write the line of a frame that an error had before, of any language. */
+static int add_former(const stacksplice_frame *frame, void *data)
+{
+    ss_lua_gathered *out = data;
+    const char *name = frame->function;
+    bool is_name = name && strncmp(name, "function <", 10) && strcmp(name, "main chunk");
+
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT || strcmp(frame->language, "lua"))
+        return add_foreign(frame, data);
+    ss_lua_text_add(out, "\n\t");
+    ss_lua_text_add(out, frame->file ? "" : "[C]");
+    if (frame->file)
+        add_place(out, frame);
+    ss_lua_text_add(out, ": in ");
+    if (is_name)
+        add_quoted(out, "function", name);
+    else
+        ss_lua_text_add(out, name ? name : "?");
+    return 0;
+}
+
+/* How many of the COUNT elements at FORMER are inward of those that both have, now, too. */
+static uint32_t count_ended(const uintptr_t *former, uint32_t count, const snapshot *now)
+{
+    uint32_t same = 0;
+
+    while (same < count && same < now->count &&
+           former[count - 1 - same] == now->elements[now->count - 1 - same])
+        same++;
+    return count - same;
+}
+
+/* Add the lines that the stack of X has inward of what is still there. */
+static SS_LUA_NOINLINE void add_ended(lua_State *L, ss_lua_gathered *text, stacksplice_exception *x,
+                                      const void *above)
+{
+    uintptr_t elements[FEW_ELEMENTS];
+    ss_lua_seen seen[FEW_ELEMENTS];
+    snapshot now = {.capacity = FEW_ELEMENTS, .elements = elements, .seen = seen};
+    uint32_t count, ended, shown = 0, skipped = 0;
+    uintptr_t *former = ss_lua_copy_stack(x, &count);
+
+    (void)take(L, above, &now);
+    ended = count_ended(former, count, &now);
+    for (uint32_t i = 0; i < ended; i++)
+        if (has_line(former[i]))
+            former[shown++] = former[i];
+    if (shown > SHOWN_INNER + SHOWN_OUTER + 1)
+        skipped = shown - SHOWN_INNER - SHOWN_OUTER;
+    for (uint32_t i = 0; i < shown; i++) {
+        if (skipped && i == SHOWN_INNER) {
+            ss_lua_text_skipped(text, (int)skipped);
+            i += skipped;
+        }
+        (void)stacksplice_resolve(former[i], add_former, text);
+    }
+    free(former);
+}
+
+/* Push the text from LEVEL of L on, which has at RAISER the function that raises the error of X again.
+   [-0, +1, m] */
+static void push_again(lua_State *L, const char *message, int level, int raiser,
+                       stacksplice_exception *x, const void *above)
+{
+    static const char head[] = "stack traceback:";
+    ss_lua_gathered text = {0};
+    lua_Debug at;
+
+    push_live(L, L, NULL, raiser, above); /* which may fail: nothing is gathered yet */
+    ss_lua_text_begin(&text, message);
+    for (; level < raiser && lua_getstack(L, level, &at); level++) {
+        lua_getinfo(L, SS_LUA_ALL_INFO, &at);
+        add_activation(L, &text, L, &at);
+    }
+    add_ended(L, &text, x, above);
+    (void)ss_lua_gather(lua_tostring(L, -1) + sizeof head - 1,
+                        lua_rawlen(L, -1) - (sizeof head - 1), &text);
+    ss_lua_push_gathered(L, &text);
+}
+
+int ss_lua_traceback_with(lua_State *L, ss_lua_former *former, const void *above)
+{
+    enum { HANDLERS = 3 }; /* functions of a handler that the text may begin with */
     int arg = lua_isthread(L, 1) ? 1 : 0;
     lua_State *thread = arg ? lua_tothread(L, 1) : L;
-    int level = thread == L ? 1 : 0;
+    int level = thread == L ? 1 : 0, raiser;
+    stacksplice_exception *x = NULL;
     const char *message;
 
     if (!take_arguments(L, arg, &level))
         return 1;
     message = lua_tostring(L, arg + 1);
-    if (!stacksplice_has_other_sources("lua") ||
-        !push_with_others(L, thread, message, level, SS_LUA_HERE()))
-        push_alone(L, thread, message, level);
+    luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
+    for (raiser = level; thread == L && !x && raiser < level + HANDLERS; raiser++)
+        x = former(L, raiser);
+    if (x)
+        push_again(L, message, level, raiser - 1, x, above);
+    else
+        push_live(L, thread, message, level, above);
     ss_lua_redact_top(L);
     return 1;
 }
