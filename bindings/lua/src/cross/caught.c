@@ -495,10 +495,12 @@ static SS_LUA_LEFT void hand_on(lua_State *L, uintptr_t call)
     ss_lua_leave(L);
     lua_replace(L, -2); /* the value in the place of our function */
     (void)lua_error(L);
+    __asm__ volatile("" ::: "memory"); /* no tail call: our frame says what has left */
 }
 
-/* Call the script's handler of xpcall CALL with the value at 1. */
-static int call_handler(lua_State *L, uintptr_t call)
+/* Call the script's handler of xpcall CALL with the value at 1.  Inlined, so that the function whose
+   activation ends is the caller of hand_on. */
+static inline __attribute__((always_inline)) int call_handler(lua_State *L, uintptr_t call)
 {
     lua_Debug activation = ss_lua_debug_of(L, call);
 

@@ -691,8 +691,7 @@ static bool hide_left(ss_lua_collection *c, uint32_t frame)
     ss_lua_call_site *last = &c->sites[c->site_count];
     const stacksplice_native_frame *inner = &c->walk->frames[frame];
 
-    if (SS_LUA_JIT || frame < 2 ||
-        (!ss_lua_has_left(inner[-1].function) && !ss_lua_has_left(inner[-2].function)))
+    if (SS_LUA_JIT || frame < 2 || !ss_lua_has_left(inner[-2].function))
         return false;
     if (c->site_count)
         last[-1].hidden = frame + 1 - last[-1].frame;
