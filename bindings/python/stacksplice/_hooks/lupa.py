@@ -139,15 +139,18 @@ def _attach_or_say(runtime: Any) -> None:
     """attach(), for install(): reports have a gap for what cannot be attached."""
     try:
         module = sys.modules[_type_of(runtime).__module__]
-        try:
-            attach(runtime)
-            if keeps_caught:
-                _locked(runtime, lambda kind: _stacksplice._lupa_keep_caught(id(runtime)))
-            fakeredis.begin()
-        except (OSError, ValueError) as why:
-            _say_unread(module, why)
-    except Exception:  # this runtime has no memory left
+    except TypeError:  # the module is not there any more
+        return
+    try:
+        attach(runtime)
+        if keeps_caught:
+            with _lock_of(runtime):
+                _stacksplice._lupa_keep_caught(id(runtime))
+        fakeredis.begin()
+    except MemoryError:  # this runtime has none left
         pass
+    except Exception as why:
+        _say_unread(module, why)
 
 
 # The runtimes for which a thread of ours waits.
