@@ -26,8 +26,10 @@ import contextlib
 with contextlib.suppress(ImportError):
     import ctypes
 import stacksplice
-stacksplice.install()
+stacksplice.install({options})
 """
+# What those of Lua are run with: errors that scripts catch are kept, or not.
+KEEPING = pytest.mark.parametrize("options", ["", "lua_pcall=True"])
 # One run: modules of CPython that look at exceptions, hooks, threads, processes and the interpreter's end.
 MODULES = """
     test_exceptions test_exception_group test_except_star test_raise test_traceback test_code_module
@@ -95,14 +97,20 @@ def failing(command: list[str], folder: Path, path: str) -> tuple[set[str], list
     return {name for name, is_bad in zip(names, bad) if is_bad}, names
 
 
-def compare(command: list[str], folder: Path, path: str = "", flaky: re.Pattern | None = None) -> list[str]:
+def compare(
+    command: list[str],
+    folder: Path,
+    path: str = "",
+    flaky: re.Pattern | None = None,
+    options: str = "",
+) -> list[str]:
     """COMMAND, which writes report.xml, finds the same with install(): the names of its tests.
 
     FLAKY: fails by chance, also without it.
     """
     site = folder / "site"
     site.mkdir()
-    (site / "sitecustomize.py").write_text(INSTALLS)
+    (site / "sitecustomize.py").write_text(INSTALLS.format(options=options))
     plain, names = failing(command, folder, path)
     ours, names_with = failing(command, folder, os.pathsep.join([str(site), str(PACKAGE.parent), path]))
     assert len(names) == len(names_with) > 10
@@ -154,7 +162,8 @@ def test_of_tblib(tmp_path):
     compare([*PYTEST, "-o", "addopts=", report, "--rootdir", str(source), str(source / "tests")], tmp_path)
 
 
-def test_of_lupa(tmp_path, record_testsuite_property):
+@KEEPING
+def test_of_lupa(tmp_path, record_testsuite_property, options):
     """Each Lua that lupa has, in one process as in lupa's own runs; the report counts the tests of each."""
     lupa = pytest.importorskip("lupa")
     source = suite_of("lupa", tmp_path / "source")
@@ -165,7 +174,9 @@ def test_of_lupa(tmp_path, record_testsuite_property):
     (tmp_path / "test_lupa.py").write_text(LUPA)
     # 29 of 429 runs of lupa alone fail there, on Lua 5.5, which the package lupa itself takes.
     flaky = re.compile(r"_(lua55|lupa)\.test_overwrite_in_python")
-    names = compare([*PYTEST, "--junitxml=report.xml", "test_lupa.py"], tmp_path, str(tmp_path), flaky)
+    names = compare(
+        [*PYTEST, "--junitxml=report.xml", "test_lupa.py"], tmp_path, str(tmp_path), flaky, options
+    )
     for file in Path(lupa.__file__).parent.glob("lua*.so"):
         module = file.name.partition(".")[0]
         count = sum(f"_{module}." in name for name in names)
@@ -173,8 +184,9 @@ def test_of_lupa(tmp_path, record_testsuite_property):
         assert count > 200, module
 
 
+@KEEPING
 @pytest.mark.parametrize("version", ["5.1", "5.4"])
-def test_of_fakeredis(tmp_path, monkeypatch, version):
+def test_of_fakeredis(tmp_path, monkeypatch, version, options):
     """Scripts of Redis, which a Lua runs: Redis' own is 5.1, which fakeredis takes by itself."""
     for name in ["fakeredis", "valkey", "pytest_asyncio", f"lupa.lua{version.replace('.', '')}"]:
         pytest.importorskip(name)
@@ -184,5 +196,5 @@ def test_of_fakeredis(tmp_path, monkeypatch, version):
         file.write(SERVER)
     shutil.rmtree(source / "fakeredis")
     tests = [str(source / "test" / name) for name in FAKEREDIS]
-    options = ["-m", "not real", "-p", "pytest_asyncio.plugin", f"--junitxml={tmp_path}/report.xml"]
-    compare([*PYTEST, *options, "--rootdir", str(source), *tests], tmp_path)
+    chosen = ["-m", "not real", "-p", "pytest_asyncio.plugin", f"--junitxml={tmp_path}/report.xml"]
+    compare([*PYTEST, *chosen, "--rootdir", str(source), *tests], tmp_path, options=options)
