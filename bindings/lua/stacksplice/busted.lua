@@ -8,13 +8,12 @@
 --
 -- In a workflow of GitHub a failing spec is annotated at the line that raised, in any language.
 --
--- It also installs stacksplice, so that an error which leaves a coroutine, or is caught and raised again, keeps
--- the frames there.
+-- It also installs stacksplice, so that an error which leaves a coroutine keeps the frames there.
 local busted = require "busted"
 local stacksplice = require "stacksplice"
 local github = require "stacksplice.github"
 
-stacksplice.install{pcall = true}
+stacksplice.install()
 
 -- Reports have source lines, as if a host had allowed them: who runs specs can read the files.
 debug.getregistry()["stacksplice.source_lines"] = true
