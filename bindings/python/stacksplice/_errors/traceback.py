@@ -282,6 +282,15 @@ def _within(
     return [one for one in between if not one.filename.endswith(_BRIDGE)]
 
 
+def _limits(extent: Shown, exc: BaseException, known: _Known, begin: int, is_inner: bool) -> bool:
+    """Whether a report of EXC that begins with the taken one at BEGIN is not whole by EXTENT."""
+    if extent.is_part and not is_inner:
+        return True
+    if extent.most is None:
+        return False
+    return abs(extent.most) < max(len(known.taken) - max(begin, 0), len(_of_python(exc)))
+
+
 def _combine(
     shown: traceback.TracebackException,
     exc: BaseException,
@@ -309,10 +318,9 @@ def _combine(
         raise MemoryError("no memory for the mark of a frame that was taken")
     # Where an exception was caught its traceback begins.
     begin, is_behind = known.outermost() if is_inner else -1, _is_of_bridge(exc.__traceback__)
-    of_python = _of_python(exc)
-    most = extent.most if extent.most is not None else sys.maxsize
-    if abs(most) < max(len(known.taken) - max(begin, 0), len(of_python)) or (extent.is_part and not is_inner):
-        numbers = list(_cut(of_python, most))
+    if _limits(extent, exc, known, begin, is_inner):
+        most = extent.most if extent.most is not None else sys.maxsize
+        numbers = list(_cut(_of_python(exc), most))
         shown.stack = _Combined(_within(chunks, known, numbers, most, own))
     else:
         entries = _entries(chunks, known, begin, len(chunks), is_behind)
