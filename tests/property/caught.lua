@@ -7,6 +7,7 @@ local load = rawget(_G, "loadstring") or load -- 5.1's load takes no text
 local unpack = table.unpack or rawget(_G, "unpack")
 local here = debug.getinfo(1, "S").source:sub(2)
 local SEAM = "caught by pcall here, raised again"
+local RETURNED = "frames here had already returned"
 local original = pcall
 local LONG = ("one long text of an error "):rep(3)
 local texts = {"equal", "equal", LONG, 7, false}
@@ -65,6 +66,8 @@ end
 -- The stack may know less than all places, but nothing else.
 local seed
 local function check(err)
+  -- LuaJIT has dropped the frames of an error inside of a handler: what follows is outside of that handler.
+  if rawget(_G, "jit") and err.stack[1].reason == RETURNED then return end
   local found, cut = segments(err.stack)
   checked = checked + 1
   seams = seams + #found - 1
@@ -130,10 +133,7 @@ local function fails_once(e)
   return e[1]
 end
 local function traced(e) return debug.traceback(tostring(e), 2) end
-local handlers = {same, retext, fails_once, traced, debug.traceback, tostring}
--- LuaJIT has its own pcall and xpcall.  There an error inside of a handler, caught there by stacksplice.pcall, may
--- get the frames of an equal one, also without install{pcall = true}: an open fault that is not this test's.
-if not rawget(_G, "jit") then handlers[#handlers + 1] = busy end
+local handlers = {same, retext, fails_once, traced, debug.traceback, tostring, busy}
 local function handler() return handlers[random(#handlers)] end
 local function change(_, e) e = e and texts[random(#texts)] raised() error(e, 0) end
 
