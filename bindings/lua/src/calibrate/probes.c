@@ -110,7 +110,7 @@ static void learn_callback(ss_lua_layout *layout, uintptr_t ip)
  * a moment, and malloc would take as long as all that Lua does.
  */
 
-enum { UNIT = 32, SMALL = 512, CHUNK = 4096 };
+enum { UNIT = 32, SMALL = 256, CHUNK = 2048 };
 
 typedef struct link {
     struct link *next;
@@ -134,6 +134,14 @@ static void free_pool(void)
     memset(&pool, 0, sizeof pool);
 }
 
+/* All memory is asked for here, as a test makes realloc fail: for a NULL that they see, compilers would
+   call malloc. */
+static void *ask_for(void *block, size_t size)
+{
+    __asm__("" : "+r"(block));
+    return realloc(block, size);
+}
+
 /* How many units the small block of SIZE bytes takes; 0: it is a large one. */
 static size_t units_of(size_t size)
 {
@@ -143,7 +151,7 @@ static size_t units_of(size_t size)
 /* A chunk begins with a unit for the link to the next one. */
 static bool add_chunk(void)
 {
-    char *chunk = realloc(NULL, CHUNK);
+    char *chunk = ask_for(NULL, CHUNK);
 
     if (!chunk)
         return false;
@@ -161,7 +169,7 @@ static block_head *take_block(size_t size)
     link *unused = pool.unused[units];
 
     if (!units)
-        return realloc(NULL, sizeof(block_head) + size);
+        return ask_for(NULL, sizeof(block_head) + size);
     if (unused) {
         pool.unused[units] = unused->next;
         return (block_head *)unused;
@@ -195,7 +203,7 @@ static block_head *resize_block(block_head *head, size_t size)
     if (units && units == before)
         return head;
     if (!units && !before)
-        return realloc(head, sizeof *head + size);
+        return ask_for(head, sizeof *head + size);
     other = take_block(size);
     if (!other)
         return NULL;
