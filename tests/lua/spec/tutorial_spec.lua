@@ -88,10 +88,8 @@ if not _G.jit then -- whose compiled code cannot be interrupted
   end)
 end
 
-describe("docs/how-to/lua-servers.md", function()
-  if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then -- nothing yields through its xpcall
-    pending("needs an xpcall that yields")
-    return
-  end
-  check("docs/how-to/lua-servers.md", 1)
-end)
+if _VERSION > "Lua 5.1" or _G.jit then -- through whose xpcall functions may yield
+  describe("docs/how-to/lua-servers.md", function()
+    check("docs/how-to/lua-servers.md", 1)
+  end)
+end

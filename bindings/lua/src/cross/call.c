@@ -512,6 +512,18 @@ static const char *refusal(lua_State *L, lua_State *co)
 }
 
 /*
+ * Whether what a coroutine failed with is an interrupt that ends the script.  LuaJIT has no frame of a script
+ * that called us by a tail call: what we call next would be taken for another script, and no hook runs on
+ * the way to the host.
+ */
+static bool goes_on(lua_State *L)
+{
+    const ss_lua_state *state = SS_LUA_JIT ? ss_lua_state_find(L) : NULL;
+
+    return state && ss_lua_is_interrupted(L, state);
+}
+
+/*
  * Resume CO with the NARGS values at the top.  Returns the number of results, which are pushed, or
  * -1 with the error value.  Messages and checks are those of the Lua library.
  */
@@ -534,7 +546,7 @@ static int resume(lua_State *L, lua_State *co, int nargs, failure *now)
     if (status != LUA_OK && status != LUA_YIELD) {
         now->has_lost = has_failed(co) && ss_lua_has_lost_frames(co, true);
         lua_xmove(co, L, 1);
-        if (could_run && has_failed(co))
+        if (could_run && has_failed(co) && !goes_on(L))
             call_protected(L, remember_protected, now);
         return -1;
     }
@@ -573,6 +585,8 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
     luaL_argcheck(L, co, 1, LUA_VERSION_NUM < 503 ? "coroutine expected" : "thread expected");
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
+    if (results < 0 && goes_on(L))
+        return lua_error(L);
     if (results < 0 && now.mark)
         remember_resumed(L, &now);
     lua_pushboolean(L, results >= 0);

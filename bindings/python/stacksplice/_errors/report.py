@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _operator import index
 
 from .._base.hints import Any
 from .behind import set_traceback, traceback_of
@@ -54,15 +53,18 @@ def _exception_of(exc: Any, value: Any, tb: Any) -> tuple[BaseException | None, 
 
 def _text_with(exc: BaseException | None, tb: Any, limit: int | None, chain: bool, **style: bool) -> str:
     """The report of EXC with the traceback TB."""
-    most = None if limit is None else index(limit)
+    if limit is not None:
+        from operator import index  # many programs never limit
+
+        limit = index(limit)
     if exc is None:
         return _NO_EXCEPTION
     whole = traceback_of(exc)
     if tb is whole:
-        return _text_of(exc, (most, False), chain, **style)
+        return _text_of(exc, (limit, False), chain, **style)
     set_traceback(exc, tb)
     try:
-        return _text_of(exc, (most, True), chain, **style)
+        return _text_of(exc, (limit, True), chain, **style)
     finally:
         set_traceback(exc, whole)
 
