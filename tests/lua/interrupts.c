@@ -98,6 +98,10 @@ static const char *const swallowing[] = {
     "coroutine.wrap(function() pcall(interrupt) reached = 2 end)()",
     "coroutine.resume(coroutine.create(function() pcall(interrupt) end))",
     "return coroutine.resume(coroutine.create(function() interrupt() end))",
+    "return coroutine.wrap(function() interrupt() end)()",
+    "return pcall(coroutine.wrap(function() interrupt() end))",
+    "xpcall(function() return coroutine.resume(coroutine.create(function() interrupt() end)) end, "
+    "print)",
 #if LUA_VERSION_NUM >= 502 /* before it nothing yields across a pcall */
     "local co = coroutine.wrap(function() pcall(function() coroutine.yield() interrupt() end)\n"
     "reached = 2 end) co() co()",

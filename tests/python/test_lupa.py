@@ -288,6 +288,22 @@ def test_a_lua_that_is_not_known() -> None:
     assert done.stderr.count(said) == 1, done.stderr
 
 
+CLOSED = """
+import importlib, sys
+import stacksplice
+module = importlib.import_module("lupa." + sys.argv[1])
+module.LUA_VERSION = (5, 9)
+stacksplice.install()
+sys.stderr.close()
+print(module.LuaRuntime().eval("1"))
+"""
+
+
+@pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
+def test_a_lua_that_is_not_known_where_nothing_can_be_said(name: str) -> None:
+    assert ran(sys.executable, "-c", CLOSED, name).stdout == "1\n"
+
+
 UNREAD_ERROR = """
 import importlib, sys
 import stacksplice

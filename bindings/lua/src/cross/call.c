@@ -586,7 +586,7 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
     if (results < 0 && goes_on(L))
-        return lua_error(L);
+        return ss_lua_raise_interrupt(L, ss_lua_state_find(L));
     if (results < 0 && now.mark)
         remember_resumed(L, &now);
     lua_pushboolean(L, results >= 0);

@@ -555,8 +555,8 @@ static void tend(lua_State *L, const ss_lua_state *state)
 }
 
 /* The running call has failed: what it HAS_CAUGHT belongs to the activation that called it, and what that one
-   had in the registers from there on is gone.  If it has not,
-   Lua ended the handler, for want of memory or of stack. */
+   had in the registers from there on is gone.  If it has caught nothing, Lua ended the handler, for want of
+   memory or of stack.  The last TAIL bytes of the text are no part of the message. */
 static void give(lua_State *L, ss_lua_state *state, bool has_caught, size_t tail)
 {
     uintptr_t call = ss_lua_innermost(L), receiver = ss_lua_outer(call);

@@ -131,8 +131,12 @@ def _say_unread(module: Any, why: Exception) -> None:
     unread[file] = f"{module.__name__} ({kind} {_version_of(module)}): {why}"
     _stacksplice._lupa_unread(file, unread[file])
     at_raise.begin_below_others()
-    if sys.stderr is not None:
+    if sys.stderr is None:
+        return
+    try:
         print(f"stacksplice: errors through {module.__name__} are shown without Lua: {why}", file=sys.stderr)
+    except (OSError, ValueError):  # a closed file: who makes a runtime has nothing to do with it
+        pass
 
 
 def _attach_or_say(runtime: Any) -> None:
