@@ -59,6 +59,12 @@ int ss_crash_open(const char *path, int flags);
 /* Stderr's descriptor, for ss_crash_write. */
 extern int ss_crash_stderr;
 
+/*
+ * Captures may come in signal handlers from now on: this thread makes one, in which each source learns
+ * what it cannot learn there.  The memory of this thread's captures exists then.  Not in a handler.
+ */
+void ss_captures_prepare(void);
+
 /* ---- First words -----------------------------------------------------------------------------*/
 
 /* The first output of a dying process, before it follows any object, each of which may be

@@ -456,6 +456,7 @@ static bool start(void)
         return false;
     no_stack[0] =
         stacksplice_gap("native", "stack unknown: the thread has not answered in time", 0);
+    ss_captures_prepare();     /* the watcher asks other threads by signals */
     left_out = 0;              /* those of the process that forked this one are not ours */
     ss_signals_block(&before); /* the host's signals are for its own threads */
     is_started = pthread_attr_setstacksize(&attributes, STACK_SIZE) == 0 &&

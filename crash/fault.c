@@ -71,15 +71,28 @@ static bool map_stack(void)
     return false;
 }
 
-stacksplice_hresult stacksplice_crash_thread(void)
+static atomic_bool are_in_handlers; /* (ATOMIC) */
+
+void ss_captures_prepare(void)
 {
-    stack_t now;
     uintptr_t frame;
     uint32_t captured;
 
-    /* The memory of a thread's captures exists from its first one on, that of tokens from the
-       first token on. */
+    atomic_store(&are_in_handlers, true);
     (void)stacksplice_capture(0, 1, &frame, &captured, NULL);
+}
+
+int stacksplice_captures_in_handlers(void)
+{
+    return atomic_load(&are_in_handlers);
+}
+
+stacksplice_hresult stacksplice_crash_thread(void)
+{
+    stack_t now;
+
+    ss_captures_prepare();
+    /* The memory of tokens exists from the first token on. */
     ss_scratch_prepare();
     ss_token_prepare();
     ss_faults_unblock();

@@ -1,7 +1,8 @@
 /*
  * A host in which nothing of stacksplice has run when something of it is needed for the first time.
- * usage: first lua|python|both|bare WHAT WHEN        bare: a state of Lua that never saw stacksplice
+ * usage: first lua|python|both|bare|required WHAT WHEN
  *
+ * bare: a state of Lua that never saw stacksplice; required: its script requires the module.
  * WHAT is the first capture, error, token, name or report; WHEN says in which trouble.  Prints
  * "LANGUAGE FUNCTION" for each script frame that it has then, innermost first, "gap REASON" for each
  * gap, "C FUNCTION" for the function that scripts call, and "failed" where memory is missing.
@@ -293,8 +294,15 @@ static void run_lua(void)
 
     CHECK(L);
     luaL_openlibs(L);
-    if (!is(languages, "bare"))
+    if (is(languages, "required")) {
+        luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+        lua_pushcfunction(L, luaopen_stacksplice);
+        lua_setfield(L, -2, "stacksplice");
+        lua_pop(L, 1);
+        CHECK(luaL_dostring(L, "require 'stacksplice'") == LUA_OK);
+    } else if (!is(languages, "bare")) {
         luaL_requiref(L, "stacksplice", luaopen_stacksplice, 1);
+    }
     lua_register(L, "act", act_in_lua);
     CHECK(luaL_loadbufferx(L, script, sizeof script - 1, "@first.lua", "t") == LUA_OK);
     CHECK(lua_pcall(L, 0, 0, 0) == LUA_OK);

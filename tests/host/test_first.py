@@ -73,9 +73,22 @@ class FirstTest(unittest.TestCase):
         self.check("both")
 
     def test_lua_that_nobody_opened_is_not_examined_in_a_signal_handler(self):
-        done, seen = first("bare", "capture", "handler")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(seen, ["gap Lua's call sites cannot be located in a signal handler"])
+        for languages in "bare", "required":
+            with self.subTest(languages=languages):
+                done, seen = first(languages, "capture", "handler")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(seen, ["gap Lua's call sites cannot be located in a signal handler"])
+
+    def test_a_script_that_requires_the_module_is_shown_wherever_handlers_of_ours_report(self):
+        for what, when in [("report", when) for when in WHEN] + [
+            ("capture", "deadline"),
+            ("capture", "child"),
+        ]:
+            with self.subTest(what=what, when=when):
+                done, seen = first("required", what, when)
+                status = -signal.SIGSEGV if (what, when) in CRASHES else 0
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual(seen, SCRIPTS["lua"], done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

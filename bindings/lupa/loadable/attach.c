@@ -309,7 +309,7 @@ static int attach_protected(lua_State *L)
     luaL_checkstack(L, LUA_MINSTACK, "stacksplice");
     /* Without a GC canary, which the first capture asks for: a bridge counts the memory from here on
        against its limit, and what a collection frees of it would come on top. */
-    state = ss_lua_state_open(L);
+    state = ss_lua_state_open_early(L);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &object_key) == LUA_TUSERDATA) {
         attachment = attachment_of(L);
     } else {

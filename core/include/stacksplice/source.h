@@ -294,6 +294,14 @@ STACKSPLICE_API void *stacksplice_source_data(const char *language, const void *
 STACKSPLICE_API int stacksplice_has_other_sources(const char *language);
 
 /*
+ * Nonzero when captures may come in signal handlers: since the crash handler was installed, or the
+ * first deadline began.  What a source cannot learn in a handler it then learns when it is loaded.
+ * Sources that were registered before have learnt it by then: the core has made a capture for them.
+ * [thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API int stacksplice_captures_in_handlers(void);
+
+/*
  * stacksplice_capture without the caller's own frames: takes only frames outside of FRAME_ADDRESS,
  * the value of __builtin_frame_address(0) in the calling function.
  */

@@ -263,10 +263,19 @@ static void check_lua(lua_State *L)
     lua_pop(L, 1);
 }
 
+/* A host that opens the module itself may capture in signal handlers of its own. */
+static ss_lua_state *open_for(lua_State *L)
+{
+    lua_Debug require;
+    bool by_script = lua_getstack(L, 1, &require);
+
+    return by_script ? ss_lua_state_open_early(L) : ss_lua_state_open(L);
+}
+
 __attribute__((visibility("default"))) SS_LUA_OWN int luaopen_stacksplice(lua_State *L)
 {
     check_lua(L);
-    ss_lua_plant_gc_canary(L, ss_lua_state_open(L));
+    ss_lua_plant_gc_canary(L, open_for(L));
     luaL_newlib(L, functions);
     ss_lua_push_capture(L);
     lua_setfield(L, -2, "capture");

@@ -172,14 +172,14 @@ static const ss_lua_layout *learn_once(void)
 
 /* No signal is handled meanwhile, on neither thread: its handler could fork, or capture.  To wait for
    a thread can be cancelled. */
-const ss_lua_layout *ss_lua_layout_get(void)
+static SS_LUA_NOINLINE const ss_lua_layout *learn_undisturbed(void)
 {
-    const ss_lua_layout *layout = atomic_load_explicit(&learnt, memory_order_acquire);
+    const ss_lua_layout *layout;
     int saved_errno = errno, cancel;
     sigset_t all, before;
 
-    if (layout || learning_here || is_learner())
-        return layout;
+    if (learning_here || is_learner())
+        return NULL;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -188,6 +188,13 @@ const ss_lua_layout *ss_lua_layout_get(void)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
     return layout;
+}
+
+const ss_lua_layout *ss_lua_layout_get(void)
+{
+    const ss_lua_layout *layout = ss_lua_layout_peek();
+
+    return layout ? layout : learn_undisturbed();
 }
 
 const ss_lua_layout *ss_lua_layout_peek(void)

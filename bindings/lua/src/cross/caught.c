@@ -82,7 +82,7 @@ static const uint64_t sets_a[2] = {UINT64_C(0x3e3ffffff87bff), UINT64_C(0x3a638)
 
 static bool knows_code(void)
 {
-    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_layout *layout = ss_lua_layout_get();
 
     return layout && !layout->failure;
 }

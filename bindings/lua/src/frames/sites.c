@@ -17,7 +17,7 @@ uint32_t ss_lua_run_length(uintptr_t ci, uintptr_t stop)
 
 const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
 {
-    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_layout *layout = ss_lua_layout_get();
 
     return ci && layout && !layout->failure ? (const void *)ss_lua_pc_of(ss_lua_ci_address(L, ci))
                                             : NULL;
@@ -27,7 +27,7 @@ const void *ss_lua_saved_pc(lua_State *L, ss_lua_ci ci)
 bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci)
 {
     enum { MOST_LEVELS = 1000 };
-    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_layout *layout = ss_lua_layout_get();
     lua_Debug activation;
 
     if (layout && !layout->failure) {
@@ -51,7 +51,7 @@ bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci)
 #if SS_LUA_JIT
 static bool knows_calls(void)
 {
-    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_layout *layout = ss_lua_layout_get();
 
     return layout && !layout->failure;
 }
@@ -102,7 +102,7 @@ ss_lua_call_place ss_lua_place_of(lua_State *L, int index)
 #else
 static bool knows_calls(void)
 {
-    const ss_lua_layout *layout = ss_lua_layout_peek();
+    const ss_lua_layout *layout = ss_lua_layout_get();
 
     return layout && !layout->failure && layout->knows_state;
 }

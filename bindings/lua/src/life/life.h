@@ -226,6 +226,7 @@ struct ss_lua_state {
     lua_State *capturing; /* suspended, with room, in a function of ours that captures; or NULL */
     atomic_uintptr_t capturing_above; /* an address on the capturing thread's stack; or 0 */
     bool wants_tending;               /* a collection has passed */
+    bool prepared;                    /* what captures need was asked for */
     void *deadlines;                  /* calls that have one, the innermost first */
     ss_lua_outside outside;
     ss_lua_hold *holds;      /* of the state's objects */
@@ -236,8 +237,12 @@ struct ss_lua_state {
     uintptr_t cache[]; /* the frame source's cache */
 };
 
-/* The record of L's state, made when there is none. [-0, +0, m] */
+/* The record of L's state, made when there is none; what captures need of this Lua is known then. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open(lua_State *L);
+
+/* As before, but unless captures may come in signal handlers what they need is learnt later: by the first one,
+   or by the first function of ours that opens the state.  It takes milliseconds. [-0, +0, m] */
+ss_lua_state *ss_lua_state_open_early(lua_State *L);
 
 /* L runs a function of ours: if it is the main coroutine, which Lua 5.1 does not tell elsewhere, the record
    learns that. [-0, +0, -], 1 slot */

@@ -675,6 +675,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->capturing = NULL;
     atomic_store(&state->capturing_above, 0);
     state->wants_tending = true;
+    state->prepared = false;
     state->closing = (ss_lua_closing){0};
     state->displaced_count = 0;
     /* Its first word counts on: what was found in an earlier state never looks valid again. */
@@ -758,7 +759,7 @@ static void push_new_holder(lua_State *L)
 }
 
 /* We create the holder before all our other objects, so that Lua finalizes it last. */
-ss_lua_state *ss_lua_state_open(lua_State *L)
+static ss_lua_state *make_record(lua_State *L)
 {
     ss_lua_state *state = ss_lua_state_find(L);
 
@@ -766,7 +767,6 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
         return state;
     luaL_checkstack(L, 6, "stacksplice");
     ss_lua_source_register();
-    ss_lua_the_source->prepare();
     if (lua_getfield(L, LUA_REGISTRYINDEX, STATE_KEY) != LUA_TUSERDATA) {
         lua_pop(L, 1);
         push_new_holder(L);
@@ -778,6 +778,22 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
     if (!state)
         luaL_error(L, "the Lua state is closing");
     return state;
+}
+
+ss_lua_state *ss_lua_state_open(lua_State *L)
+{
+    ss_lua_state *state = make_record(L);
+
+    if (!state->prepared) { /* once, also where it cannot be had */
+        ss_lua_the_source->prepare();
+        state->prepared = true;
+    }
+    return state;
+}
+
+ss_lua_state *ss_lua_state_open_early(lua_State *L)
+{
+    return stacksplice_captures_in_handlers() ? ss_lua_state_open(L) : make_record(L);
 }
 
 /* Check this thread's last answer first: the list is long in a program with many states. */
