@@ -62,8 +62,11 @@ def build_musl(folder: Path, root: Path) -> None:
         if not version:
             raise Unavailable(f"no source of {package}")
         suite.source(package, version, source)
+    # The wrapper leaves out what every gcc for musl asks the linker for.
+    header = "-Wl,--eh-frame-hdr"
     options = [
         "-DCMAKE_C_COMPILER=musl-gcc",
+        f"-DCMAKE_SHARED_LINKER_FLAGS={header}",
         f"-DCMAKE_INSTALL_PREFIX={root / 'usr'}",
         "-DWITH_EXAMPLES=OFF",
         "-G",
@@ -81,7 +84,7 @@ def build_musl(folder: Path, root: Path) -> None:
     library, include = root / "usr" / "lib", root / "usr" / "include" / "lua5.4"
     include.mkdir(parents=True, exist_ok=True)
     shared = str(library / "liblua5.4.so")
-    run(["musl-gcc", "-shared", "-o", shared, "-Wl,-soname,liblua5.4.so", *objects], suite.log)
+    run(["musl-gcc", "-shared", header, "-o", shared, "-Wl,-soname,liblua5.4.so", *objects], suite.log)
     helper = Path(__file__).with_name("musl_find_object.c")
     run(
         [
@@ -109,7 +112,8 @@ def main(machine: str, where: str) -> int:
     root = folder / "root"
     done = folder / "done"
     folder.mkdir(parents=True, exist_ok=True)
-    if not done.exists():
+    # What an older version of this file made may lack something.
+    if not done.exists() or done.stat().st_mtime < Path(__file__).stat().st_mtime:
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         try:

@@ -11,7 +11,7 @@ enum {
     OUTER = LIMIT - INNER - 1,
     MOST = 65535,
     SHALLOW = 5,
-    ALIKE = 8,
+    ALIKE = 7,
     BIG_STACK = 256 << 20
 };
 

@@ -167,7 +167,10 @@ static void check(const twice *t)
 
     assert_int_equal(one->allocations, 0);
     assert_int_equal(one->hr, S_OK);
-    assert_true(one->address_count > 3 && one->count > 3);
+    assert_true(one->count > 3);
+#ifdef __GLIBC__ /* elsewhere raise() has no unwind data: what called it is not among the addresses */
+    assert_true(one->address_count > 3);
+#endif
     assert_int_equal(one->address_count, two->address_count);
     assert_memory_equal(one->addresses, two->addresses,
                         one->address_count * sizeof *one->addresses);

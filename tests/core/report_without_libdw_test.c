@@ -40,6 +40,21 @@ TEST(test_why_there_are_no_lines_is_said_once_a_stack)
     error->lpVtbl->Release(error);
 }
 
+/* What calls main is in no brief report. */
+TEST(test_nothing_is_said_of_frames_that_are_not_shown)
+{
+    uintptr_t begin = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main");
+    uintptr_t frames[2] = {fixture_script("lua", "f", "x.lua", 1), begin + 1};
+    IRestrictedErrorInfo *error = make_error(frames, 2);
+    const char *text;
+
+    assert_true(begin);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL);
+    assert_null(strstr(text, "(C)"));
+    assert_null(strstr(text, "no files and lines"));
+    error->lpVtbl->Release(error);
+}
+
 TEST(test_nothing_is_said_where_no_line_is_missing)
 {
     uintptr_t frames[2] = {fixture_script("lua", "f", "x.lua", 1), 0x1234}; /* of no module */

@@ -1,7 +1,6 @@
 /* Names of exported functions, read without the loader, against the loader's own answers. */
 #include "support.h"
 
-#include "resolve/resolve.h"
 #include "unwind/modules.h"
 
 #include <dlfcn.h>

@@ -19,8 +19,7 @@ function(stacksplice_add_inside_test name)
   stacksplice_run_test(${name} ${name})
 endfunction()
 
-stacksplice_add_inside_test(symbol_test symbol_test.c
-  ${PROJECT_SOURCE_DIR}/core/src/resolve/symbol_failfast.c)
+stacksplice_add_inside_test(symbol_test symbol_test.c)
 stacksplice_add_inside_test(splice_merge_test splice_merge_test.c)
 stacksplice_add_inside_test(token_test token_test.c)
 stacksplice_add_inside_test(token_flood_test token_flood_test.c)
@@ -72,8 +71,13 @@ function(add_without_data name)
 endfunction()
 add_without_data(with_frame_pointer -fno-omit-frame-pointer)
 add_without_data(without_frame_pointer -fomit-frame-pointer)
+# An exported function: the symbols of the module tell where it begins.
+add_without_data(exported_without_data -fomit-frame-pointer -fPIC -fvisibility=default)
+add_library(unwind_without_data_library SHARED $<TARGET_OBJECTS:unwind_exported_without_data>)
 stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
   $<TARGET_OBJECTS:unwind_with_frame_pointer> $<TARGET_OBJECTS:unwind_without_frame_pointer>)
+
+target_link_libraries(unwind_without_data_test PRIVATE unwind_without_data_library)
 
 foreach(part memory unloads)
   stacksplice_add_inside_test(unwind_${part}_test unwind_${part}_test.c)

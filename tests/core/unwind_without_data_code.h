@@ -1,8 +1,9 @@
 #ifndef UNWIND_WITHOUT_DATA_CODE_H
 #define UNWIND_WITHOUT_DATA_CODE_H
 
-/* Both call LEAF and return 1. */
+/* Each calls LEAF and returns 1; the last is in a library of its own. */
 int with_frame_pointer(void (*leaf)(void));
 int without_frame_pointer(void (*leaf)(void));
+int exported_without_data(void (*leaf)(void));
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #define MAX 128
 
@@ -117,6 +118,88 @@ TEST(test_unwind_never_guesses_without_frame_pointers)
     else
         assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
     assert_true(captured.count <= whole.count + 2);
+}
+
+/* Of the function alone it is known that it was called, by the call before its return address. */
+TEST(test_unwind_leaves_exported_functions_by_their_call)
+{
+    stack whole = {.count = 0};
+
+    for (volatile int i = 0; i < 2; i++) { /* one place further out, not two */
+        if (i) {
+            assert_int_equal(exported_without_data(leaf), 1);
+        } else {
+            leaf();
+            whole = captured;
+        }
+        after++;
+    }
+    assert_true(whole.count > 4);
+#if defined(__x86_64__)
+    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "or calls"));
+    /* this function, at its other call, and all that called it */
+    assert_int_equal(captured.count - 3, whole.count - 1);
+    for (uint32_t i = 2; i < whole.count; i++)
+        assert_true(captured.frames[2 + i] == whole.frames[i]);
+#else
+    assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
+                is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));
+#endif
+}
+
+/* Puts nothing on the stack, and ends in the handler below. */
+void traps_without_data(void);
+
+__asm__(".pushsection .text\n"
+        ".globl traps_without_data\n"
+        ".type traps_without_data, %function\n"
+        "traps_without_data:\n"
+#if defined(__x86_64__)
+        "nop\n"
+        "int3\n"
+#else
+        "nop\n"
+        "brk #0\n"
+#endif
+        "ret\n"
+        ".size traps_without_data, .-traps_without_data\n"
+        ".popsection\n");
+
+static void in_leaf(int number, siginfo_t *info, void *context)
+{
+    assert_int_equal(stacksplice_capture(0, MAX, captured.frames, &captured.count, NULL), S_OK);
+#if defined(__aarch64__)
+    ((ucontext_t *)context)->uc_mcontext.pc += 4;
+#endif
+}
+
+/* A function that cannot be there has faulted: what called it is the caller that a user looks for. */
+TEST(test_unwind_leaves_a_leaf_that_a_signal_interrupted)
+{
+    struct sigaction action = {.sa_sigaction = in_leaf, .sa_flags = SA_SIGINFO}, before;
+    stack whole = {.count = 0};
+    uint32_t leaf_at = 0;
+
+    assert_int_equal(sigaction(SIGTRAP, &action, &before), 0);
+    for (volatile int i = 0; i < 2; i++) { /* one place further out, not two */
+        if (i) {
+            traps_without_data();
+        } else {
+            leaf();
+            whole = captured;
+        }
+        after++;
+    }
+    assert_int_equal(sigaction(SIGTRAP, &before, NULL), 0);
+    while (leaf_at < captured.count &&
+           captured.frames[leaf_at] - (uintptr_t)traps_without_data > 16)
+        leaf_at++;
+    assert_true(leaf_at + 2 < captured.count);
+    assert_true(is_gap(captured.frames[leaf_at + 1], STACKSPLICE_TRUST_INFERRED, "or calls"));
+    /* this function, at its other call, and all that called it */
+    assert_int_equal(captured.count - (leaf_at + 2), whole.count - 1);
+    for (uint32_t i = 2; i < whole.count; i++)
+        assert_true(captured.frames[leaf_at + 1 + i] == whole.frames[i]);
 }
 
 /* SIZE bytes of CODE at the end of a page that can be executed, with *PAGE to be unmapped. */

@@ -999,13 +999,14 @@ static uint64_t look_at(printer *p, const ss_element *e, uint32_t *count)
     for (uint32_t i = 0; i < e->count; i++) {
         const ss_shown_frame shown = ss_element_at(e, i);
         const stacksplice_frame *frame = shown.frame;
+        bool is_seen = is_shown(p, e, &shown);
 
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
             key = place_of(frame);
-        *count += is_shown(p, e, &shown);
+        *count += is_seen;
         p->replaced |= !shown.glue && shown.replaced;
-        p->lineless |= !e->saved && !shown.glue && frame->kind == STACKSPLICE_FRAME_NATIVE &&
-                       frame->module && !frame->file;
+        p->lineless |= is_seen && !e->saved && !shown.glue &&
+                       frame->kind == STACKSPLICE_FRAME_NATIVE && frame->module && !frame->file;
     }
     return key;
 }

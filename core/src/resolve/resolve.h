@@ -110,15 +110,6 @@ bool ss_glue_matches(const char *name, const char *const *patterns);
 /* Glue of interpreters whose binding may not be loaded; ends with NULL. */
 extern const stacksplice_glue *const ss_known_glue[];
 
-/* ---- Names of exported functions, from the mapped symbol tables ------------------------------*/
-
-/*
- * Find the exported function that contains ADDRESS: its NAME, which lies in its module, and its
- * START.  Takes no memory, reads only loaded segments, and takes the loader's lock only where the
- * platform finds modules no other way.
- */
-bool ss_symbol_find(uintptr_t address, const char **name, uintptr_t *start);
-
 /* ---- Stack for libraries ---------------------------------------------------------------------*/
 
 /* libdw and demanglers use hundreds of kilobytes without checking.  Threads can have 16 KB, and deep

@@ -60,7 +60,7 @@ extern _Atomic(ss_cell *) ss_row_chunks[SS_POOL_CELLS / SS_CHUNK_CELLS];
     X(NO_WAIT, EXACT, "signal arrived while another frame was being recorded")              \
     X(REENTERED, EXACT, "signal handler interrupted another capture")                       \
     X(INFERRED, INFERRED,                                                                   \
-      "no unwind data here: the following frames were found by frame pointers")             \
+      "no unwind data here: the following frames were found by frame pointers or calls")    \
     X(DISAGREE, EXACT, "two languages claim the same native frames")                        \
     X(OUT_OF_ORDER, EXACT, "frames omitted: a frame source reported them out of order")     \
     X(NO_ROOM, EXACT, "stack has more than 2048 native frames: out of memory for the rest") \

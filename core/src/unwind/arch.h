@@ -15,6 +15,7 @@
  * frame pointer points to SS_SIGRETURN_SIZE   size of the code that a signal handler returns to
  *  SS_SIGNAL_PC        offset from the stack pointer there at which the kernel saved the
  *                      interrupted ip
+ *  SS_STUB_SIZE        of the code by which the linker lets one module call another, at most
  *  SS_SIGNAL_MISLEADS  whether the unwind data of that code omits the interrupted function
  *  ss_arch_code        strips the processor's marks from a return address
  */
@@ -48,6 +49,18 @@ extern const uint16_t ss_arch_signal_offset[SS_REGISTER_COUNT];
 
 /* Whether a call instruction ends at AT.  Code is readable from LOW on. */
 bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at);
+
+/*
+ * What the call that ends at AT called: the function, or in *SLOT the address of the word that holds
+ * it.  0 and no slot where the instruction does not tell.  Code is readable from LOW on.
+ */
+uintptr_t ss_arch_called(const uint8_t *low, const uint8_t *at, uintptr_t *slot);
+
+/* The address of the word to which the linker's stub of SS_STUB_SIZE bytes at AT jumps; 0: it is none. */
+uintptr_t ss_arch_stub_slot(const uint8_t *at);
+
+/* Whether the function at AT begins by putting something on the stack. */
+bool ss_arch_pushes(const uint8_t *at);
 
 /*
  * The forwarder (rule.h) whose call returns to AT, SS_FORWARDER_NONE if it is none.  Where nothing

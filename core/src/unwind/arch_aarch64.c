@@ -56,6 +56,58 @@ bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
     return is_call(instruction);
 }
 
+static uint32_t instruction_at(const uint8_t *at)
+{
+    uint32_t instruction;
+
+    memcpy(&instruction, at, sizeof instruction);
+    return instruction;
+}
+
+/* The number that COUNT bits of INSTRUCTION from LOW on hold, with a sign. */
+static uintptr_t signed_bits(uint32_t instruction, int low, int count)
+{
+    return (uintptr_t)(intptr_t)((int32_t)(instruction << (32 - low - count)) >> (32 - count));
+}
+
+uintptr_t ss_arch_called(const uint8_t *low, const uint8_t *at, uintptr_t *slot)
+{
+    uint32_t instruction = at - low >= 4 ? instruction_at(at - 4) : 0;
+
+    *slot = 0;
+    if ((instruction & 0xfc000000) != 0x94000000) /* bl */
+        return 0;
+    return (uintptr_t)at - 4 + 4 * signed_bits(instruction, 0, 26);
+}
+
+#define BTI_C 0xd503245f
+
+/* bti c, adrp x16, ldr x17: the first may be missing. */
+uintptr_t ss_arch_stub_slot(const uint8_t *at)
+{
+    uint32_t page, load;
+
+    if (instruction_at(at) == BTI_C)
+        at += 4;
+    page = instruction_at(at);
+    load = instruction_at(at + 4);
+    if ((page & 0x9f00001f) != 0x90000010 || (load & 0xffc003ff) != 0xf9400211)
+        return 0;
+    return ((uintptr_t)at & ~(uintptr_t)4095) +
+           4096 * (4 * signed_bits(page, 5, 19) + (page >> 29 & 3)) + 8 * (load >> 10 & 4095);
+}
+
+bool ss_arch_pushes(const uint8_t *at)
+{
+    uint32_t first = instruction_at(at);
+
+    if (first == BTI_C)
+        first = instruction_at(at + 4);
+    return first == 0xd503233f ||                /* paciasp */
+           (first & 0xffc07fff) == 0xa9807bfd || /* stp x29, x30, [sp, #-size]! */
+           (first & 0xff8003ff) == 0xd10003ff;   /* sub sp, sp, #size */
+}
+
 int ss_arch_forwarder(const uint8_t *at)
 {
     /* stp x29, x30, [sp, #-16]!; mov x29, sp; blr x3; ldp x29, x30, [sp], #16; ret */

@@ -13,7 +13,8 @@ enum {
     SS_RED_ZONE = 0,
     SS_RECORD_IS_TOP = 0,
     SS_SIGRETURN_SIZE = 8,
-    SS_SIGNAL_PC = 568,       /* in a siginfo followed by a ucontext */
+    SS_SIGNAL_PC = 568, /* in a siginfo followed by a ucontext */
+    SS_STUB_SIZE = 20,
     SS_SIGNAL_MISLEADS = 1,   /* on Linux before 5.8 */
     SS_CFA_MEANINGLESS = 0x2d /* "negate return address state": ss_arch_code asks for no state */
 };

@@ -71,6 +71,48 @@ bool ss_arch_is_after_call(const uint8_t *low, const uint8_t *at)
     return false;
 }
 
+/* What the 32 bits before END add to the address there. */
+static uintptr_t relative(const uint8_t *end)
+{
+    int32_t distance;
+
+    memcpy(&distance, end - sizeof distance, sizeof distance);
+    return (uintptr_t)end + (uintptr_t)(intptr_t)distance;
+}
+
+uintptr_t ss_arch_called(const uint8_t *low, const uint8_t *at, uintptr_t *slot)
+{
+    *slot = 0;
+    if (at - low >= 6 && at[-6] == 0xff && at[-5] == 0x15)
+        *slot = relative(at); /* call *word(%rip) */
+    else if (at - low >= 5 && at[-5] == 0xe8)
+        return relative(at);
+    return 0;
+}
+
+/* endbr64, bnd, jmp *word(%rip): the first two may be missing. */
+uintptr_t ss_arch_stub_slot(const uint8_t *at)
+{
+    static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+    if (!memcmp(at, landing, sizeof landing))
+        at += sizeof landing;
+    if (*at == 0xf2)
+        at++;
+    return at[0] == 0xff && at[1] == 0x25 ? relative(at + 6) : 0;
+}
+
+bool ss_arch_pushes(const uint8_t *at)
+{
+    static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+    if (!memcmp(at, landing, sizeof landing))
+        at += sizeof landing;
+    if (at[0] == 0x48 && (at[1] == 0x83 || at[1] == 0x81))
+        return at[2] == 0xec; /* sub $size, %rsp */
+    return (at[*at == 0x41] & 0xf8) == 0x50;
+}
+
 /* The longest reaches from six bytes before the return address to five behind it. */
 int ss_arch_forwarder(const uint8_t *at)
 {

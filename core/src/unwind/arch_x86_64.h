@@ -14,6 +14,7 @@ enum {
     SS_RECORD_IS_TOP = 1,
     SS_SIGRETURN_SIZE = 9,
     SS_SIGNAL_PC = 168, /* in a ucontext */
+    SS_STUB_SIZE = 11,
     SS_SIGNAL_MISLEADS = 0,
     SS_CFA_MEANINGLESS = 0 /* none but "no operation" */
 };

@@ -51,4 +51,13 @@ bool ss_module_segment(const ss_module *module, uintptr_t address, uint32_t flag
 /* lookup.c: find the executable code of a loaded module around ADDRESS; *LOW is its start. */
 ss_module_answer ss_module_code(uintptr_t address, const uint8_t **low);
 
+/* ---- symbol.c: exported functions, by the mapped symbol tables --------------------------------*/
+
+/*
+ * Find the exported function that contains ADDRESS: its NAME, which lies in its module, and its
+ * START.  Takes no memory, reads only loaded segments, and takes the loader's lock only where the
+ * platform finds modules no other way.
+ */
+bool ss_symbol_find(uintptr_t address, const char **name, uintptr_t *start);
+
 #endif

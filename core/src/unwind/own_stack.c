@@ -142,8 +142,11 @@ bool ss_own_stack_described(bool off)
 
 static void ask_own(uintptr_t sp)
 {
+    int before = errno; /* musl looks for the main thread's end by calls that fail */
+
     (void)sp;
     (void)ask_library(&own); /* allocates nothing in this case */
+    errno = before;
 }
 
 bool ss_own_stack_described(bool off)

@@ -218,6 +218,121 @@ static ss_verdict check_return_address(uintptr_t address)
     }
 }
 
+/* ---- By the call before a return address ------------------------------------------------------*/
+
+/*
+ * Code without unwind data still lies in the function that was called.  So a word of the stack is its
+ * return address if the call right before that address called just this function.
+ */
+enum {
+    LEAF_SIZE = 256, /* how far into a leaf a signal may be: it is short */
+    SEARCHED_WORDS = 256
+};
+
+/* The word at SLOT of a loaded module; 0: there is none. */
+static uintptr_t word_of_module(uintptr_t slot)
+{
+    const uint8_t *low, *high;
+    ss_module module;
+
+    if (slot % SS_WORD || ss_module_find(slot, &module) != SS_MODULE_FOUND ||
+        !ss_module_segment(&module, slot, 0, &low, &high) || (uintptr_t)high - slot < SS_WORD)
+        return 0;
+    return *(const uintptr_t *)slot;
+}
+
+/* The function that the call before ADDRESS called, if the call names it or a word of the loader; else 0. */
+static uintptr_t called_before(uintptr_t address)
+{
+    const uint8_t *low;
+    uintptr_t slot = 0, function;
+
+    if (ss_module_code(address - 1, &low) != SS_MODULE_FOUND)
+        return 0;
+    function = ss_arch_called(low, (const uint8_t *)address, &slot);
+    if (!slot && ss_module_code(function, &low) == SS_MODULE_FOUND &&
+        ss_module_code(function + SS_STUB_SIZE, &low) == SS_MODULE_FOUND)
+        slot = ss_arch_stub_slot((const uint8_t *)function);
+    return slot ? word_of_module(slot) : function;
+}
+
+/* Whether FUNCTION and the code before IP, at most SIZE bytes behind, are of one segment. */
+static bool may_hold(uintptr_t function, uintptr_t ip, uintptr_t size)
+{
+    const uint8_t *one, *other;
+
+    return function && ip - 1 - function < size &&
+           ss_module_code(function, &one) == SS_MODULE_FOUND &&
+           ss_module_code(ip - 1, &other) == SS_MODULE_FOUND && one == other;
+}
+
+/*
+ * In a leaf that a signal interrupted, the return address is where the call put it, and all registers
+ * are still the caller's.
+ */
+static ss_verdict step_leaf(ss_unwind *walk, ss_caller *next)
+{
+    uint32_t frame = walk->count - 1;
+    const stacksplice_native_frame *here = &walk->frames[frame];
+    ss_register_file *file = new_file(walk);
+    uintptr_t function;
+
+    *next = (ss_caller){.sp = here->sp, .may_stay = true};
+    if (!file || !(here->flags & STACKSPLICE_NATIVE_SIGNAL))
+        return SS_STEP_NO_DATA;
+    if (SS_RETURN_SAVED < 0) {
+        if (!ss_read_word(walk, here->sp, &next->ip))
+            return SS_STEP_NO_DATA;
+        next->sp += SS_WORD;
+    } else if (!ss_any_register(walk, frame, SS_REGISTER_RA, &next->ip)) {
+        return SS_STEP_NO_DATA;
+    }
+    next->ip = ss_arch_code(next->ip);
+    if (check_return_address(next->ip) != SS_STEP_ON)
+        return SS_STEP_NO_DATA;
+    function = called_before(next->ip);
+    if (!may_hold(function, here->ip, LEAF_SIZE) || ss_arch_pushes((const void *)function))
+        return SS_STEP_NO_DATA;
+    for (int i = 0; i < SS_SAVED_COUNT; i++)
+        if (ss_any_register(walk, frame, ss_saved_registers[i],
+                            &file->value[ss_saved_registers[i]]))
+            file->known |= UINT32_C(1) << ss_saved_registers[i];
+    walk->table->file_count++;
+    return SS_STEP_ON;
+}
+
+/*
+ * In an exported function it is the first such word outward of the frame's end: only a call of that very
+ * function is trusted, for words that earlier calls left lie there too.  What the function saved is not
+ * known: its caller has no registers but the stack pointer.
+ */
+static ss_verdict step_called(ss_unwind *walk, ss_caller *next)
+{
+    const stacksplice_native_frame *here = &walk->frames[walk->count - 1];
+    ss_register_file *file = new_file(walk);
+    uintptr_t at = here->sp, function;
+    const char *name;
+    ss_range own;
+
+    *next = (ss_caller){.flags = 0};
+    /* On other machines the stack pointer does not follow from where the return address is. */
+    if (!file || SS_RETURN_SAVED >= 0 || !ss_symbol_find(here->ip - 1, &name, &function))
+        return SS_STEP_NO_DATA;
+    for (uint32_t i = 0; i < SEARCHED_WORDS && ss_read_word(walk, at, &next->ip); i++) {
+        at += SS_WORD;
+        /* Most words are no code, and many of them lie in this very stack. */
+        if (next->ip < SS_READABLE_STEP || ss_own_stack_find(next->ip, &own) ||
+            check_return_address(next->ip) != SS_STEP_ON || called_before(next->ip) != function)
+            continue;
+        next->sp = at;
+        walk->table->file_count++;
+        return SS_STEP_ON;
+    }
+    return SS_STEP_NO_DATA;
+}
+
+/* ---- By frame pointers -------------------------------------------------------------------------*/
+
 /*
  * A frame pointer may point to words within the frame, as on aarch64.  Then only the caller's own
  * rule tells where the caller's frame starts.  Its frame pointer FP points to the like words of its
@@ -284,13 +399,14 @@ static ss_verdict step_record(ss_unwind *walk, uintptr_t fp, ss_caller *next)
 
 /*
  * Step by the frame pointer, if all evidence agrees: it points into the stack beyond this frame,
- * and the word above it is a return address that follows a call.  The word at it proves nothing,
- * since the caller may use the register for something else.
+ * and the word above it is a return address that follows a call, which called no other code if it tells.
+ * The word at it proves nothing, since the caller may use the register for something else.
  */
 static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
 {
     const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
-    uintptr_t fp;
+    uintptr_t fp, called;
+    ss_verdict found;
 
     if (!ss_any_register(walk, walk->count - 1, SS_REGISTER_FP, &fp) || fp % SS_WORD ||
         fp < frame->sp)
@@ -299,7 +415,9 @@ static ss_verdict step_frame_pointer(ss_unwind *walk, ss_caller *next)
         return step_record(walk, fp, next);
     if (ss_step_compact(walk, &walk->table->rules[0], next) != SS_STEP_ON)
         return SS_STEP_NO_DATA;
-    return check_return_address(next->ip);
+    found = check_return_address(next->ip);
+    called = found == SS_STEP_ON ? called_before(next->ip) : 0;
+    return called && !may_hold(called, frame->ip, UINTPTR_MAX) ? SS_STEP_NO_DATA : found;
 }
 
 /*
@@ -321,6 +439,81 @@ SS_COLD bool ss_begins_added_stack(const ss_unwind *walk, uintptr_t sp, uintptr_
     return true;
 }
 
+/* ---- Where the C library called the program ---------------------------------------------------*/
+
+/*
+ * musl describes none of its code.  It calls main and the functions of threads, next to the end of
+ * their stacks, and outward of such a call no code is but the C library's and the program's entry.
+ */
+enum {
+    OUTERMOST_WORDS = 64, /* what those callers use, a few times over */
+    ENTRY_SIZE = 128 /* of the program's entry: the C runtime's next functions call nothing here */
+};
+
+/* Whether AT is what the kernel put there: the number of arguments, each of them further out, NULL. */
+static bool is_program_start(const ss_unwind *walk, uintptr_t at)
+{
+    uintptr_t count, word;
+
+    if (!ss_read_word(walk, at, &count) || !count)
+        return false;
+    for (uintptr_t i = 1; i <= count; i++)
+        if (!ss_read_word(walk, at + i * SS_WORD, &word) || word <= at)
+            return false;
+    return ss_read_word(walk, at + (count + 1) * SS_WORD, &word) && !word;
+}
+
+/* Whether ADDRESS lies in the first instructions of MODULE, where the loader enters it. */
+static bool is_entry(const ss_module *module, uintptr_t address)
+{
+    for (uint32_t i = 0; i < module->header_count; i++) {
+        const ElfW(Phdr) *segment = &module->headers[i];
+        const ElfW(Ehdr) *header = (const void *)(module->bias + segment->p_vaddr);
+
+        if (segment->p_type == PT_LOAD && !segment->p_offset && segment->p_flags & PF_R &&
+            segment->p_filesz >= sizeof *header)
+            return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_entry &&
+                   address - (module->bias + header->e_entry) < ENTRY_SIZE;
+    }
+    return false;
+}
+
+/* Whether WORD, which lies outward of a function of LIBRARY, speaks of no other caller. */
+static bool is_of_start(const ss_module *library, uintptr_t word)
+{
+    ss_module module;
+
+    switch (check_return_address(word)) {
+    case SS_STEP_ON:
+        return ss_module_find(word - 1, &module) == SS_MODULE_FOUND &&
+               (module.bias == library->bias || is_entry(&module, word));
+    case SS_STEP_NO_DATA:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_outermost(const ss_unwind *walk)
+{
+    const stacksplice_native_frame *frame = &walk->frames[walk->count - 1];
+    uintptr_t at = frame->sp, word;
+    ss_module code, library;
+    ss_range stack;
+
+    if (!ss_own_stack_find(at, &stack) || ss_module_find(frame->ip - 1, &code) != SS_MODULE_FOUND ||
+        ss_module_find((uintptr_t)&memcmp, &library) != SS_MODULE_FOUND ||
+        code.bias != library.bias)
+        return false;
+    for (uint32_t i = 0; i < OUTERMOST_WORDS && at < stack.high; i++, at += SS_WORD) {
+        if (is_program_start(walk, at))
+            return true;
+        if (!ss_read_word(walk, at, &word) || (word && !is_of_start(&library, ss_arch_code(word))))
+            return false;
+    }
+    return at >= stack.high;
+}
+
 SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 {
     uint32_t rule = walk->frames[walk->count - 1].rule; /* of a forwarder, or 0 */
@@ -329,7 +522,13 @@ SS_COLD ss_verdict ss_step_without_data(ss_unwind *walk, ss_caller *next)
 
     if (found != SS_STEP_NO_DATA || rule)
         return found;
-    found = step_frame_pointer(walk, next);
+    if (is_outermost(walk))
+        return SS_STEP_END;
+    found = step_leaf(walk, next);
+    if (found != SS_STEP_ON)
+        found = step_frame_pointer(walk, next);
+    if (found != SS_STEP_ON)
+        found = step_called(walk, next);
     next->flags = STACKSPLICE_NATIVE_INFERRED;
     return found;
 }

@@ -1,5 +1,3 @@
-#include "resolve/resolve.h"
-
 #include "unwind/modules.h"
 
 #include <elf.h>
