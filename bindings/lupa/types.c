@@ -80,22 +80,42 @@ static PyObject *member_of(const PyTypeObject *type, const char *name)
     return type->tp_dict ? PyDict_GetItemString(type->tp_dict, name) : NULL;
 }
 
+/* Whether DEFINITION, wherever it points, is one of the method NAME in the file that TYPE itself is from. */
+static bool is_compiled(const PyMethodDef *definition, const PyTypeObject *type, const char *name)
+{
+    Dl_info here, there;
+
+    return dladdr((void *)(uintptr_t)type->tp_dealloc, &here) && dladdr(definition, &there) &&
+           here.dli_fbase == there.dli_fbase &&
+           definition->ml_flags == (METH_FASTCALL | METH_KEYWORDS) &&
+           strcmp(definition->ml_name, name) == 0;
+}
+
+/* Visits what a function of Cython holds: *FOUND is the definition of the interpreter's function in it. */
+static int find_definition(PyObject *held, void *found)
+{
+    if (PyCFunction_CheckExact(held))
+        *(PyMethodDef **)found = ((PyCFunctionObject *)held)->m_ml;
+    return 0;
+}
+
 /* The method NAME of TYPE that Cython compiled.  Cython's functions begin as the interpreter's own do,
-   but say so nowhere.  So the pointer is followed only into the file that TYPE itself is from. */
+   but say so nowhere; those for the stable ABI hold one instead.  So the pointer is followed only into
+   that file. */
 static method compiled_method(PyTypeObject *type, const char *name)
 {
     PyObject *function = member_of(type, name);
-    Dl_info here, there;
     PyMethodDef *found;
 
     if (!function || Py_TYPE(function)->tp_basicsize < (Py_ssize_t)sizeof(PyCFunctionObject))
         return method_of(NULL);
     found = ((PyCFunctionObject *)function)->m_ml;
-    if (!dladdr((void *)(uintptr_t)type->tp_dealloc, &here) || !dladdr(found, &there) ||
-        here.dli_fbase != there.dli_fbase || found->ml_flags != (METH_FASTCALL | METH_KEYWORDS) ||
-        strcmp(found->ml_name, name) != 0)
-        found = NULL;
-    return method_of(found);
+    if (is_compiled(found, type, name))
+        return method_of(found);
+    found = NULL;
+    if (PyObject_IS_GC(function) && Py_TYPE(function)->tp_traverse)
+        (void)Py_TYPE(function)->tp_traverse(function, find_definition, &found);
+    return method_of(found && is_compiled(found, type, name) ? found : NULL);
 }
 
 /* The method __next__ of TYPE, which may have only the slot. */
