@@ -205,6 +205,18 @@ static void take_both_ways(sspy_state *state, PyObject *exc, place *where, both_
                                                    stacksplice_max_frames(), ties->raised);
 }
 
+/* EXC of TIES, which may be NULL, was not raised again but anew: its stack is another than when a pcall of a
+   script caught it. */
+static void forget_caught(sspy_ties *ties)
+{
+    if (!ties || !ties->is_of_pcall)
+        return;
+    ties->is_of_pcall = false;
+    free(ties->raised);
+    ties->raised = NULL;
+    ties->raised_count = 0;
+}
+
 /* EXC, whose stack is at WHERE, leaves for Lua in ATTACHED; AGAIN: the script raises it again. */
 static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached, place *where,
                  bool again)
@@ -214,6 +226,8 @@ static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached
     IScriptErrorInfo *error = NULL;
     both_ways both = {NULL, 0, 0};
 
+    if (!again && !where->frames)
+        forget_caught(ties);
     if (ties && ties->raised)
         take_names(state, ties, where->above);
     if (again && head && !where->frames && !(ties && (ties->core.exception || ties->core.error)))
@@ -229,30 +243,108 @@ static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached
     Py_XDECREF(head);
 }
 
+/* What a hook looks at, with the interpreter's lock. */
+typedef struct visit {
+    PyGILState_STATE gil;
+    PyObject *exc, *pending;
+    sspy_state *state;
+} visit;
+
+/* False: there is nothing to look at, and nothing to end. */
+static bool begin_visit(visit *v, const void *block)
+{
+    if (!sspy_interp_lives())
+        return false;
+    v->gil = PyGILState_Ensure();
+    v->exc = Py_XNewRef(exception_in(block));
+    v->state = v->exc ? sspy_state_current() : NULL;
+    if (v->state) {
+        v->pending = sspy_take_pending();
+        return true;
+    }
+    PyErr_Clear(); /* of an interpreter without us */
+    Py_XDECREF(v->exc);
+    PyGILState_Release(v->gil);
+    return false;
+}
+
+static void end_visit(visit *v)
+{
+    Py_DECREF(v->exc);
+    sspy_set_pending(v->pending);
+    PyGILState_Release(v->gil);
+}
+
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
                       uint32_t count, bool again)
 {
     place where = {above, count ? frames : NULL, count};
-    PyGILState_STATE gil;
-    PyObject *exc, *pending;
-    sspy_state *state;
+    visit v;
 
-    if (!sspy_interp_lives())
+    if (!begin_visit(&v, block))
         return;
-    gil = PyGILState_Ensure();
-    exc = exception_in(block);
-    if (exc) {
-        pending = sspy_take_pending();
-        Py_INCREF(exc);
-        state = sspy_state_current();
-        if (state && where.frames)
-            keep_to_border(state, &where);
-        if (state)
-            note(state, exc, data, &where, again);
-        Py_DECREF(exc);
-        sspy_set_pending(pending);
+    if (where.frames)
+        keep_to_border(v.state, &where);
+    note(v.state, v.exc, data, &where, again);
+    end_visit(&v);
+}
+
+/* ---- A Python exception that a script catches --------------------------------------------------*/
+
+/* The first time, keep the stack, which has the lines of Lua that called Python: from 3.12 on Python itself
+   has told of it. */
+void sspy_lupa_caught(void *data, void *block, const void *above, bool again)
+{
+    sspy_ties *ties;
+    sspy_room room;
+    visit v;
+
+    (void)data;
+    if (!begin_visit(&v, block))
+        return;
+    if (!again)
+        forget_caught(sspy_ties_of(v.state->interp, v.exc));
+    ties = sspy_ties_of(v.state->interp, v.exc);
+    if (!sspy_ties_have_stack(ties) && !sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
+        uint32_t count = sspy_capture(above, room.limit, room.frames);
+
+        if (!sspy_raised_at(v.state, v.exc, room.frames, count)) {
+            ties = sspy_ties_of(v.state->interp, v.exc);
+            if (ties)
+                ties->is_of_pcall = true;
+        }
+        sspy_room_end(&room);
     }
-    PyGILState_Release(gil);
+    PyErr_Clear(); /* without memory the line is not known */
+    end_visit(&v);
+}
+
+/* Whether TEXT has the text of EXC, as a script has it by tostring.  Leaves no exception set. */
+static bool is_in(PyObject *exc, const char *text, size_t length)
+{
+    PyObject *own = PyObject_Str(exc);
+    Py_ssize_t size = 0;
+    const char *utf8 = own ? PyUnicode_AsUTF8AndSize(own, &size) : NULL;
+    bool is = utf8 && size && memmem(text, length, utf8, (size_t)size);
+
+    PyErr_Clear();
+    Py_XDECREF(own);
+    return is;
+}
+
+IUnknown *sspy_lupa_find_in(void *data, void *block, const char *text, size_t length,
+                            const void *above)
+{
+    IScriptErrorInfo *error = NULL;
+    visit v;
+
+    (void)data;
+    if (!begin_visit(&v, block))
+        return NULL;
+    if (is_in(v.exc, text, length) && sspy_error_for(v.state, v.exc, above, &error))
+        PyErr_Clear(); /* without memory it is told without */
+    end_visit(&v);
+    return (IUnknown *)error;
 }
 
 /* ---- A LuaError -------------------------------------------------------------------------------*/
@@ -393,6 +485,22 @@ static void say_words(PyObject *exc, sspy_ties *ties, IScriptErrorInfo *error)
     sspy_release(ties->interp, script);
 }
 
+/* Where EXC's ERROR came from one of Python, that is EXC's context, as if Python had raised both. */
+static void set_context(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
+{
+    IRestrictedErrorInfo *before = NULL;
+    stacksplice_relation relation = STACKSPLICE_RELATION_NONE;
+    PyObject *object = NULL;
+
+    if (stacksplice_error_cause((IUnknown *)error, &before, &relation) != S_OK)
+        return;
+    if (relation == STACKSPLICE_RELATION_CONTEXT)
+        object = sspy_own_object(state, (IUnknown *)before);
+    if (object)
+        PyException_SetContext(exc, object); /* takes the reference */
+    sspy_release(state->interp, before);
+}
+
 /* Tie EXC to ERROR, and put its frames behind the innermost entry of EXC's traceback; -1 with an
    exception. */
 static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
@@ -405,6 +513,7 @@ static int tie_to(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
     if (state->shows_locals)
         find_by_error(state, exc, error);
     say_words(exc, ties, error);
+    set_context(state, exc, error);
     sspy_show_error(state, exc, error);
     return 0;
 }

@@ -125,8 +125,12 @@ typedef struct sspy_new_runtime {
     PyObject *lock;                 /* or None */
     bool is_fresh;                  /* it has no chunks yet */
     const PyTypeObject *coroutines; /* the type of its coroutines */
+    /* Hooks of ss_lua_hooks. */
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
-                   uint32_t count, bool again); /* the hook of ss_lua_hooks */
+                   uint32_t count, bool again);
+    void (*caught)(void *data, void *block, const void *above, bool again);
+    IUnknown *(*find_in)(void *data, void *block, const char *text, size_t length,
+                         const void *above);
 } sspy_new_runtime;
 /* Attach NEW: its debug.traceback, coroutine.wrap and coroutine.resume become functions that record
    errors and do what the former ones do. -1 with an exception: as sspy_lua_instance, and RuntimeError
@@ -156,6 +160,11 @@ PyObject *sspy_lupa_existing(PyObject *module, PyObject *arguments);
 /* The hook of ss_lua_hooks: a Python exception leaves for Lua, whose frames are still live. */
 void sspy_lupa_raised(void *data, void *block, const void *above, const uintptr_t *frames,
                       uint32_t count, bool again);
+/* The hooks of ss_lua_hooks: a pcall of the script catches such an exception; the error of one whose text is
+   in TEXT. */
+void sspy_lupa_caught(void *data, void *block, const void *above, bool again);
+IUnknown *sspy_lupa_find_in(void *data, void *block, const char *text, size_t length,
+                            const void *above);
 /* EXC is a LuaError that was just made, outside of ABOVE: if lupa made it for a call that failed,
    tie it to the error of that.  Leaves no exception set. */
 void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above);

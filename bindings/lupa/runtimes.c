@@ -357,6 +357,8 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
     sspy_lupa *lupa = sspy_record(state, SSPY_OF_LUPA, sizeof *lupa);
     sspy_attached *attached = lupa ? calloc(1, sizeof *attached) : NULL;
     const ss_lua_hooks hooks = {.raised = new->raised,
+                                .caught = new->caught,
+                                .find_in = new->find_in,
                                 .recorded = record,
                                 .closed = close_runtime,
                                 .metatable = "POBJECT",

@@ -476,7 +476,10 @@ int sspy_lupa_watch_calls(sspy_state *state)
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
 {
     sspy_state *state = PyModule_GetState(module);
-    sspy_new_runtime new = {.raised = sspy_lupa_raised, .is_fresh = making};
+    sspy_new_runtime new = {.raised = sspy_lupa_raised,
+                            .caught = sspy_lupa_caught,
+                            .find_in = sspy_lupa_find_in,
+                            .is_fresh = making};
     PyObject *key, *lua, *globals, *coroutine;
     const char *library;
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "traceback/traceback.h"
 
 #include <lualib.h>
 
@@ -32,6 +33,14 @@ static void unref(ss_lua_attachment *attachment)
         free(attachment);
 }
 
+static void end_guests(lua_State *L)
+{
+    ss_lua_state *state = ss_lua_state_find(L);
+
+    if (state)
+        state->outside.data = NULL;
+}
+
 static void set_texts(lua_State *L, const ss_lua_texts *texts)
 {
     ss_lua_state *state = ss_lua_state_find(L);
@@ -50,6 +59,7 @@ static int collect(lua_State *L)
         return 0;
     if (attachment->main) {
         set_texts(L, NULL);
+        end_guests(L);
         attachment->main = NULL;
         attachment->hooks.closed(attachment->hooks.data);
     }
@@ -80,12 +90,16 @@ static int finish_former(lua_State *L, int status, lua_KContext context)
 SS_LUA_CONTINUATION(finish_former);
 
 /* A function in C is called inside our own activation: it counts levels as if it were called
-   itself. */
+   itself.  What a script makes for itself has all frames, where it asked for what its pcall catches; what the
+   bridge makes stays as it is. */
 static SS_LUA_OWN int attached_traceback(lua_State *L)
 {
     ss_lua_attachment *attachment = attachment_of(L);
     int results;
 
+    if (attachment && attachment->keeps_caught &&
+        ss_lua_serves_script(L, SS_LUA_JIT ? NULL : ss_lua_keeping_xpcall))
+        return ss_lua_traceback_with(L, ss_lua_raised_at, SS_LUA_HERE());
     if (attachment && attachment->main && lua_gettop(L) == 1 && !lua_isthread(L, 1))
         ss_lua_record(L, attachment, SS_LUA_HERE());
     if (attachment && attachment->former) {
@@ -142,13 +156,16 @@ static int learn_main(lua_State *L)
 
 /* Have late work of the program end by what the upvalue of the function at index 1 raises.
    [-0, +0, m] */
-static void set_outside(lua_State *L, ss_lua_state *state)
+static void set_outside(lua_State *L, ss_lua_state *state, ss_lua_attachment *attachment)
 {
     if (!lua_getupvalue(L, 1, 1))
         (void)luaL_error(L, "the function of the program is missing");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &late_key);
     state->outside.handler = attached_traceback;
     state->outside.push = push_late;
+    state->outside.caught = ss_lua_tell_caught;
+    state->outside.find_in = ss_lua_find_in;
+    state->outside.data = attachment;
 }
 
 /* ---- Attach and restore -----------------------------------------------------------------------*/
@@ -320,7 +337,7 @@ static int attach_protected(lua_State *L)
         lua_pushvalue(L, -2);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &object_key);
         replace_functions(L, attachment);
-        set_outside(L, state);
+        set_outside(L, state, attachment);
         attachment->main = lua_tothread(L, -1);
         set_texts(L, now->hooks->texts);
     }
@@ -418,7 +435,8 @@ static bool keep_caught(ss_lua_attachment *attachment, ss_lua_reason *reason)
         return false;
     }
     lua_pushnil(L);
-    return run(L, keep_protected, NULL, reason);
+    attachment->keeps_caught = run(L, keep_protected, NULL, reason);
+    return attachment->keeps_caught;
 }
 
 static void release(ss_lua_attachment *attachment, bool restore)
@@ -430,6 +448,7 @@ static void release(ss_lua_attachment *attachment, bool restore)
         /* Even if nothing can be restored: then the hooks are not called any more. */
         attachment->main = NULL;
         set_texts(L, NULL);
+        end_guests(L);
         if (is_usable(L)) {
             lua_pushnil(L);
             (void)run(L, restore_protected, NULL, &reason);

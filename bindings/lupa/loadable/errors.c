@@ -54,18 +54,34 @@ static SS_LUA_BODY int tend(lua_State *L)
     return 0;
 }
 
-/* Whether the function that raises, which called the running handler, is error or assert. [-0, +0, -], a
-   slot */
-static bool raises_again(lua_State *L, const ss_lua_attachment *attachment)
+/* Whether the function at LEVEL, which raises, is error or assert. [-0, +0, -], a slot */
+static bool raises_again(lua_State *L, const ss_lua_attachment *attachment, int level)
 {
     lua_Debug raiser;
     const void *function;
 
-    if (!lua_getstack(L, 1, &raiser) || !lua_getinfo(L, "f", &raiser))
+    if (!lua_getstack(L, level, &raiser) || !lua_getinfo(L, "f", &raiser))
         return false;
     function = lua_topointer(L, -1);
     lua_pop(L, 1);
     return function && (function == attachment->raisers[0] || function == attachment->raisers[1]);
+}
+
+void ss_lua_tell_caught(void *data, lua_State *L, int level, const void *above)
+{
+    const ss_lua_attachment *attachment = data;
+
+    attachment->hooks.caught(attachment->hooks.data, lua_touserdata(L, 1), above,
+                             raises_again(L, attachment, level));
+}
+
+IUnknown *ss_lua_find_in(void *data, lua_State *L, int index, const char *text, size_t length,
+                         const void *above)
+{
+    const ss_lua_attachment *attachment = data;
+
+    return attachment->hooks.find_in(attachment->hooks.data, lua_touserdata(L, index), text, length,
+                                     above);
 }
 
 /* A coroutine that the value at index 1 failed in has tied its stack to it (cross/call.c).  A
@@ -86,7 +102,7 @@ static void tell_raised(lua_State *L, const ss_lua_attachment *attachment, const
         ss_lua_untie(L, 1);
     }
     attachment->hooks.raised(attachment->hooks.data, lua_touserdata(L, 1), above, frames, count,
-                             raises_again(L, attachment));
+                             raises_again(L, attachment, 1));
     free(frames);
 }
 

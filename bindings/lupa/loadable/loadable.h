@@ -31,6 +31,15 @@ typedef struct ss_lua_hooks {
     void (*raised)(void *data, void *block, const void *above, const uintptr_t *frames,
                    uint32_t count, bool again);
     /*
+     * The same of a value that a pcall of the script catches, by the function that keep_caught put in its
+     * place: the whole stack is live.
+     */
+    void (*caught)(void *data, void *block, const void *above, bool again);
+    /* The error of what BLOCK has, with a reference, if TEXT has its text; else NULL.  On the thread that runs
+       Lua; it may not use the state. */
+    IUnknown *(*find_in)(void *data, void *block, const char *text, size_t length,
+                         const void *above);
+    /*
      * A message handler asked for a traceback: of ERROR, which is borrowed.  NULL first: what was
      * recorded before is not the error of which this handler is told.  On the thread that runs Lua;
      * it may not use the state.

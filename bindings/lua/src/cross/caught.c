@@ -316,6 +316,26 @@ static bool push_variable(lua_State *L, ss_lua_state *state, uintptr_t ci, const
            lua_getlocal(L, &activation, caught->result + 1);
 }
 
+/* Push the error object of the guest at the top if the string at INDEX has its text, and return true.
+   [-0, +(0|1), m], 4 slots */
+static bool push_guest(lua_State *L, ss_lua_state *state, int index, const void *above)
+{
+    size_t length = 0;
+    const char *text = lua_type(L, index) == LUA_TSTRING ? lua_tolstring(L, index, &length) : NULL;
+    IUnknown **holder;
+    bool found;
+
+    if (!text || !state->outside.data)
+        return false;
+    holder = ss_lua_push_holder(L);
+    *holder = state->outside.find_in(state->outside.data, L, -2, text, length, above);
+    found = *holder != NULL;
+    if (found)
+        ss_lua_push_error(L, state, *holder);
+    ss_lua_drop_holder(L, found ? -2 : -1);
+    return found;
+}
+
 /* Whether the string at INDEX has the text of the value at the top. [-0, +0, m] */
 static bool has_text_of(lua_State *L, int index)
 {
@@ -332,12 +352,61 @@ static bool has_text_of(lua_State *L, int index)
     return has;
 }
 
+/* Push the error object of the value at the top, which CAUGHT is, if the string at INDEX has its text, and
+   return true: not while origination is switched off. [-0, +(0|1), m] */
+static bool push_own(lua_State *L, ss_lua_state *state, int index, const ss_lua_caught *caught,
+                     const void *above)
+{
+    ss_lua_caught copy = *caught;
+    const ss_lua_origin origin = {.which = caught->ties.exception ? SS_LUA_LAST : SS_LUA_NEW,
+                                  .above = above,
+                                  .status = LUA_ERRRUN,
+                                  .unwound = true,
+                                  .is_context = true,
+                                  .caught = &copy};
+
+    if (!has_text_of(L, index))
+        return false;
+    if (caught->ties.exception)
+        ss_lua_set_last(state, &caught->ties);
+    ss_lua_push_error_of(L, state, -1, &origin);
+    return ss_lua_to_error(L, -1) != NULL;
+}
+
+static const char inferred[] = "inferred: the text of the error that followed has this one's";
+
+static int is_inferred(const char *text, size_t length, void *data)
+{
+    (void)data;
+    return length == sizeof inferred - 1 && !memcmp(text, inferred, length);
+}
+
+/* Say so of ERROR, which may have led to others before. */
+static void note_inferred(IUnknown *error)
+{
+    if (stacksplice_error_notes(error, is_inferred, NULL) == S_OK)
+        (void)stacksplice_add_note(error, inferred, sizeof inferred - 1);
+}
+
+/* The newest of what was caught before NUMBER; NULL: there is none. */
+static ss_lua_caught *newest_before(ss_lua_state *state, uint64_t number)
+{
+    ss_lua_caught *newest = NULL;
+
+    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
+        ss_lua_caught *caught = &state->caught[i];
+
+        if (caught->number && caught->number < number &&
+            (!newest || caught->number > newest->number))
+            newest = caught;
+    }
+    return newest;
+}
+
 bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level, const void *above)
 {
-    static const char note[] = "inferred: the text of the error that followed has this one's";
-    ss_lua_caught copy;
-    ss_lua_origin origin = {
-        .above = above, .status = LUA_ERRRUN, .unwound = true, .is_context = true, .caught = &copy};
+    const ss_lua_caught *caught;
+    uint64_t number = UINT64_MAX;
     int top = lua_gettop(L);
     lua_Debug caller;
     uintptr_t ci;
@@ -345,23 +414,18 @@ bool ss_lua_push_caught(lua_State *L, ss_lua_state *state, int index, int level,
 
     if (!state->caught_number || !lua_getstack(L, level + 1, &caller))
         return false;
-    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
-        ss_lua_caught *caught = &state->caught[i];
-
+    while ((caught = newest_before(state, number)) != NULL) {
+        number = caught->number;
         lua_settop(L, top);
         ci = ss_lua_ci_address(L, caller.i_ci); /* 5.1 moves activations when it calls */
         if (!read_code(ci, &c))
             return false;
-        if (!push_variable(L, state, ci, &c, caught) || !has_text_of(L, index))
+        if (!push_variable(L, state, ci, &c, caught))
             continue;
-        if (caught->ties.exception)
-            ss_lua_set_last(state, &caught->ties);
-        origin.which = caught->ties.exception ? SS_LUA_LAST : SS_LUA_NEW;
-        copy = *caught;
-        ss_lua_push_error_of(L, state, -1, &origin);
-        if (!ss_lua_to_error(L, -1))
-            continue; /* origination is switched off */
-        (void)stacksplice_add_note(ss_lua_to_error(L, -1), note, sizeof note - 1);
+        if (ss_lua_is_guest(L, -1) ? !push_guest(L, state, index, above)
+                                   : !push_own(L, state, index, caught, above))
+            continue;
+        note_inferred(ss_lua_to_error(L, -1));
         lua_replace(L, top + 1);
         lua_settop(L, top + 1);
         return true;
@@ -534,6 +598,8 @@ static SS_LUA_OWN int note_caught(lua_State *L)
     call = ss_lua_ci_of(L, end);
     if (state)
         note(L, state, call);
+    if (state && state->outside.data && !state->handling && ss_lua_is_guest(L, 1))
+        state->outside.caught(state->outside.data, L, 1, SS_LUA_HERE());
     end = ss_lua_ci_address(L, call); /* 5.1 moves activations when it calls */
     return has_handler(L, state, end) ? call_handler(L, end) : 1;
 }

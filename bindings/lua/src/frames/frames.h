@@ -90,6 +90,10 @@ bool ss_lua_has_activation(lua_State *L, ss_lua_ci ci);
 /* L's innermost protected call by C, for a handler that runs inside.  *CALLED: the function that this call
    runs now, if that may be a method __close of what has failed inside; else 0. [-0, +0, -] */
 ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called);
+
+/* Whether a script calls the running function, in C, or has it as the message handler of XPCALL, in LuaJIT of
+   the library's own: not as that of a protected call of C's, nor where that is not known. [-0, +0, -] */
+bool ss_lua_serves_script(lua_State *L, lua_CFunction xpcall);
 /* One of the running function with its handler, in LuaJIT its function, at INDEX. [-0, +0, -] */
 ss_lua_call_place ss_lua_place_of(lua_State *L, int index);
 

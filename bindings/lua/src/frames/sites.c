@@ -90,6 +90,16 @@ ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called)
     return none;
 }
 
+bool ss_lua_serves_script(lua_State *L, lua_CFunction xpcall)
+{
+    ss_lua_ci called;
+
+    (void)xpcall;
+    return knows_calls() &&
+           ((ss_lua_link_of(running_frame(L)) & SSI_JIT_LINK_KIND) != SSI_JIT_LINK_C ||
+            !ss_lua_innermost_call(L, &called).at);
+}
+
 ss_lua_call_place ss_lua_place_of(lua_State *L, int index)
 {
     if (!knows_calls())
@@ -129,6 +139,23 @@ ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called)
         *called = ss_lua_ci_of(L, inner);
     place.caller = ci ? ss_lua_function_of(ci) : 0;
     return place;
+}
+
+bool ss_lua_serves_script(lua_State *L, lua_CFunction xpcall)
+{
+    uintptr_t ci = ss_lua_innermost(L), handler;
+    ss_lua_activation caller;
+
+    if (!knows_calls() || !ci || !ss_lua_outer(ci))
+        return false;
+    ss_lua_activation_read(ss_lua_outer(ci), &caller);
+    ss_lua_note_callee(&caller, ci);
+    if (caller.callee)
+        return true;
+    handler = ss_lua_base_slot(ci) + *ss_lua_handler_of(L);
+    while (ci && ss_lua_slot_of(ci) >= handler)
+        ci = ss_lua_outer(ci);
+    return ci && ss_lua_c_function_of(ci) == (uintptr_t)xpcall;
 }
 
 ss_lua_call_place ss_lua_place_of(lua_State *L, int index)

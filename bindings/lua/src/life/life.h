@@ -187,6 +187,13 @@ typedef struct ss_lua_outside {
        time; false if that work is over, or not what the thread does.  NULL: no bridge.
        [-0, +(0|1), m], in a hook */
     bool (*push)(lua_State *L, uint64_t number, bool again);
+    /* A pcall of ours (cross/caught.c) catches the guest at index 1, which the function at LEVEL raises: its
+       stack outside of ABOVE still lives. [-0, +0, -], a slot */
+    void (*caught)(void *data, lua_State *L, int level, const void *above);
+    /* The error of the guest at INDEX, with a reference, if TEXT has its text; else NULL. [-0, +0, -] */
+    IUnknown *(*find_in)(void *data, lua_State *L, int index, const char *text, size_t length,
+                         const void *above);
+    void *data;            /* of these two; NULL: they are not called */
     lua_CFunction handler; /* the message handler that interrupts are told to; or NULL */
     uint64_t number;       /* of the work that was late last */
     ss_lua_displaced hooked;

@@ -64,6 +64,7 @@ typedef struct sspy_ties {
     uintptr_t *raised; /* malloc: the stack where it was raised, or NULL */
     uint32_t raised_count;
     uint64_t raised_epoch; /* of their code: see stacksplice_settle */
+    bool is_of_pcall;      /* which a pcall of a script told, as it caught the exception */
     uint32_t received;     /* the number of nodes its error had when it was last raised here */
     bool is_carried;       /* the exception's __dict__ writes its report into pickles, if any can */
 } sspy_ties;

@@ -65,8 +65,9 @@ def install(
 
     lua_pcall: True replaces pcall and xpcall in the runtimes of lupa, those that exist and those made later.
     An error of Lua that a script caught and raises again then has the frames of the place where it was raised
-    first, and one that was made of its text has it as its context in reports.  The scripts notice nothing.
-    In LuaJIT this changes nothing.
+    first, and one that was made of its text has it as its context in reports.  An exception of Python is then
+    the LuaError's __context__, too.  debug.traceback shows a script the frames of coroutines and of Python.
+    Else the scripts notice nothing.  LuaJIT keeps its pcall and xpcall.
 
     Calling it again puts our hooks first again and can add capture_at_raise, locals, crash and lua_pcall.
     Each sub-interpreter has its own hooks and needs its own call.
