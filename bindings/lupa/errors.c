@@ -635,3 +635,79 @@ void sspy_lupa_resume_failed(PyObject *coroutine, const void *above)
     if (late)
         Py_DECREF(exc);
 }
+
+/* ---- What lupa puts into tracebacks -----------------------------------------------------------*/
+
+/*
+ * Cython makes an entry for each of lupa's functions that an exception passes.  They say nothing of the
+ * program, our reports never show them, and every other tool has a block of them for each border.
+ */
+
+/* Whether ENTRY is of a function of lupa, by whose runtimes we know its module. */
+static bool is_of_bridge(sspy_state *state, const PyTracebackObject *entry)
+{
+    PyObject *globals = PyFrame_GetGlobals(entry->tb_frame);
+    const sspy_attached *attached = sspy_attached_first(state);
+
+    Py_DECREF(globals); /* the frame has it */
+    while (attached && attached->globals != globals)
+        attached = sspy_attached_after((sspy_attached *)(uintptr_t)attached);
+    return attached && sspy_entry_is_made(entry);
+}
+
+/* The first entry from ENTRY inward that is not of lupa, borrowed; or NULL. */
+static PyTracebackObject *behind_bridge(sspy_state *state, PyTracebackObject *entry)
+{
+    while (entry && is_of_bridge(state, entry))
+        entry = entry->tb_next;
+    return entry;
+}
+
+/* Take lupa's entries out of the outer end of EXC's traceback, up to the first entry of Python: what is
+   inside of that was looked at before.  Only entries that we made get another next one. */
+static void take_bridge(sspy_state *state, PyObject *exc)
+{
+    PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc), *first, *next;
+
+    if (!head)
+        return;
+    first = behind_bridge(state, head);
+    for (PyTracebackObject *entry = first; entry && sspy_foreign_frame(entry->tb_frame, NULL);
+         entry = next) {
+        next = behind_bridge(state, entry->tb_next);
+        if (next != entry->tb_next) {
+            Py_XINCREF((PyObject *)next);
+            Py_XSETREF(entry->tb_next, next);
+        }
+    }
+    if (first != head)
+        (void)PyException_SetTraceback(exc, first ? (PyObject *)first : Py_None);
+    Py_DECREF((PyObject *)head);
+}
+
+void sspy_lupa_left(sspy_state *state)
+{
+    PyObject *exc = PyErr_Occurred() ? sspy_take_pending() : NULL;
+
+    if (!exc)
+        return;
+    if (!state)
+        state = sspy_state_current();
+    if (state && sspy_lupa_has_runtimes(state) && !sspy_lupa_of(state)->keeps_bridge)
+        take_bridge(state, exc);
+    PyErr_Clear();
+    sspy_set_pending(exc);
+}
+
+PyObject *sspy_lupa_bridges(PyObject *module, PyObject *keeps)
+{
+    sspy_lupa *lupa = sspy_record(PyModule_GetState(module), SSPY_OF_LUPA, sizeof *lupa);
+    int value = PyObject_IsTrue(keeps);
+
+    if (value < 0)
+        return NULL;
+    if (!lupa)
+        return PyErr_NoMemory();
+    lupa->keeps_bridge = value;
+    Py_RETURN_NONE;
+}

@@ -34,6 +34,8 @@ void sspy_lua_show_locals(bool shows);
 
 /* ---- Attached runtimes (runtimes.c) ------------------------------------------------------------*/
 
+enum { SSPY_NAME_WORDS = 16 };
+
 /* An attached runtime.  All of an interpreter's are in a list. */
 typedef struct sspy_attached {
     struct sspy_attached *next;
@@ -50,6 +52,7 @@ typedef struct sspy_attached {
     _Atomic(const void *) recorded_frame; /* of its call, so that others leave it alone */
     ss_lua_texts texts;                   /* of its chunks */
     size_t text_count, text_bytes;        /* (GIL) of these */
+    uint64_t unkept[SSPY_NAME_WORDS];     /* (GIL) bits of names of chunks whose text is not kept */
     atomic_bool has_functions;            /* that are whole chunks, which a script may call */
 } sspy_attached;
 
@@ -81,6 +84,7 @@ typedef struct sspy_lupa {
     PyObject *created; /* callable: a new runtime -> None, or NULL */
     sspy_late *late;
     PyObject *innermost; /* a ContextVar, or NULL */
+    bool keeps_bridge;   /* tracebacks keep the entries of lupa's own functions */
 } sspy_lupa;
 
 /* NULL before anything was attached or watched. */
@@ -142,6 +146,9 @@ int sspy_attached_add(sspy_state *state, const sspy_new_runtime *new, const char
    exception set. */
 uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject *name, bool runs);
 void sspy_lupa_end_chunk(uint64_t number);
+/* _lupa_chunk(file, line, source): the text of the one chunk that frames call FILE and that has SOURCE as its
+   line, without white space around it; None if it is not known. */
+PyObject *sspy_lupa_chunk(PyObject *module, PyObject *arguments);
 /* The chunk that this thread compiles, if it does: its runtime and its text, which may be unknown. */
 sspy_attached *sspy_lupa_compiles(sspy_state *state, ss_lua_text *text);
 /* The one with that KEY, or NULL. */
@@ -170,6 +177,11 @@ IUnknown *sspy_lupa_find_in(void *data, void *block, const char *text, size_t le
 void sspy_lupa_error_made(sspy_state *state, PyObject *exc, const void *above);
 /* Tie the pending LuaError, with which resuming COROUTINE ended, to the error that it failed with. */
 void sspy_lupa_resume_failed(PyObject *coroutine, const void *above);
+/* If an exception is pending, it leaves lupa for Python: take the entries of lupa's own functions out of
+   its traceback, unless they are kept.  STATE may be NULL: this interpreter's. */
+void sspy_lupa_left(sspy_state *state);
+/* _lupa_bridges(keeps): whether tracebacks keep those entries. */
+PyObject *sspy_lupa_bridges(PyObject *module, PyObject *keeps);
 
 /* ---- Late work (late.c) ------------------------------------------------------------------------*/
 
@@ -207,8 +219,6 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments);
 /* _lupa_limit(key, milliseconds, object): each call of the attached runtime may take so long; OBJECT is any
    of it, whose type tells what is called. */
 PyObject *sspy_lupa_limit(PyObject *module, PyObject *arguments);
-/* From now on, notice how calls of attached runtimes end; -1 with an exception. */
-int sspy_lupa_watch_calls(sspy_state *state);
 /* _lupa_watch(runtime_type, error_type, created): have CREATED called with each new runtime, and
    notice new errors; also those of types below.  _lupa_unwatch(): the end of all of it. */
 PyObject *sspy_lupa_watch(PyObject *module, PyObject *arguments);

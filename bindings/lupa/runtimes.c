@@ -3,10 +3,12 @@
  * told of last.  The list keeps no runtime alive: a closed state says so itself.
  */
 #include "lupa/lupa.h"
+#include "shared/mix.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- The recorded error -----------------------------------------------------------------------*/
 
@@ -192,6 +194,43 @@ sspy_attached *sspy_lupa_compiles(sspy_state *state, ss_lua_text *text)
     return attached; /* if it was not detached meanwhile */
 }
 
+static bool has_text_named(const sspy_attached *attached, const char *name)
+{
+    const ss_lua_text *one = atomic_load(&attached->texts.first);
+
+    while (one && strcmp(one->name, name) != 0)
+        one = one->next;
+    return one != NULL;
+}
+
+/* Whether NAME was noted, or another one that has its place. */
+static bool is_noted(sspy_attached *attached, const char *name, bool note)
+{
+    uint64_t place = ss_mix_text(UINT64_C(0x2545F4914F6CDD1D), name) % (64 * SSPY_NAME_WORDS);
+    uint64_t bit = UINT64_C(1) << place % 64, *word = &attached->unkept[place / 64];
+    bool was = *word & bit;
+
+    if (note)
+        *word |= bit;
+    return was;
+}
+
+/*
+ * Whether the text of a chunk called NAME is to be kept.  Where it is called after a file, reports read that,
+ * unless there is none.  If a chunk of that name has a text that was not kept, nobody can tell the two apart.
+ */
+static bool is_to_be_kept(sspy_attached *attached, const char *name)
+{
+    struct stat status;
+
+    if (!name || *name != '@' || has_text_named(attached, name))
+        return true;
+    if (stat(name + 1, &status)) /* a name in sys.path is no file for reports, either */
+        return !is_noted(attached, name, false);
+    (void)is_noted(attached, name, true);
+    return false;
+}
+
 static void keep_or_count(sspy_attached *attached, const ss_lua_text *text, PyObject *code,
                           PyObject *name)
 {
@@ -199,6 +238,10 @@ static void keep_or_count(sspy_attached *attached, const ss_lua_text *text, PyOb
 
     if (text->text && (is_kept(attached, text) || keep(attached, text, code, name)))
         return;
+    if (text->name && *text->name == '@' && !has_text_named(attached, text->name)) {
+        (void)is_noted(attached, text->name, true); /* other names lose nothing by it */
+        return;
+    }
     if (text->text)
         lines = ss_lua_count_lines(text->text, text->length);
     if (lines > atomic_load(&attached->texts.unknown))
@@ -218,10 +261,12 @@ uint64_t sspy_lupa_begin_chunk(sspy_attached *attached, PyObject *code, PyObject
         text.text = bytes_of(code, &text.length);
     if (text.text && *text.text == dumped)
         text.text = NULL;
-    if (!text.name || *text.name != '@') /* else the name of a file, which has the lines */
-        keep_or_count(attached, &text, code, name);
     compiled.in = attached;
     compiled.text = text;
+    if (is_to_be_kept(attached, text.name))
+        keep_or_count(attached, &text, code, name);
+    else
+        text.text = NULL; /* the file has the lines */
     if (!runs)
         atomic_store(&attached->has_functions, true);
     if (!runs || whole.count++)
@@ -240,6 +285,54 @@ void sspy_lupa_end_chunk(uint64_t number)
     whole.count--;
     if (number == whole.number)
         whole.in = NULL;
+}
+
+/* Whether frames of a chunk that was compiled by NAME have FILE as its name. */
+static bool is_shown_as(const char *name, const char *file)
+{
+    static const char begin[] = "[string \"", end[] = "\"]";
+    size_t length = strlen(name);
+
+    if (*name == '@' || *name == '=')
+        return !strcmp(name + 1, file);
+    return !strncmp(file, begin, sizeof begin - 1) &&
+           !strncmp(file + sizeof begin - 1, name, length) &&
+           !strcmp(file + sizeof begin - 1 + length, end);
+}
+
+/* The one text of a chunk FILE whose LINE is SOURCE, among those of ATTACHED and the runtimes after it; NULL
+   if there is none, or there are *SEVERAL. */
+static const ss_lua_text *find_text(const sspy_attached *attached, const char *file, int line,
+                                    const char *source, bool *several)
+{
+    const ss_lua_text *found = NULL;
+    char here[SS_LUA_LINE_ROOM];
+
+    for (; attached; attached = sspy_attached_after((sspy_attached *)(uintptr_t)attached))
+        for (const ss_lua_text *one = atomic_load(&attached->texts.first); one; one = one->next) {
+            if (!is_shown_as(one->name, file) ||
+                !ss_lua_line_of(one->text, one->length, line, here) || strcmp(here, source) != 0)
+                continue;
+            *several |= found && (found->length != one->length ||
+                                  memcmp(found->text, one->text, one->length) != 0);
+            found = one;
+        }
+    return *several ? NULL : found;
+}
+
+PyObject *sspy_lupa_chunk(PyObject *module, PyObject *arguments)
+{
+    const ss_lua_text *found;
+    const char *file, *source;
+    bool several = false;
+    int line;
+
+    if (!PyArg_ParseTuple(arguments, "sis:_lupa_chunk", &file, &line, &source))
+        return NULL;
+    found = find_text(sspy_attached_first(PyModule_GetState(module)), file, line, source, &several);
+    if (!found)
+        Py_RETURN_NONE;
+    return PyUnicode_DecodeUTF8(found->text, (Py_ssize_t)found->length, "replace");
 }
 
 /* ---- The list ---------------------------------------------------------------------------------*/

@@ -230,6 +230,8 @@ static PyObject *with_chunk(const method *m, bool runs, PyObject *runtime,
     result = late_result(state, attached, fast(m)(runtime, arguments, count, names));
     sspy_lupa_end_chunk(number);
     sspy_late_end(&late);
+    if (!result && state)
+        sspy_lupa_left(state);
     return result;
 }
 
@@ -297,6 +299,8 @@ static PyObject *end_call(PyObject *object, sspy_late *late, PyObject *result)
         result = late_result(o.state, o.found, result);
     }
     sspy_late_end(late);
+    if (!result)
+        sspy_lupa_left(NULL);
     return result;
 }
 
@@ -444,14 +448,11 @@ static int watch_coroutines(PyTypeObject *type)
     return 0;
 }
 
-static bool watches_calls; /* (GIL) since a deadline was to interrupt Lua, or limits calls */
-
 /* Notice calls of objects of TYPE, and of others that are called in the same way; -1 with an exception. */
 static int watch_calls(PyTypeObject *type)
 {
     watched *row;
 
-    watches_calls = true;
     while (type->tp_base && type->tp_base->tp_call == type->tp_call)
         type = type->tp_base;
     if (!type->tp_call || type->tp_call == call_object)
@@ -460,17 +461,6 @@ static int watch_calls(PyTypeObject *type)
     if (row)
         exchange(type, row, &ours);
     return row ? 0 : -1;
-}
-
-int sspy_lupa_watch_calls(sspy_state *state)
-{
-    sspy_attached *attached = watches_calls ? NULL : sspy_attached_first(state);
-
-    watches_calls = true;
-    for (; attached; attached = sspy_attached_after(attached))
-        if (watch_calls((PyTypeObject *)attached->coroutines))
-            return -1;
-    return 0;
 }
 
 PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
@@ -490,10 +480,10 @@ PyObject *sspy_lupa_attach(PyObject *module, PyObject *arguments)
     new.L = PyLong_AsVoidPtr(lua);
     new.globals = globals;
     new.coroutines = Py_TYPE(coroutine);
-    if (PyErr_Occurred() || (!sspy_attached_find(state, new.key) &&
-                             (watch_coroutines(Py_TYPE(coroutine)) ||
-                              (watches_calls && watch_calls(Py_TYPE(coroutine))) ||
-                              sspy_attached_add(state, &new, library))))
+    if (PyErr_Occurred() ||
+        (!sspy_attached_find(state, new.key) &&
+         (watch_coroutines(Py_TYPE(coroutine)) || watch_calls(Py_TYPE(coroutine)) ||
+          sspy_attached_add(state, &new, library))))
         return NULL;
     Py_RETURN_NONE;
 }

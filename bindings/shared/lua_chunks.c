@@ -155,11 +155,11 @@ bool ss_lua_line(const ss_lua_texts *texts, const ss_lua_chunk_place *place,
 {
     span text = {place->name, place->name + strlen(place->name)}, line = {NULL, NULL};
 
-    if (place->line <= 0 || *place->name == '@')
+    if (place->line <= 0)
         return false;
     if (texts && find_in_texts(texts, place, &line))
         return copy(line, out);
-    return *place->name != '=' && is_text(place) && can_be_in(text, place) &&
+    return *place->name != '=' && *place->name != '@' && is_text(place) && can_be_in(text, place) &&
            find_line(text, place->line, &line) && copy(trimmed(line), out);
 }
 

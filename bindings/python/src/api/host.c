@@ -46,8 +46,7 @@ static PyObject *deadline_enter(deadline_object *self, PyObject *Py_UNUSED(unuse
         PyErr_SetString(PyExc_RuntimeError, "this deadline is in use: make one for each block");
         return NULL;
     }
-    if ((self->interrupts && sspy_lupa_watch_calls(state)) ||
-        sspy_late_begin(state, &self->late, self->interrupts, &options))
+    if (sspy_late_begin(state, &self->late, self->interrupts, &options))
         return NULL;
     return Py_NewRef((PyObject *)self);
 }

@@ -122,6 +122,8 @@ static PyMethodDef functions[] = {
 #endif
     {"_lupa_detach", sspy_lupa_detach, METH_O, NULL},
     {"_lupa_attached", sspy_lupa_is_attached, METH_O, NULL},
+    {"_lupa_bridges", sspy_lupa_bridges, METH_O, NULL},
+    {"_lupa_chunk", sspy_lupa_chunk, METH_VARARGS, NULL},
     {"_lupa_keep_caught", sspy_lupa_keep_caught, METH_O, NULL},
     {"_lupa_limit", sspy_lupa_limit, METH_VARARGS, NULL},
     {"_lupa_late", sspy_lupa_late, METH_VARARGS, NULL},

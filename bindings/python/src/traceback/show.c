@@ -433,6 +433,32 @@ static PyObject *function_text(const stacksplice_frame *frame)
     return PyUnicode_DecodeUTF8(function, (Py_ssize_t)strlen(function), "replace");
 }
 
+/* What tools that ask linecache get to know of FRAME, of a chunk that is no file and that tracebacks call
+   NAME.  Tracers, profilers and sys.monitoring do not see the code that this runs. */
+static void offer_line(const stacksplice_frame *frame, PyObject *name)
+{
+    static const char chunks[] = "stacksplice._errors.chunks";
+    PyObject *module = NULL, *key = NULL, *done = NULL;
+    PyThreadState *thread = PyThreadState_Get();
+
+    if (frame->kind != STACKSPLICE_FRAME_SCRIPT || !frame->file || !frame->line ||
+        !strcmp(frame->language, "python"))
+        return;
+    PyThreadState_EnterTracing(thread);
+    if (frame->source)
+        module = PyImport_ImportModule(chunks);
+    else if ((key = PyUnicode_FromString(chunks)) != NULL)
+        module = PyImport_GetModule(key); /* else no line was ever offered */
+    if (module)
+        done = PyObject_CallMethod(module, "offer", "OsIz", name, frame->file,
+                                   (unsigned)frame->line, frame->source);
+    PyThreadState_LeaveTracing(thread);
+    Py_XDECREF(done);
+    Py_XDECREF(module);
+    Py_XDECREF(key);
+    sspy_clear_but_interrupts(); /* without memory they have no line */
+}
+
 /* Append a frame object for FRAME to a list; -1 with an exception. */
 static int append_frame(PyObject *list, const stacksplice_frame *frame)
 {
@@ -446,6 +472,8 @@ static int append_frame(PyObject *list, const stacksplice_frame *frame)
 
     if (text)
         code = (PyObject *)PyCode_NewEmpty(file, text, (int)frame->line);
+    if (code && !opens)
+        offer_line(frame, ((PyCodeObject *)code)->co_filename);
     if (code)
         globals = sspy_foreign_globals(frame, opens ? ((PyCodeObject *)code)->co_filename : NULL);
     if (globals)

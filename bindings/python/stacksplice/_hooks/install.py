@@ -31,6 +31,7 @@ def install(
     crash: bool = False,
     others_first: bool = False,
     lua_pcall: bool = False,
+    bridges: bool = False,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -69,7 +70,13 @@ def install(
     the LuaError's __context__, too.  debug.traceback shows a script the frames of coroutines and of Python.
     Else the scripts notice nothing.  LuaJIT keeps its pcall and xpcall.
 
-    Calling it again puts our hooks first again and can add capture_at_raise, locals, crash and lua_pcall.
+    bridges: True keeps the entries of lupa's own functions (lupa/lua54.pyx) in __traceback__, for those who
+    look for a fault in lupa.  Without it they are taken out where an exception leaves a call of lupa for
+    Python: our reports never show them, and no tool that reads tracebacks has them then.  Those of lupa's
+    other operations, such as reading a table whose metamethod fails, stay.
+
+    Calling it again puts our hooks first again and can add capture_at_raise, locals, crash, lua_pcall and
+    bridges.
     Each sub-interpreter has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
@@ -95,7 +102,7 @@ def install(
 
         _crash.begin(bool(others_first))
     interpreter.occupy_all()
-    lupa.begin(lua_pcall)
+    lupa.begin(lua_pcall, bridges)
     others.begin()
     unhandled.begin_in_logs()
     shell = _running_shell()

@@ -264,8 +264,10 @@ def _watch_when_loaded(loader: Any) -> None:
     loader.exec_module = exec_module
 
 
-def begin(keep_caught: bool = False) -> None:
+def begin(keep_caught: bool = False, bridges: bool = False) -> None:
     """Attach every runtime, those that exist and those made from now on.  False takes nothing back."""
+    if bridges:
+        _stacksplice._lupa_bridges(True)
     global is_begun, keeps_caught
     is_begun = True
     keeps_caught = keeps_caught or keep_caught
@@ -285,6 +287,7 @@ def end() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     _stacksplice._lupa_unwatch()
+    _stacksplice._lupa_bridges(False)
     fakeredis.end()
     for runtime in _runtimes():
         try:
