@@ -69,8 +69,12 @@ static const stacksplice_shell python_shells[] = {
     {"django", PACKAGE "asgiref/", NULL},
     {"celery", PACKAGE "celery/", NULL},
     {"celery", PACKAGE "billiard/", NULL},
+    {"click", PACKAGE "click/", NULL},
+    {"click", PACKAGE "typer/", NULL},
+    {"", "/bin/*", "<module>"}, /* sys.exit(main()) */
     {NULL, NULL, NULL},
 };
+static const char *const python_packages[] = {PACKAGE, LIBRARY, NULL};
 static const stacksplice_glue python = {.size = sizeof python,
                                         .language = "python",
                                         .functions = python_functions,
@@ -84,6 +88,7 @@ static const stacksplice_glue python = {.size = sizeof python,
                                         .shells = python_shells,
                                         .own_look = 1,
                                         .sources = python_sources,
+                                        .packages = python_packages,
                                         .color = "\033[32m"};
 
 /*
@@ -154,6 +159,7 @@ static const char *const lua_libraries[] = {"liblua#", "lua#", "libluajit*", "lu
 static const char *const lua_values[] = {"nil",    "boolean",  "number",   "string",
                                          "table",  "function", "userdata", "light userdata",
                                          "thread", NULL};
+static const char *const lua_packages[] = {"/share/lua/*/", "/share/luajit-*/", NULL};
 static const stacksplice_glue lua = {
     .size = sizeof lua,
     .language = "lua",
@@ -164,6 +170,7 @@ static const stacksplice_glue lua = {
               "require \"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
     .values = lua_values,
     .color = "\033[36m",
+    .packages = lua_packages,
     .unnamed = "no lines of code that came as a string: name its file, as in "
                "load(code, \"@pricing.lua\") or lupa's execute(code, name=\"@pricing.lua\")"};
 

@@ -224,6 +224,124 @@ TEST(test_a_kernel_is_one_line_with_the_tasks_that_wait_for_it)
     release(error);
 }
 
+TEST(test_the_start_of_a_command_line_is_hidden_with_what_it_starts)
+{
+    const char *const click = "/v/lib/python3.11/site-packages/click/core.py";
+    const uintptr_t frames[] = {fixture_script("python", "rate", "shop.py", 1),
+                                fixture_script("python", "invoke", click, 2),
+                                fixture_script("python", "<module>", "/v/bin/shop", 3)};
+    const uintptr_t own[] = {fixture_script("python", "rate", "shop.py", 1),
+                             fixture_script("python", "<module>", "/v/bin/shop", 3)};
+    const fixture_error started = value_error(frames, 3), direct = value_error(own, 2);
+    IRestrictedErrorInfo *error = fixture_originate(&started);
+    IRestrictedErrorInfo *other = fixture_originate(&direct);
+
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"shop.py\", line 1, in rate\n"
+                                    "    ... 2 frames of click hidden\n");
+    assert_report(other, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"shop.py\", line 1, in rate\n"
+                                    "    (Python) File \"/v/bin/shop\", line 3, in <module>\n");
+    release(error);
+    release(other);
+}
+
+/* ---- What a user hides -------------------------------------------------------------------------*/
+
+TEST(test_libraries_that_a_user_names_are_hidden)
+{
+    const char *const packed = "/v/lib/python3.11/site-packages/acme_frames/core/apply.py";
+    const char *const single = "/usr/lib/python3/dist-packages/acme_frames.py";
+    const char *const lua = "/usr/local/share/lua/5.4/acme_frames/route.lua";
+    const char *const longer = "/v/lib/python3.11/site-packages/acme_frames_too/x.py";
+    const char *const mine = "/srv/acme_frames/app.py";
+    const uintptr_t frames[] = {
+        fixture_script("python", "leaf", packed, 1),  fixture_script("python", "rule", mine, 2),
+        fixture_script("python", "apply", packed, 3), fixture_script("lua", "route", lua, 4),
+        fixture_script("python", "map", single, 5),   fixture_script("python", "too", longer, 6),
+        fixture_script("python", "<module>", mine, 7)};
+    const fixture_error contents = value_error(frames, 7);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    const char *before = VALUE_ERROR STACK
+        "    (Python) File \"/v/lib/python3.11/site-packages/acme_frames/core/apply.py\", line 1, "
+        "in leaf\n"
+        "    (Python) File \"/srv/acme_frames/app.py\", line 2, in rule\n";
+    const char *behind =
+        "    (Python) File \"/v/lib/python3.11/site-packages/acme_frames_too/x.py\", line 6, in "
+        "too\n"
+        "    (Python) File \"/srv/acme_frames/app.py\", line 7, in <module>\n";
+    char want[2048];
+
+    assert_null(strstr(fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_TEXT, NULL), "hidden"));
+    assert_int_equal(stacksplice_hide("acme_frames", NULL), S_OK);
+    assert_int_equal(stacksplice_hide("acme_frames", NULL), S_FALSE);
+    (void)snprintf(want, sizeof want, "%s    ... 3 frames of acme_frames hidden\n%s", before,
+                   behind);
+    assert_report(error, NULL, want);
+    assert_non_null(strstr(all_of(error), "in route"));
+    release(error);
+}
+
+TEST(test_a_part_of_a_path_is_hidden_in_scripts_and_binaries)
+{
+    static const stacksplice_document_frame saved[] = {
+        {.frame = {.size = sizeof(stacksplice_frame),
+                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                   .language = "tcl",
+                   .file = "x.tcl",
+                   .line = 1}},
+        {.frame = {.size = sizeof(stacksplice_frame),
+                   .kind = STACKSPLICE_FRAME_NATIVE,
+                   .language = "native",
+                   .function = "relay",
+                   .module = "/opt/acme_vendor2/librelay.so"}},
+        {.frame = {.size = sizeof(stacksplice_frame),
+                   .kind = STACKSPLICE_FRAME_SCRIPT,
+                   .language = "tcl",
+                   .file = "acme_vendor1/y.tcl",
+                   .line = 2}}};
+    const stacksplice_document document = {.size = sizeof document,
+                                           .type = "ValueError",
+                                           .message = {"bad", 3},
+                                           .stack = {saved, 3, 0}};
+    char text[1024] = "";
+
+    assert_int_equal(stacksplice_hide("vendor", "/acme_vendor*/"), S_OK);
+    assert_int_equal(stacksplice_format_document(&document, NULL, append, text), S_OK);
+    assert_non_null(strstr(text, "    (Tcl) File \"x.tcl\", line 1\n"
+                                 "    ... 2 frames of vendor hidden\n"));
+}
+
+TEST(test_what_cannot_be_hidden_is_refused)
+{
+    char longest[1025];
+
+    memset(longest, 'x', sizeof longest - 1);
+    longest[1024] = '\0';
+    assert_int_equal(stacksplice_hide(NULL, "x"), E_POINTER);
+    assert_int_equal(stacksplice_hide("", NULL), E_INVALIDARG);
+    assert_int_equal(stacksplice_hide("x", ""), E_INVALIDARG);
+    assert_int_equal(stacksplice_hide("a/b", NULL), E_INVALIDARG);
+    assert_int_equal(stacksplice_hide(longest, NULL), E_INVALIDARG);
+    assert_int_equal(stacksplice_hide("x", longest), E_INVALIDARG);
+    assert_int_equal(stacksplice_document_folds(NULL, NULL, NULL), E_POINTER);
+}
+
+TEST(test_more_than_can_be_hidden_is_refused)
+{
+    char name[32];
+    stacksplice_hresult hr = S_OK;
+    int number = 0;
+
+    while (hr == S_OK && number < 1000) {
+        (void)snprintf(name, sizeof name, "acme_many_%d", number++);
+        hr = stacksplice_hide(name, NULL);
+    }
+    assert_int_equal(hr, E_OUTOFMEMORY);
+    assert_true(number > 200 && number <= 257);
+    assert_int_equal(stacksplice_hide("acme_many_0", NULL), S_FALSE);
+}
+
 /* ---- Frames that were saved ------------------------------------------------------------------*/
 
 #define NATIVE(function_, module_)             \

@@ -48,6 +48,7 @@ PROGRAMS = {
     "how-to/asyncio.md": ("", None, "Propagation into python"),
     "how-to/crashes-to-sentry.md": (CRASHED, "sentry_sdk", ""),
     "how-to/redact.md": ("", None, ""),
+    "how-to/reduce-noise.md": ("", None, ""),
     "how-to/sandboxes-and-limits.md": ("", "lupa.lua54", "rules did not finish within 0.05 s\n"),
     "how-to/troubleshooting.md": ("", None, "None\n"),
     "how-to/wrapped-errors.md": ("", None, "order O-25150 failed <- no price\n"),

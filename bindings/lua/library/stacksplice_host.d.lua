@@ -14,6 +14,13 @@ local host = {}
 ---@param options? {on?: boolean, emails?: boolean, names?: string[], hook?: fun(text: string, kind: string): string}
 function host.redaction(options) end
 
+---Have reports of this process hide the frames of libraries, from now on, as they hide frameworks: where a frame of
+---the user is further in, one line counts them. A string is a library as `require` names it, in the folders where Lua
+---and Python have their libraries; `module` is one of your own, wherever its file is; `file` is a part of a path:
+---`hide("lapis", "pegasus")`, `hide {module = "shop.middleware"}`, `hide {file = "/srv/shop/vendor/"}`.
+---@param ... string|{module: string?, file: string?}
+function host.hide(...) end
+
 ---Print what is installed, what is missing, and what to do about it:
 ---`lua -lstacksplice -e "require('stacksplice.host').doctor()"`.
 ---@return boolean nothing_is_missing

@@ -66,6 +66,7 @@ _LATER = {
     "doctor": "_tools.doctor.findings",
     "format_exc": "_errors.report",
     "format_exception": "_errors.report",
+    "hide": "_base.hiding",
     "install": "_hooks.install",
     "load_ipython_extension": "_hooks.install",
     "print_exc": "_errors.report",
@@ -79,6 +80,7 @@ _LATER = {
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import winrt
+    from ._base.hiding import hide
     from ._base.redaction import redaction
     from ._errors.report import format_exc, format_exception, print_exc, print_exception
     from ._errors.slot import saved_error
@@ -120,6 +122,7 @@ __all__ = [
     "foreign_frames",
     "format_exc",
     "format_exception",
+    "hide",
     "install",
     "originate",
     "peek_error",

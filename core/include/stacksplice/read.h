@@ -266,6 +266,25 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format_document(
     stacksplice_write_callback write, void *data);
 
 /*
+ * Takes the frames of a stack from BEGIN to END, that one not included, which brief reports count in one line as
+ * those of NAME.  Nonzero: no more are taken.
+ */
+typedef int (*stacksplice_fold_callback)(uint32_t begin, uint32_t end, const char *name,
+                                         void *data);
+
+/*
+ * Call FOLD for what brief reports hide of the stack of DOCUMENT (stacksplice_shell, stacksplice_hide), the innermost
+ * first.
+ *
+ * Returns S_OK, or S_FALSE when FOLD took no more.  Errors: E_POINTER if document or fold is NULL; E_INVALIDARG if its
+ * size is unknown.
+ * [own: borrows document, NAME lives on | thread: any | alloc: no | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_document_folds(const stacksplice_document *document,
+                                                               stacksplice_fold_callback fold,
+                                                               void *data);
+
+/*
  * Write the event for Sentry of DOCUMENT, as stacksplice_format does for an error object with
  * STACKSPLICE_FORMAT_SENTRY, by the members from HRESULT on: its TEXT is not used.  That of a file
  * also has the time of the failure, the signal, the threads and the binaries.

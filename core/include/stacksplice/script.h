@@ -80,6 +80,8 @@ typedef struct stacksplice_glue {
     const char *color; /* escape sequence in front of its name in coloured reports, or NULL */
     /* Said once where a chunk whose name begins with '[' has no line: how to give it a file; or NULL. */
     const char *unnamed;
+    const char *const
+        *packages; /* parts of paths, as in a shell, behind which libraries have their names */
 } stacksplice_glue;
 
 /*
@@ -87,7 +89,8 @@ typedef struct stacksplice_glue {
  * of a user is further in, it is shown.
  */
 struct stacksplice_shell {
-    const char *name; /* as people call it */
+    const char
+        *name; /* as people call it; "": it counts among those inside of it, and is shown else */
     const char *file; /* part of a path, in which '*' stands for the rest of a name */
     /* The last part of its name: all frames outside of it are hidden, too, up to where another task or
        thread waits.  NULL: the frames in such files are, and native ones in such binaries. */

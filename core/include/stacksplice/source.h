@@ -386,6 +386,13 @@ typedef enum stacksplice_role {
 STACKSPLICE_API stacksplice_role stacksplice_frame_role(const stacksplice_frame *frame);
 
 /*
+ * Nonzero if FRAME, which may be NULL, is of an installed library or of the system by its path, and not of a user's
+ * own code: reports in colour show it dim.
+ * [own: borrows frame | thread: any | alloc: no | signal: yes]
+ */
+STACKSPLICE_API int stacksplice_frame_installed(const stacksplice_frame *frame);
+
+/*
  * Whether reports may read source lines from FILE: nonzero for a readable regular file that is not
  * below /proc, /sys or /dev, after links are followed, and has at most 16 MB.  For a binding that passes file names to
  * tools which open them.

@@ -459,6 +459,22 @@ stacksplice_set_unhandled_handler(stacksplice_unhandled_callback f, void *data);
 STACKSPLICE_API stacksplice_hresult stacksplice_offer_unhandled(IRestrictedErrorInfo *error);
 
 /*
+ * Have brief reports hide the frames of NAME, from now on, as they hide frameworks: where a script's frame of the
+ * user is further in, one line counts them.
+ *
+ * NAME is a library as scripts name it ("pandas", "company.middleware"), in the folders where languages have their
+ * libraries.  With FILE it is only what the line says, and the frames are those in files and binaries with FILE in
+ * their paths ("/srv/shop/middleware/"); '*' stands for the rest of a name.  STACKSPLICE_HIDE in the environment has
+ * names and parts of paths, with ':' between them.
+ *
+ * Returns S_OK, or S_FALSE when the same was hidden before.
+ * Errors: E_POINTER if name is NULL; E_INVALIDARG if a text is empty or longer than 1023 bytes, or a NAME without
+ * FILE has a '/'; E_OUTOFMEMORY, also when 256 were hidden.
+ * [own: strings copied, for the life of the process | thread: any | alloc: yes | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_hide(const char *name, const char *file);
+
+/*
  * Limit the stacks of error objects, propagation nodes and script exceptions to MAX_FRAMES elements
  * (default 512).  A longer stack keeps both ends, and a gap between them has the number of frames
  * left out.  ILanguageExceptionStackBackTrace::GetStackBackTrace gets the limit as its

@@ -98,6 +98,23 @@ stacksplice_hresult stacksplice_format_document_for_sentry(
     return write_document(document, STACKSPLICE_FORMAT_SENTRY, options, write, data);
 }
 
+stacksplice_hresult stacksplice_document_folds(const stacksplice_document *document,
+                                               stacksplice_fold_callback fold, void *data)
+{
+    const ss_report brief = {.order = STACKSPLICE_ORDER_NEWEST_FIRST};
+    ss_folds folds;
+
+    if (!document || !fold)
+        return E_POINTER;
+    if (document->size != sizeof *document)
+        return E_INVALIDARG;
+    folds = ss_report_folds(&brief, ss_document_stack(&document->stack));
+    for (uint32_t i = 0; i < folds.count; i++)
+        if (fold(folds.all[i].begin, folds.all[i].end, folds.all[i].is, data))
+            return S_FALSE;
+    return S_OK;
+}
+
 stacksplice_hresult stacksplice_fingerprint(IUnknown *error, char out[33])
 {
     ss_report report = {.order = STACKSPLICE_ORDER_NEWEST_FIRST};

@@ -32,18 +32,10 @@ typedef struct element {
     bool of_runner; /* called by the C library or a test runner, or one of their functions */
 } element;
 
-/* Whether PATH is of an installed package or of the system. */
-static bool is_installed(const char *path)
-{
-    return path && (strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-                    !strncmp(path, "/usr/lib", 8) || !strncmp(path, "/lib", 4));
-}
-
 static bool is_in_app(const element *of, const stacksplice_frame *f, bool glue)
 {
     return f->kind != STACKSPLICE_FRAME_GAP && !of->of_runner && !glue &&
-           ss_report_shows(of->r, f, glue) &&
-           !is_installed(f->kind == STACKSPLICE_FRAME_NATIVE ? f->module : f->file);
+           ss_report_shows(of->r, f, glue) && !stacksplice_frame_installed(f);
 }
 
 static void emit_place(const element *of, const ss_shown_frame *shown)

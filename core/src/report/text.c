@@ -21,6 +21,8 @@ static bool is_last(const ss_report *r)
     return r->order == STACKSPLICE_ORDER_NEWEST_LAST;
 }
 
+#define COLOR_END "\033[0m"
+
 static void put_color(const ss_report *r, const char *color)
 {
     if (r->color)
@@ -78,7 +80,7 @@ static void put(const ss_report *r, const char *format, ...)
             put_color(r, "\033[35m");
             break;
         case '}':
-            put_color(r, "\033[0m");
+            put_color(r, COLOR_END);
             break;
         default:
             break;
@@ -199,6 +201,12 @@ static void find_shell_at(shells *s, const ss_element *e)
 
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
         note_state(s, frame);
+    if (is && !*is->name && s->is_open) { /* it belongs to what is inside of it */
+        s->folds->all[s->folds->count - 1].end = e->end;
+        return;
+    }
+    if (is && !*is->name)
+        is = NULL;
     if (is && s->any) {
         add_to_fold(s, e, is);
     } else if (s->is_open && s->all && !(is_gap && frame->asynchronous)) {
@@ -614,8 +622,9 @@ static SS_NOINLINE void put_mark(const ss_report *r, const stacksplice_frame *fr
     put(r, "}\n");
 }
 
-/* Whether there is a line. */
-static bool put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent)
+/* Whether there is a line; it has COLOR, or none if that is "". */
+static bool put_source(const ss_report *r, const ss_shown_frame *shown, unsigned indent,
+                       const char *color)
 {
     const stacksplice_frame *frame = shown->frame;
     char line[SS_SOURCE_LINE_MAX];
@@ -625,22 +634,29 @@ static bool put_source(const ss_report *r, const ss_shown_frame *shown, unsigned
     if (!text.length)
         return false;
     ss_writer_blanks(r->w, indent);
+    ss_writer_text(r->w, color);
     ss_redact(text, STACKSPLICE_TEXT_SOURCE, r->failfast != NULL, r->w, SS_ESCAPE_LINE);
-    ss_writer_text(r->w, "\n");
+    ss_writer_text(r->w, *color ? COLOR_END "\n" : "\n");
     if (frame->calls && (r->color || !frame->function))
         put_mark(r, frame, text, indent);
     return true;
 }
 
-/* The frame and its source line; whether there is one. */
+/* The frame and its source line; whether there is one.  In colour a library's lines are dim, so that the
+   user's own are seen. */
 static bool put_lines(const ss_report *r, const ss_shown_frame *shown,
                       const stacksplice_frame *caller, unsigned indent)
 {
+    const char *dim = r->color && stacksplice_frame_installed(shown->frame) ? "\033[2m" : "";
+    ss_report painted = *r;
+
+    painted.color = r->color && !*dim;
     ss_writer_blanks(r->w, indent);
-    put_frame(r, shown->frame, caller);
-    ss_writer_text(r->w, "\n");
+    ss_writer_text(r->w, dim);
+    put_frame(&painted, shown->frame, caller);
+    ss_writer_text(r->w, *dim ? COLOR_END "\n" : "\n");
     return shown->frame->kind != STACKSPLICE_FRAME_GAP &&
-           put_source(r, shown, is_last(r) ? indent + 2 : indent + 4);
+           put_source(&painted, shown, is_last(r) ? indent + 2 : indent + 4, dim);
 }
 
 /* ---- What was written before ------------------------------------------------------------------*/

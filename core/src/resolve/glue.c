@@ -1,9 +1,17 @@
+#include "base/alloc.h"
 #include "resolve/resolve.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ADDED = 32 };
+enum {
+    MOST_ADDED = 32,
+    MOST_HIDDEN = 256,
+    LONGEST_HIDDEN = 1023,
+    MOST_OF_ENVIRONMENT = 64,
+    MOST_BYTES_OF_ENVIRONMENT = 4096
+};
 
 static _Atomic(const stacksplice_glue *) added[MOST_ADDED]; /* (ATOMIC) set once, in order */
 
@@ -103,13 +111,15 @@ const stacksplice_glue *ss_glue_at(uint32_t index)
     return index - known < MOST_ADDED ? atomic_load(&added[index - known]) : NULL;
 }
 
+static uint32_t count_hidden(void);
+
 uint32_t ss_glue_added(void)
 {
     uint32_t count = 0;
 
     while (count < MOST_ADDED && atomic_load_explicit(&added[count], memory_order_acquire))
         count++;
-    return count;
+    return count + count_hidden();
 }
 
 const stacksplice_glue *ss_glue_of(const char *language)
@@ -269,23 +279,29 @@ bool ss_glue_is_binary(const char *path)
 
 /* ---- Shells ----------------------------------------------------------------------------------*/
 
-/* Whether PATH begins with PART, in which '*' stands for the rest of a name. */
-static bool begins_with(const char *path, const char *part)
+/* Behind PART, with which PATH begins and in which '*' stands for the rest of a name; or NULL. */
+static const char *behind(const char *path, const char *part)
 {
     for (; *part; part++) {
         if (*part == '*')
             path += strcspn(path, "/");
         else if (*path++ != *part)
-            return false;
+            return NULL;
     }
-    return true;
+    return path;
+}
+
+/* Behind the first PART of PATH, which may be NULL; or NULL. */
+static const char *behind_part(const char *path, const char *part)
+{
+    while (path && *path && !behind(path, part))
+        path = *part == '*' ? path + 1 : strchr(path + 1, *part);
+    return path && *path ? behind(path, part) : NULL;
 }
 
 static bool has_part(const char *path, const char *part)
 {
-    while (path && *path && !begins_with(path, part))
-        path = *part == '*' ? path + 1 : strchr(path + 1, *part);
-    return path && *path;
+    return behind_part(path, part) != NULL;
 }
 
 bool ss_ends_with(const char *text, const char *end)
@@ -297,6 +313,8 @@ bool ss_ends_with(const char *text, const char *end)
     length = strlen(text);
     return length >= most && !strcmp(text + length - most, end);
 }
+
+static const stacksplice_shell *hidden_of(const stacksplice_frame *frame);
 
 static bool is_of_shell(const stacksplice_frame *frame, const stacksplice_shell *shell)
 {
@@ -322,10 +340,176 @@ const stacksplice_shell *ss_shell_of(const stacksplice_frame *frame)
     const stacksplice_glue *glue;
 
     if (frame->kind == STACKSPLICE_FRAME_SCRIPT)
-        return shell_among(ss_glue_of(frame->language), frame);
-    for (uint32_t i = 0; !found && (glue = ss_glue_at(i)) != NULL; i++)
-        found = shell_among(glue, frame);
-    return found;
+        found = shell_among(ss_glue_of(frame->language), frame);
+    else
+        for (uint32_t i = 0; !found && (glue = ss_glue_at(i)) != NULL; i++)
+            found = shell_among(glue, frame);
+    return found ? found : hidden_of(frame);
+}
+
+/* ---- Libraries ---------------------------------------------------------------------------------*/
+
+static const char *path_of(const stacksplice_frame *frame)
+{
+    return frame->kind == STACKSPLICE_FRAME_NATIVE ? frame->module : frame->file;
+}
+
+/* Whether the path BEHIND a folder of libraries begins with NAME, in which dots are between folders. */
+static bool is_named(const char *behind, const char *name)
+{
+    for (; *name; name++, behind++)
+        if (*behind != (*name == '.' ? '/' : *name))
+            return false;
+    return *behind == '/' || *behind == '.';
+}
+
+/* Whether FRAME is of a library, of NAME if that is not NULL, in a folder that GLUE knows. */
+static bool is_in_packages(const stacksplice_glue *glue, const stacksplice_frame *frame,
+                           const char *name)
+{
+    for (const char *const *part = glue->packages; part && *part; part++) {
+        const char *at = behind_part(path_of(frame), *part);
+
+        for (; at; at = behind_part(at - 1, *part)) /* folders share the '/' between them */
+            if (!name || is_named(at, name))
+                return true;
+    }
+    return false;
+}
+
+static bool is_of_library(const stacksplice_frame *frame, const char *name)
+{
+    const stacksplice_glue *glue;
+
+    for (uint32_t i = 0; (glue = ss_glue_at(i)) != NULL; i++)
+        if (is_in_packages(glue, frame, name))
+            return true;
+    return false;
+}
+
+int stacksplice_frame_installed(const stacksplice_frame *frame)
+{
+    const char *path = frame ? path_of(frame) : NULL;
+
+    if (!path || frame->kind == STACKSPLICE_FRAME_GAP || frame->chunk)
+        return 0;
+    return !strncmp(path, "/usr/lib", 8) || !strncmp(path, "/lib", 4) || is_of_library(frame, NULL);
+}
+
+/* ---- What users hide ---------------------------------------------------------------------------*/
+
+/* A shell that a user named: without a file it is a library. */
+typedef struct hidden {
+    stacksplice_shell shell;
+    char texts[];
+} hidden;
+
+static _Atomic(const hidden *) all_hidden[MOST_HIDDEN]; /* (ATOMIC) set once, in order */
+
+static const hidden *hidden_at(uint32_t index)
+{
+    return index < MOST_HIDDEN ? atomic_load_explicit(&all_hidden[index], memory_order_acquire)
+                               : NULL;
+}
+
+static uint32_t count_hidden(void)
+{
+    uint32_t count = 0;
+
+    while (hidden_at(count))
+        count++;
+    return count;
+}
+
+/* Whether FRAME is in a file or a binary with PART in its path; one that begins with '/' may begin it. */
+static bool is_in(const stacksplice_frame *frame, const char *part)
+{
+    const char *paths[] = {frame->file,
+                           frame->kind == STACKSPLICE_FRAME_NATIVE ? frame->module : NULL};
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (has_part(paths[i], part) || (paths[i] && *part == '/' && behind(paths[i], part + 1)))
+            return true;
+    return false;
+}
+
+static const stacksplice_shell *hidden_of(const stacksplice_frame *frame)
+{
+    const hidden *each;
+
+    if (frame->kind == STACKSPLICE_FRAME_GAP)
+        return NULL;
+    for (uint32_t i = 0; (each = hidden_at(i)) != NULL; i++)
+        if (each->shell.file ? is_in(frame, each->shell.file)
+                             : is_of_library(frame, each->shell.name))
+            return &each->shell;
+    return NULL;
+}
+
+static bool is_same_hidden(const hidden *a, const hidden *b)
+{
+    if (strcmp(a->shell.name, b->shell.name) != 0 || !a->shell.file != !b->shell.file)
+        return false;
+    return !a->shell.file || !strcmp(a->shell.file, b->shell.file);
+}
+
+/* Put MADE at the end of the list; S_FALSE if it is in it already. */
+static stacksplice_hresult put_hidden(const hidden *made)
+{
+    for (size_t i = 0; i < MOST_HIDDEN; i++) {
+        const hidden *there = NULL;
+
+        if (atomic_compare_exchange_strong(&all_hidden[i], &there, made))
+            return S_OK;
+        if (is_same_hidden(there, made))
+            return S_FALSE;
+    }
+    return E_OUTOFMEMORY;
+}
+
+stacksplice_hresult stacksplice_hide(const char *name, const char *file)
+{
+    size_t name_length, file_length;
+    stacksplice_hresult hr;
+    hidden *made;
+
+    if (!name)
+        return E_POINTER;
+    name_length = strnlen(name, LONGEST_HIDDEN + 1);
+    file_length = file ? strnlen(file, LONGEST_HIDDEN + 1) : 0;
+    if (!name_length || name_length > LONGEST_HIDDEN || (file && !file_length) ||
+        file_length > LONGEST_HIDDEN || (!file && strchr(name, '/')))
+        return E_INVALIDARG;
+    made = ss_alloc(1, sizeof *made + name_length + 1 + file_length + 1);
+    if (!made)
+        return E_OUTOFMEMORY;
+    made->shell.name = memcpy(made->texts, name, name_length);
+    if (file)
+        made->shell.file = memcpy(made->texts + name_length + 1, file, file_length);
+    hr = put_hidden(made);
+    if (hr != S_OK)
+        ss_free(made);
+    return hr;
+}
+
+/* STACKSPLICE_HIDE: libraries, and parts of paths, which have a '/', with ':' between them.  It allocates
+   nothing: a host may still set an allocator. */
+__attribute__((constructor)) static void hide_by_environment(void)
+{
+    static char texts[MOST_BYTES_OF_ENVIRONMENT];
+    static hidden all[MOST_OF_ENVIRONMENT];
+    const char *given = secure_getenv("STACKSPLICE_HIDE");
+    size_t length = given ? strlen(given) : 0, count = 0;
+    char *rest = texts, *one;
+
+    if (!length || length >= sizeof texts)
+        return;
+    memcpy(texts, given, length);
+    while ((one = strsep(&rest, ":")) != NULL && count < MOST_OF_ENVIRONMENT)
+        if (*one) {
+            all[count].shell = (stacksplice_shell){one, strchr(one, '/') ? one : NULL, NULL};
+            (void)put_hidden(&all[count++]);
+        }
 }
 
 /* ---- What is kept of a frame ------------------------------------------------------------------*/

@@ -98,7 +98,7 @@ bool ss_glue_is_start_up(const char *symbol);
 /* What is known of LANGUAGE, or NULL. */
 const stacksplice_glue *ss_glue_of(const char *language);
 
-/* How many were added to the built-in ones. */
+/* How many were added to the built-in ones, with what users hide: answers by the former number are old. */
 uint32_t ss_glue_added(void);
 
 /* The glue at INDEX, of built-in and added ones; NULL after the last. */

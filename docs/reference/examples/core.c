@@ -71,6 +71,20 @@ static void print_stack(void)
         stacksplice_resolve(frames[i], print_name, stdout);
 }
 
+/* Reports count the frames of a library, and those of a folder, in one line each. */
+static void hide_what_is_not_ours(void)
+{
+    stacksplice_hide("sqlalchemy", NULL);
+    stacksplice_hide("our vendors", "/srv/shop/vendor/");
+}
+
+static int print_fold(uint32_t begin, uint32_t end, const char *name, void *data)
+{
+    (void)data;
+    printf("%u frames of %s\n", end - begin, name);
+    return 0;
+}
+
 /* Keep 2,000 frames of each error, for code that recurs deeply. */
 static uint32_t keep_more_frames(void)
 {
@@ -288,6 +302,7 @@ static void show_saved(const char *json, size_t length)
         return;
     }
     stacksplice_format_document(document, NULL, print, stdout);
+    stacksplice_document_folds(document, print_fold, NULL);
     stacksplice_format_document_for_sentry(document, NULL, print, stdout);
     stacksplice_document_free(document);
 }
@@ -319,6 +334,7 @@ int main(void)
     count_allocations(&allocations);
     say_version();
     print_stack();
+    hide_what_is_not_ours();
     assert(keep_more_frames() == 512 && stacksplice_max_frames() == 2000);
     run_fiber(do_nothing, 65536);
     log_errors_of_threads();

@@ -95,6 +95,9 @@ assert(not done)
 -- What reports of the whole process leave out: e-mail addresses, too.
 host.redaction({ emails = true, names = { "pin" } })
 
+-- What reports count in one line: a library, and a folder of one's own.
+host.hide("lapis", { file = "/srv/shop/vendor/" })
+
 -- What is installed, and what is missing.
 local complete = host.doctor()
 print(complete)

@@ -132,6 +132,9 @@ assert frame.to_dict() == data
 # Keep 5,000 frames of each error, for code that recurs deeply.
 before = stacksplice.set_max_frames(5000)
 
+# What reports count in one line: libraries, and a package of one's own.
+stacksplice.hide("pandas", "sqlalchemy", module="shop.middleware")
+
 # HRESULTs from native code are also the exception that fits.
 try:
     stacksplice.raise_error(-2147483637)  # E_BOUNDS is the HRESULT of IndexError

@@ -20,7 +20,7 @@ for name, member in pairs(stacksplice) do
         pcall(member, value, hook)
       end
       pcall(member)
-      for word in next, {redaction = 1, doctor = 1, host = 1} do
+      for word in next, {redaction = 1, hide = 1, doctor = 1, host = 1} do
         if stacksplice[word] then error(word) end
       end]=]
     local env = {pcall = pcall, error = error, next = next, stacksplice = stacksplice}

@@ -198,3 +198,65 @@ SS_LUA_OWN int ss_lua_report_function(lua_State *L)
     (void)ss_lua_report(L, SS_LUA_HERE(), false); /* nobody knows where it goes */
     return 1;
 }
+
+/* ---- What reports hide -------------------------------------------------------------------------*/
+
+static void hide(lua_State *L, int argument, const char *name, const char *file)
+{
+    stacksplice_hresult hr = stacksplice_hide(name, file);
+
+    if (hr == E_OUTOFMEMORY)
+        (void)luaL_error(L, "no more can be hidden");
+    if (FAILED(hr))
+        (void)luaL_argerror(L, argument, "must have 1 to 1023 bytes, and a library no '/'");
+}
+
+/* The text that the table at ARGUMENT has as KEY, kept there; or NULL.  [-0, +1, e] */
+static const char *text_field(lua_State *L, int argument, const char *key)
+{
+    lua_getfield(L, argument, key);
+    if (!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING)
+        (void)luaL_error(L, "%s must be a string, not a %s", key, luaL_typename(L, -1));
+    return lua_tostring(L, -1);
+}
+
+/* A module of one's own, wherever it is: a folder, or a file with any ending. */
+static void hide_module(lua_State *L, int argument, const char *module)
+{
+    enum { LONGEST = 1000 };
+    char path[LONGEST + sizeof "//"] = "/";
+    size_t length = strlen(module);
+
+    luaL_argcheck(L, length && length <= LONGEST, argument, "module must have 1 to 1000 bytes");
+    for (size_t i = 0; i < length; i++)
+        path[i + 1] = module[i] == '.' ? '/' : module[i];
+    path[length + 1] = '/';
+    hide(L, argument, module, path);
+    path[length + 1] = '.';
+    hide(L, argument, module, path);
+}
+
+SS_LUA_OWN int ss_lua_hide_function(lua_State *L)
+{
+    int count = lua_gettop(L);
+
+    luaL_argcheck(L, count > 0, 1, "a library, or a table with module or file expected");
+    for (int i = 1; i <= count; i++) {
+        const char *module, *file;
+
+        luaL_checkstack(L, LUA_MINSTACK, NULL);
+        if (lua_type(L, i) == LUA_TSTRING) {
+            hide(L, i, lua_tostring(L, i), NULL);
+            continue;
+        }
+        luaL_checktype(L, i, LUA_TTABLE);
+        module = text_field(L, i, "module");
+        file = text_field(L, i, "file");
+        luaL_argcheck(L, module || file, i, "module or file expected");
+        if (module)
+            hide_module(L, i, module);
+        if (file)
+            hide(L, i, file, file);
+    }
+    return 0;
+}

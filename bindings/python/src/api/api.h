@@ -58,6 +58,11 @@ PyObject *sspy_format_document(PyObject *module, PyObject *arguments);
 PyObject *sspy_format_document_for_sentry(PyObject *module, PyObject *json);
 PyObject *sspy_check_document(PyObject *module, PyObject *json); /* None */
 PyObject *sspy_format_frame(PyObject *module, PyObject *json);
+/* Of a stack: [(begin, end, name)] of what brief reports count in one line. */
+PyObject *sspy_folds_of(PyObject *module, PyObject *json);
+/* _hide(name, file): whether that is new.  _is_installed(file): whether a script's file is of a library. */
+PyObject *sspy_hide(PyObject *module, PyObject *arguments);
+PyObject *sspy_is_installed(PyObject *module, PyObject *file);
 
 /* ---- Callables of Python (reports.c) -----------------------------------------------------------*/
 

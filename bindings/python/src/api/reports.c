@@ -143,6 +143,60 @@ PyObject *sspy_format_frame(PyObject *Py_UNUSED(module), PyObject *json)
     return result;
 }
 
+static int add_fold(uint32_t begin, uint32_t end, const char *name, void *data)
+{
+    PyObject *list = data, *fold = Py_BuildValue("IIs", begin, end, name);
+    int failed = !fold || PyList_Append(list, fold);
+
+    Py_XDECREF(fold);
+    return failed;
+}
+
+PyObject *sspy_folds_of(PyObject *Py_UNUSED(module), PyObject *json)
+{
+    PyObject *error = PyUnicode_FromFormat(
+        "{\"hresult_signed\":0,\"message\":\"\",\"propagation\":[],\"stack\":%S}", json);
+    const stacksplice_document *document = error ? read_document(error) : NULL;
+    PyObject *list = document ? PyList_New(0) : NULL;
+
+    Py_XDECREF(error);
+    if (list)
+        (void)stacksplice_document_folds(document, add_fold, list);
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    stacksplice_document_free(document);
+    return list;
+}
+
+/* What users hide, and what libraries are. */
+
+PyObject *sspy_hide(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    const char *name, *file;
+    stacksplice_hresult hr;
+
+    if (!PyArg_ParseTuple(arguments, "sz:_hide", &name, &file))
+        return NULL;
+    hr = stacksplice_hide(name, file);
+    if (hr == E_OUTOFMEMORY)
+        return PyErr_NoMemory();
+    if (FAILED(hr))
+        return PyErr_Format(PyExc_ValueError,
+                            "what is hidden must have 1 to 1023 bytes, and a library no '/'");
+    return PyBool_FromLong(hr == S_OK);
+}
+
+PyObject *sspy_is_installed(PyObject *Py_UNUSED(module), PyObject *file)
+{
+    stacksplice_frame frame = {
+        .size = sizeof frame, .kind = STACKSPLICE_FRAME_SCRIPT, .language = "python"};
+
+    frame.file = PyUnicode_AsUTF8(file);
+    if (!frame.file)
+        PyErr_Clear(); /* a name that is no text of UTF-8 */
+    return PyBool_FromLong(stacksplice_frame_installed(&frame));
+}
+
 /* ---- Redaction ---------------------------------------------------------------------------------*/
 
 /* What reports leave out, as Python sets it.  The hook is called where its interpreter runs. */

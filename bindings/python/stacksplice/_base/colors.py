@@ -10,6 +10,8 @@ from .hints import Any, Callable, Iterable, Iterator
 
 _PLACE, _TYPE, _RESET = "\x1b[35m", "\x1b[1;35m", "\x1b[0m"
 _MARKS = {"^": "\x1b[1;31m", "~": "\x1b[31m"}
+_DIM = "\x1b[2m"
+_COLOR = re.compile(r"\x1b\[[\d;]*m")
 _FRAME = re.compile(r'  File (".*"), line (\S+)(?:, in (.*))?$')
 _IS_MARKS = re.compile(r"    [ \t]*[~^][~^ ]*$")
 
@@ -47,6 +49,12 @@ def frame(text: str) -> str:
         else:
             lines.append(_frame_line(line))
     return "".join([f"{line}\n" for line in lines])
+
+
+def dimmed(text: str) -> str:
+    """The lines of one frame of a library, dim and without other colours."""
+    plain = _COLOR.sub("", text).removesuffix("\n")
+    return "".join([f"{_in(_DIM, line)}\n" for line in plain.split("\n")])
 
 
 def _title(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from .. import _stacksplice
 from .._base.hints import Any
 from .._base.redaction import has_secret
 from .kept import Frames, KeptFrame, KeptSummary, _Place
@@ -26,11 +27,14 @@ def options(color: bool) -> dict[str, Any]:
     return {"colorize": color} if HAS_COLORS else {}
 
 
-def in_color(text: str) -> str:
-    """The lines of a frame in colour, where the traceback module has none."""
-    from .._base.colors import frame  # most reports have no colours
+def in_color(file: str, text: str) -> str:
+    """The lines of a frame of FILE in colour, those of libraries dim.  TEXT has what this Python's traceback
+    module makes coloured."""
+    from .._base.colors import dimmed, frame  # most reports have no colours
 
-    return frame(text)
+    if _stacksplice._is_installed(file):
+        return dimmed(text)
+    return text if HAS_COLORS else frame(text)
 
 
 def place_of(
@@ -81,4 +85,4 @@ class Look:
         if has_secret(shown.filename, shown.name, shown.line or ""):
             raise ValueError("the core removes it")
         text = KeptSummary().format_frame_summary(shown, **options(self._color))
-        return in_color(text) if self._color and not HAS_COLORS else text
+        return in_color(file, text) if self._color else text

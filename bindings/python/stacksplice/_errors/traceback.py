@@ -48,13 +48,13 @@ class _Foreign(traceback.FrameSummary):
 class _Combined(KeptSummary):
     """Frames of all languages, the outermost first."""
 
-    is_painted = False  # in colour, where Python's traceback module has none
+    is_painted = False  # in colour
 
     def format_frame_summary(self, frame_summary: traceback.FrameSummary, **kwargs: Any) -> str:
         if isinstance(frame_summary, _Foreign):
             return frame_summary.text
         text = super().format_frame_summary(frame_summary, **kwargs)
-        return in_color(text) if self.is_painted else text
+        return in_color(frame_summary.filename, text) if self.is_painted else text
 
 
 class _Known:
@@ -385,7 +385,8 @@ def _paint(all_shown: list[traceback.TracebackException]) -> None:
     for shown in all_shown:
         shown.stack = stack = _Combined(shown.stack or ())
         stack.is_painted = True
-        paint_title(shown)
+        if not HAS_COLORS:
+            paint_title(shown)
 
 
 def _stack_of(exc: BaseException) -> traceback.StackSummary:
@@ -421,7 +422,7 @@ def text_of(exc: BaseException, chain: bool, extent: Shown, style: dict[str, boo
         if info is None:
             _say_once(one, _reasons_of(one.stack), said)
     clean_traceback(shown)
-    if color and not HAS_COLORS:
+    if color:
         _paint([one for one, _, _ in told])
     text = "".join(shown.format(chain=chain, **options(color)))
     for one, _, _ in told:

@@ -113,6 +113,10 @@ def _line_of(frame: dict[str, Any]) -> str:
     return _stacksplice._format_frame(json.dumps(frame))
 
 
+def _folds_of(stack: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    return _stacksplice._folds_of(json.dumps(stack))
+
+
 def _is_idle(stack: list[dict[str, Any]]) -> bool:
     """Whether it is that of a thread of an executor, which waits for work."""
     innermost = next((frame for frame in stack if frame["kind"] == "script"), {})
@@ -131,10 +135,10 @@ def text_of(document: dict[str, Any], all_frames: bool) -> str:
             parts.append("    [idle: waits for work of its pool]\n")
             thread = {**thread, "exceptions": ()}  # it handles that its queue was empty
         else:
-            parts += lines_of(thread["stack"], all_frames, _line_of)
+            parts += lines_of(thread["stack"], all_frames, _line_of, _folds_of)
         parts += [text_of_error(*told, all_frames) for told in errors_of(thread)]
     for name, stack in tasks_of(document):
-        parts += [f"\n{name}\n", *lines_of(stack, all_frames, _line_of)]
+        parts += [f"\n{name}\n", *lines_of(stack, all_frames, _line_of, _folds_of)]
     if "failed" in document:
         ended = "The process ended itself because of this error"
         parts.append(text_of_error(ended, document["failed"], all_frames))

@@ -146,9 +146,29 @@ def _text_of_frame(frame: dict[str, Any], line: str) -> str:
     )
 
 
+def _counted(hidden: list[dict[str, Any]], name: str) -> str:
+    """The line for HIDDEN frames of a program of that NAME."""
+    count = len([frame for frame in hidden if not frame.get("glue")])
+    return f"    ... {count} frame{'s' if count != 1 else ''} of {plain(name)} hidden\n"
+
+
 def lines_of(
-    stack: list[dict[str, Any]], all_frames: bool, line_of: Callable[[dict[str, Any]], str]
+    stack: list[dict[str, Any]],
+    all_frames: bool,
+    line_of: Callable[[dict[str, Any]], str],
+    folds_of: Callable[[list[dict[str, Any]]], list[tuple[int, int, str]]] | None = None,
 ) -> Iterator[str]:
-    """STACK, its newest frame last; LINE_OF gives the line of a frame."""
-    shown = [frame for frame in reversed(stack) if all_frames or not frame.get("glue")]
-    return folded(_text_of_frame(frame, line_of(frame)) for frame in shown)
+    """STACK, its newest frame last; LINE_OF gives the line of a frame, FOLDS_OF what brief reports count in
+    one line: from where to where, and whose frames these are."""
+    folds = (
+        {} if all_frames or folds_of is None else {end: (begin, name) for begin, end, name in folds_of(stack)}
+    )
+    lines, at = [], len(stack)
+    while at:
+        begin, name = folds.get(at, (at - 1, ""))
+        if at in folds:
+            lines.append(_counted(stack[begin:at], name))
+        elif all_frames or not stack[begin].get("glue"):
+            lines.append(_text_of_frame(stack[begin], line_of(stack[begin])))
+        at = begin
+    return folded(lines)
