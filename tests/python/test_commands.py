@@ -13,7 +13,7 @@ import sys
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import MODULE, PACKAGE, command, environment, lua_with_stacksplice
+from building import MODULE, PACKAGE, command, compile_c, environment, lua_with_stacksplice
 from raising import caught, fail, with_cause
 from stacksplice import _stacksplice
 from stacksplice.__main__ import main
@@ -282,6 +282,27 @@ def test_doctor_says_what_to_do_without_lines(monkeypatch):
     assert "-> to see them, install the package libdw1 (elfutils-libs)\n" in text
     monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: "stacksplice was built without libdw")
     assert "-> to see them, build the core with libdw: " in examine()[1]
+
+
+def test_doctor_names_the_binary_without_unwind_data(tmp_path):
+    """As a linker for musl makes it that is not told to write .eh_frame_hdr."""
+    ctypes = pytest.importorskip("ctypes")
+    source = tmp_path / "calls.c"
+    source.write_text("int calls(int (*f)(void)); int calls(int (*f)(void)) { return f() + 1; }\n")
+    library = compile_c(tmp_path / "libcalls.so", [source], "-shared", "-fPIC", "-Wl,--no-eh-frame-hdr")
+    texts = []
+    calls = ctypes.CDLL(str(library)).calls
+    assert calls(ctypes.CFUNCTYPE(ctypes.c_int)(lambda: texts.append(examine()[1]) or 1)) == 2
+    assert "note     native frames: they end in " in texts[0], texts[0]
+    assert "libcalls.so, which has no unwind data\n" in texts[0]
+    assert "-> compile it with -funwind-tables and link it with -Wl,--eh-frame-hdr" in texts[0]
+    assert "ok       native frames: they can be read\n" in examine()[1]
+
+
+def test_doctor_says_the_package_of_the_system(monkeypatch):
+    reason = "libdw.so.1 not found (Alpine package: elfutils)"
+    monkeypatch.setattr(_stacksplice, "_lines_missing", lambda: reason)
+    assert "-> to see them: apk add elfutils\n" in examine()[1]
 
 
 def test_doctor_finds_a_copy_of_lua(child):

@@ -149,11 +149,18 @@ bool ss_debug_load(void)
     return true;
 }
 
+/* In the words of a system that usually has this C library. */
+#ifdef __GLIBC__
+#define PACKAGE "Debian package: libdw1"
+#else
+#define PACKAGE "Alpine package: elfutils"
+#endif
+
 const char *ss_debug_missing(void)
 {
-    return atomic_load_explicit(&missing, memory_order_relaxed)
-               ? "libdw.so.1 not found (Debian package: libdw1)"
-               : NULL;
+    return atomic_load_explicit(&missing, memory_order_relaxed) ? "libdw.so.1 not found (" PACKAGE
+                                                                  ")"
+                                                                : NULL;
 }
 
 /* ---- Calls that may run out of memory ---------------------------------------------------------*/

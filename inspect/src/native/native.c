@@ -72,13 +72,20 @@ typedef struct libdw {
 #define NAME(result, name, parameters) #name,
 static const char *const names[] = {LIBDW_FUNCTIONS(NAME)};
 
+/* In the words of a system that usually has this C library. */
+#ifdef __GLIBC__
+#define PACKAGE "Debian package: libdw1"
+#else
+#define PACKAGE "Alpine package: elfutils"
+#endif
+
 /* The functions, or NULL: *WHY then says what is missing and what to install. */
 static const libdw *load_libdw(const char **why)
 {
     static libdw functions;
     void *library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
 
-    *why = "libdw.so.1 not found (Debian package: libdw1)";
+    *why = "libdw.so.1 not found (" PACKAGE ")";
     if (!library)
         return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -608,6 +608,8 @@ static int say_lines(void)
                        "shown where the binary has debug information: compile with -g", reason,
                        reason && strstr(reason, "without libdw")
                            ? "build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
+                       : reason && strstr(reason, "Alpine")
+                           ? "apk add elfutils"
                            : "install the package libdw1 (elfutils-libs)");
 }
 

@@ -51,9 +51,25 @@ def _python() -> Iterator[Finding]:
         yield Finding("missing", "Python", f"{name}\nits frames cannot be read: {reason}", advice)
 
 
+def _before_code_without_data() -> str | None:
+    """The binary in whose code this stack ends, or goes on by less, for want of unwind data."""
+    before = None
+    for frame in _stacksplice.capture():
+        if frame.kind == "gap" and "no unwind data" in str(frame.reason):
+            return before
+        if frame.kind == "native":
+            before = frame.module
+    return None
+
+
 def _native() -> Iterator[Finding]:
     # Not those of a stack: a short limit or a deep recursion can leave them all out.
-    if _stacksplice.RtlCaptureStackBackTrace(0, 1)[0]:
+    last = _before_code_without_data()
+    if last is not None:
+        text = f"they end in {last}, which has no unwind data"
+        advice = "compile it with -funwind-tables and link it with -Wl,--eh-frame-hdr"
+        yield Finding("note", "native frames", text, advice)
+    elif _stacksplice.RtlCaptureStackBackTrace(0, 1)[0]:
         yield Finding("ok", "native frames", "they can be read")
     else:
         reasons = [str(frame.reason) for frame in _stacksplice.capture() if frame.kind == "gap"]
@@ -65,7 +81,9 @@ def _native() -> Iterator[Finding]:
         yield Finding("ok", "lines of C code", text)
     else:
         advice = "to see them, install the package libdw1 (elfutils-libs)"
-        if "without libdw" in lines:
+        if "Alpine" in lines:
+            advice = "to see them: apk add elfutils"
+        elif "without libdw" in lines:
             advice = "to see them, build the core with libdw: -DSTACKSPLICE_WITH_LIBDW=ON"
         yield Finding("note", "lines of C code", lines, advice)
 
