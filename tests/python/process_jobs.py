@@ -48,6 +48,14 @@ def innermost(value):
     raise Needs(value, why="told") from KeyError("cause")
 
 
+def raises_a_table():
+    """Has a script in lupa raise a table, which has no text of Python's."""
+    import lupa.lua54
+
+    stacksplice.install()
+    lupa.lua54.LuaRuntime().execute("error({code = 42})", name="@table.lua")
+
+
 def crosses(path, value):
     """Fails behind a border of C."""
     return load(path).call(innermost, value)

@@ -192,7 +192,7 @@ def output(*arguments, cwd=None):
 def test_ipython():
     pytest.importorskip("IPython")
     text = output("-c", PROGRAM + SHELL)
-    assert text.count("no stock") == 1 and f"LuaError: \n{FIELDS}" in text
+    assert text.count(FIELDS) == 1 and f"LuaError: \n{FIELDS}" in text
 
 
 def test_pytest(tmp_path):

@@ -132,6 +132,16 @@ def test_report_says_where_and_what_happened_here(border_path):
     assert str(again) == str(info) and again.process == info.process and again.stack == info.stack
 
 
+def test_words_that_only_the_report_has_come_along():
+    pytest.importorskip("lupa.lua54")
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        exc = caught(pool.submit(process_jobs.raises_a_table).result)
+    assert str(exc) == ""
+    info = stacksplice.error_info(exc)
+    assert "42" in info.message and info.process["id"] != os.getpid()
+    assert "42" in "".join(stacksplice.format_exception(exc)).splitlines()[-1]
+
+
 def seams_of(info):
     return [frame.reason for frame in info.stack if str(frame.reason).startswith("error came from process ")]
 

@@ -234,6 +234,8 @@ def _gone_on(there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
         data.pop(name, None)
         if name in there:
             data[name] = there[name]
+    if not here["message"]:  # such as of a table that Lua raised, whose words only the report has
+        data["message"] = there["message"]
     data["stack"] = [*there["stack"], _seam(_leave(data)), *here["stack"]]
     data["frames_left_out"] = int(there.get("frames_left_out") or 0) + here["frames_left_out"]
     data["propagation"] = [*there["propagation"], *here["propagation"]]
