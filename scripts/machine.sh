@@ -129,6 +129,12 @@ need_for_tests() {
         need qemu-user command -v qemu-aarch64
     fi
     if wants musl; then need musl-tools command -v musl-gcc; fi
+    if wants musl-python; then
+        need autoconf command -v autoreconf
+        need automake command -v automake
+        need libtool command -v libtoolize
+        need libltdl-dev [ -e /usr/share/aclocal/ltdl.m4 ]
+    fi
 }
 
 # The checkers that are no Python packages.

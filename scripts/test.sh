@@ -5,7 +5,7 @@ newline='
 '
 default_parts="ctest pytest busted"
 # The longest first: two parts run side by side, and the last ones should be short.
-other_parts="pythons valgrind asan tsan luas long aarch64 none iterate clang property musl"
+other_parts="pythons valgrind asan tsan musl-python luas long aarch64 none iterate clang property musl"
 # Only in "all": it takes the sources of other projects from the package index.
 far_parts="suites"
 
@@ -87,6 +87,54 @@ run_target() {
     fi
 }
 
+# What pip downloads for the musl Python of tests/musl_python.py, which has no TLS; not each tool has a wheel
+# for it: what is missing is said when it is installed.
+fetch_for_musl() { # FOLDER LIST
+    cmp -s "$2" "$1/list" && return 0
+    step "fetching wheels for musl"
+    mkdir -p "$1"
+    while IFS= read -r tool; do
+        "$python" -m pip download --disable-pip-version-check --only-binary :all: --python-version "$py_version" \
+            --platform musllinux_1_2_x86_64 --dest "$1" "$tool" >>"$logs/musl-wheels.log" 2>&1 </dev/null ||
+            say "there is no wheel for musl of $tool"
+    done <"$2"
+    cp "$2" "$1/list"
+}
+
+# The environment of that Python with the package, by its compiler.
+prepare_musl_venv() {
+    quietly musl-tools "$venv/bin/python" -m pip install --disable-pip-version-check -r "$venv/musl-tools.txt" &&
+        quietly musl-wheel "$venv/bin/python" -m pip wheel --disable-pip-version-check --no-deps \
+            --no-build-isolation --wheel-dir "$venv/wheel" . &&
+        quietly musl-install "$venv/bin/python" -m pip install --disable-pip-version-check \
+            --force-reinstall --no-deps "$venv"/wheel/*.whl
+}
+
+# Those that need neither libdw, a debugger nor other programs for musl.
+musl_tests="async awaiting catching errors frames frames_captures greenlet hresult layout lupa_caught lupa_lifetimes
+lupa_processes lupa_tools lupa_words ownership positions raise threads tokens"
+
+# The package, compiled for musl by its compiler, and its tests by a Python of musl.
+run_musl_python() {
+    if ! musl=$("$python" tests/musl_python.py </dev/null); then
+        leave_out musl-python "$musl"
+        return
+    fi
+    ask_python "$musl" || return
+    make_venv "$(python_tag)" || return
+    printf '%s\n' 'pytest>=7' 'setuptools>=77' lupa greenlet jinja2 pygments >"$venv/musl-tools.txt"
+    fetch_for_musl "$root/build/interpreters/musl/wheels" "$venv/musl-tools.txt"
+    export CC="${musl%/*}/cc" PIP_NO_INDEX=1 PIP_FIND_LINKS="$root/build/interpreters/musl/wheels"
+    prepare_musl_venv || { leave_out musl-python "the package could not be installed"; failed_parts="musl-python"; return; }
+    # Nothing of a build for this machine's own C library.
+    unset STACKSPLICE_BUILD_DIR LUA_CPATH LUA_CPATH_5_4
+    # lupa brings it: what frames are compared with.
+    libgcc=$(find "$venv" -name 'libgcc_s-*.so.1' | head -n 1)
+    [ -z "$libgcc" ] || ln -sf "$libgcc" "${musl%/bin/*}/lib/libgcc_s.so.1"
+    PYTHONPATH="" prepare_tests=true run_pytest musl-python -m "not any_python and not long" \
+        $(printf 'tests/python/test_%s.py\n' $musl_tests)
+}
+
 # verified COMMAND...: each repeated capture is compared with a full one.
 verified() {
     export STACKSPLICE_VERIFY_PLANS=1
@@ -144,6 +192,7 @@ command_part() {
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
+    musl-python) run_musl_python ;;
     busted) run_busted busted --exclude-tags=long tests/lua ;;
     long)
         run_ctest long-ctest dev long
