@@ -174,10 +174,19 @@ static int copied(const code *c, uint32_t position)
 
 /* ---- The proof --------------------------------------------------------------------------------*/
 
+/* The first of the PLACES, which are not empty, and the places without it. */
+static inline ss_lua_caught *take_place(ss_lua_state *state, uint32_t *places)
+{
+    ss_lua_caught *caught = &state->caught[__builtin_ctz(*places)];
+
+    *places &= *places - 1;
+    return caught;
+}
+
 static ss_lua_caught *caught_in(ss_lua_state *state, lua_State *thread, uintptr_t ci, int result)
 {
-    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
-        ss_lua_caught *caught = &state->caught[i];
+    for (uint32_t places = state->caught_places; places;) {
+        ss_lua_caught *caught = take_place(state, &places);
 
         if (caught->L == thread && !caught->call && caught->result == result &&
             ss_lua_ci_address(thread, caught->ci) == ci)
@@ -228,12 +237,13 @@ static ss_lua_caught *caught_result(ss_lua_state *state, lua_State *thread, uint
     return caught && caught->pc == (uintptr_t)(c->instructions + c->next - 1) ? caught : NULL;
 }
 
+enum { MOST_CALLS = 4 }; /* through which an argument is followed */
+
 /* What argument POSITION of the function that CI calls was when pcall caught it.  *NUMBER: the register of
    CI that has it; NOWHERE: none has. */
 static ss_lua_caught *caught_argument(ss_lua_state *state, lua_State *thread, uintptr_t ci,
                                       uint32_t position, int *number)
 {
-    enum { MOST_CALLS = 4 };
     ss_lua_caught *caught;
     scope parameter;
     code c;
@@ -273,6 +283,19 @@ static bool is_value_in(lua_State *L, int index, lua_State *thread, uintptr_t ci
     return is;
 }
 
+/* Whether CI, or a function in Lua that it got its arguments from, has been given what pcall caught. */
+static bool may_have_caught(ss_lua_state *state, lua_State *thread, uintptr_t ci)
+{
+    for (int i = 0; i < MOST_CALLS && ci && ss_lua_is_in_lua(ci); i++, ci = ss_lua_outer(ci))
+        for (uint32_t places = state->caught_places; places;) {
+            const ss_lua_caught *caught = take_place(state, &places);
+
+            if (caught->L == thread && !caught->call && ss_lua_ci_address(thread, caught->ci) == ci)
+                return true;
+        }
+    return false;
+}
+
 /* The same of the value that CI, the function at LEVEL, raises.  `assert` has it as its second argument. */
 static ss_lua_caught *find_raised(lua_State *L, ss_lua_state *state, int index, lua_State *thread,
                                   uintptr_t ci, int level)
@@ -280,6 +303,8 @@ static ss_lua_caught *find_raised(lua_State *L, ss_lua_state *state, int index, 
     if (!ci || ss_lua_is_in_lua(ci) || ss_lua_is_tail_call(ci))
         return NULL;
     ci = ss_lua_outer(ci);
+    if (!may_have_caught(state, thread, ci))
+        return NULL;
     for (uint32_t position = 1; position <= 2; position++) {
         int number = NOWHERE;
         ss_lua_caught *caught = caught_argument(state, thread, ci, position, &number);
@@ -449,16 +474,20 @@ static ss_lua_state *state_of(lua_State *L)
    Nothing else is known of that call then. */
 static ss_lua_caught *place_for(ss_lua_state *state, lua_State *L, ss_lua_ci call)
 {
+    enum { ALL = (1 << SS_LUA_CAUGHT) - 1 };
     ss_lua_caught *place = state->caught;
 
-    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
-        ss_lua_caught *caught = &state->caught[i];
+    for (uint32_t places = state->caught_places; places;) {
+        ss_lua_caught *caught = take_place(state, &places);
 
         if (caught->L == L && caught->call && ss_lua_is_same_ci(caught->call, call))
             ss_lua_forget_caught(state, caught);
-        if (caught->number < place->number)
-            place = caught;
     }
+    if (state->caught_places != ALL)
+        return &state->caught[__builtin_ctz(~state->caught_places)];
+    for (uint32_t i = 1; i < SS_LUA_CAUGHT; i++)
+        if (state->caught[i].number < place->number)
+            place = &state->caught[i];
     ss_lua_forget_caught(state, place);
     return place;
 }
@@ -500,7 +529,7 @@ static bool is_known(lua_State *L, const ss_lua_state *state)
 {
     bool known = false, may_be = state->resumed.L != NULL;
 
-    for (uint32_t i = 0; i < SS_LUA_AT_ONCE; i++)
+    for (uint32_t i = 0; state->marks && i < SS_LUA_AT_ONCE; i++)
         may_be |= state->raising[i].L == L;
     return may_be && ss_lua_call_protected(L, find_known, &known) && known;
 }
@@ -538,6 +567,7 @@ static void note(lua_State *L, ss_lua_state *state, ss_lua_ci call)
     caught->L = L;
     caught->call = call;
     caught->number = ++state->caught_number;
+    state->caught_places |= 1U << (caught - state->caught);
     caught->ties = former.ties;
     caught->count = former.count;
     memcpy(caught->frames, former.frames, former.count * sizeof *former.frames);
@@ -631,8 +661,8 @@ static void give(lua_State *L, ss_lua_state *state, bool has_caught, size_t tail
         in_lua ? (int)((ss_lua_slot_of(call) - ss_lua_registers_of(receiver)) / SSI_LUA_VALUE) + 1
                : 0;
 
-    for (uint32_t i = 0; i < SS_LUA_CAUGHT; i++) {
-        ss_lua_caught *caught = &state->caught[i];
+    for (uint32_t places = state->caught_places; places;) {
+        ss_lua_caught *caught = take_place(state, &places);
 
         if (caught->L != L)
             continue;

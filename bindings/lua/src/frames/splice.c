@@ -690,14 +690,6 @@ void ss_lua_splice_all(ss_lua_collection *c)
 
 /* ---- Runs that are kept -----------------------------------------------------------------------*/
 
-/* Read CI.  Here a function in C has a key, too: itself, and the instruction that calls it. */
-static void read_keyed(uintptr_t ci, ss_lua_activation *out)
-{
-    ss_lua_activation_read(ci, out);
-    if (!out->pc)
-        out->pc = out->closure;
-}
-
 static uintptr_t tail_calls_gap(ss_lua_cache *cache)
 {
     if (!cache->tail_calls)
@@ -708,28 +700,33 @@ static uintptr_t tail_calls_gap(ss_lua_cache *cache)
 uint32_t ss_lua_run_frames(lua_State *L, ss_lua_state *state, uintptr_t ci, uintptr_t stop,
                            uint32_t max, uintptr_t *frames)
 {
-    ss_lua_interpreter interpreter = {.registry = lua_topointer(L, LUA_REGISTRYINDEX),
-                                      .record = state,
-                                      .cache = ss_lua_cache_of(state),
-                                      .rest = L,
-                                      .cached = true};
+    ss_lua_interpreter interpreter = {
+        .registry = atomic_load_explicit(&state->registry, memory_order_relaxed),
+        .record = state,
+        .cache = ss_lua_cache_of(state),
+        .rest = L,
+        .cached = true};
     uint32_t length = ss_lua_run_length(ci, stop), most = max / 2 - 1, count = 0;
     uint32_t left_out = length > most ? length - most : 0;
 
+    ss_lua_activation at, caller;
+
     interpreter.cache->captured = true;
     ss_lua_cache_begin(L, state);
-    for (uint32_t i = 0; i < length; i++, ci = ss_lua_outer(ci)) {
-        ss_lua_activation at, caller;
-
+    ss_lua_activation_read(ci, &caller);
+    for (uint32_t i = 0; i < length; i++) {
+        at = caller;
         if (left_out && i == most / 2) {
             frames[count++] = stacksplice_left_out(left_out);
-            for (; i < most / 2 + left_out; i++)
+            for (ci = at.ci; i < most / 2 + left_out; i++)
                 ci = ss_lua_outer(ci);
+            ss_lua_activation_read(ci, &at);
         }
-        read_keyed(ci, &at);
         ss_lua_activation_read(at.outer, &caller);
+        if (!at.pc)
+            at.pc = at.closure; /* a function in C has a key, too: itself, and what calls it */
         frames[count++] = ss_lua_token(&interpreter, L, &at, &caller);
-        if (ss_lua_is_tail_call(ci))
+        if (at.status & (uint32_t)SS_LUA_TAIL_CALLED)
             frames[count++] = tail_calls_gap(interpreter.cache);
     }
     return count;

@@ -220,6 +220,7 @@ struct ss_lua_state {
     ss_lua_flight flights[SS_LUA_AT_ONCE]; /* the newest last */
     ss_lua_caught caught[SS_LUA_CAUGHT];
     uint64_t caught_number; /* of the newest one */
+    uint32_t caught_places; /* a bit for each of these that has one */
     uint32_t flight_count;
     uintptr_t marks; /* how many raises were marked */
     int handling;    /* > 0 while a message handler of ours runs */

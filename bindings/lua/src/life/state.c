@@ -329,6 +329,7 @@ void ss_lua_forget_caught(ss_lua_state *state, ss_lua_caught *caught)
 {
     caught->number = 0;
     caught->L = NULL;
+    state->caught_places &= ~(1U << (caught - state->caught));
     if (caught->ties.exception)
         ss_lua_let_go(state, &caught->ties);
 }
@@ -665,6 +666,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     state->resumed = (ss_lua_resumed){0};
     state->flight_count = 0;
     memset(state->caught, 0, sizeof state->caught);
+    state->caught_places = 0;
     state->handling = 0;
     state->metamethods = 0;
     state->shows_locals = false;
