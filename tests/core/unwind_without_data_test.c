@@ -120,6 +120,12 @@ TEST(test_unwind_never_guesses_without_frame_pointers)
     assert_true(captured.count <= whole.count + 2);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { KEEPS_FRAME_POINTERS = 1 };
+#else
+enum { KEEPS_FRAME_POINTERS = 0 };
+#endif
+
 /* Of the function alone it is known that it was called, by the call before its return address. */
 TEST(test_unwind_leaves_exported_functions_by_their_call)
 {
@@ -136,11 +142,14 @@ TEST(test_unwind_leaves_exported_functions_by_their_call)
     }
     assert_true(whole.count > 4);
 #if defined(__x86_64__)
+    uint32_t skipped = whole.count + 2 - captured.count;
+
     assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "or calls"));
-    /* this function, at its other call, and all that called it */
-    assert_int_equal(captured.count - 3, whole.count - 1);
+    /* This function, at its other call, and all that called it.  Where functions keep frame pointers, as with
+       sanitizers, the register still holds this function's, and leads to its caller. */
+    assert_true(skipped <= KEEPS_FRAME_POINTERS);
     for (uint32_t i = 2; i < whole.count; i++)
-        assert_true(captured.frames[2 + i] == whole.frames[i]);
+        assert_true(captured.frames[2 + i - skipped] == whole.frames[i]);
 #else
     assert_true(is_gap(captured.frames[2], STACKSPLICE_TRUST_EXACT, NO_DATA) ||
                 is_gap(captured.frames[2], STACKSPLICE_TRUST_INFERRED, "frame pointers"));

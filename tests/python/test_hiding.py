@@ -144,7 +144,7 @@ end.set()
     brief, whole, _ = run(program).split("----\n")
     if not brief:
         pytest.skip("this process may not read itself")
-    thread = brief.partition('"rules"')[2].partition("\n\n")[0]
+    (thread,) = [part for part in brief.split("\n\n") if "in waits" in part]
     assert "    ... 2 frames of acme hidden\n" in thread and "of asyncio hidden\n" in thread
     assert "of threading hidden\n" in thread and "in waits" in thread and "in main" in thread
     assert "asyncio/runners.py" not in brief and "asyncio/runners.py" in whole and "hidden" not in whole
