@@ -248,8 +248,8 @@ struct ss_lua_state {
 /* The record of L's state, made when there is none; what captures need of this Lua is known then. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open(lua_State *L);
 
-/* As before, but unless captures may come in signal handlers what they need is learnt later: by the first one,
-   or by the first function of ours that opens the state.  It takes milliseconds. [-0, +0, m] */
+/* The record.  What captures need takes milliseconds to learn, so that is left to the first capture, or to the
+   first function of ours that opens the state, unless captures may come in signal handlers. [-0, +0, m] */
 ss_lua_state *ss_lua_state_open_early(lua_State *L);
 
 /* L runs a function of ours: if it is the main coroutine, which Lua 5.1 does not tell elsewhere, the record

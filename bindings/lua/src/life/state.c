@@ -795,7 +795,10 @@ ss_lua_state *ss_lua_state_open(lua_State *L)
 
 ss_lua_state *ss_lua_state_open_early(lua_State *L)
 {
-    return stacksplice_captures_in_handlers() ? ss_lua_state_open(L) : make_record(L);
+    ss_lua_state *state = make_record(L);
+
+    /* Asked when the source is known: a crash handler that is installed at this moment has it learn. */
+    return stacksplice_captures_in_handlers() ? ss_lua_state_open(L) : state;
 }
 
 /* Check this thread's last answer first: the list is long in a program with many states. */
