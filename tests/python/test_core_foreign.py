@@ -248,7 +248,7 @@ def core(root, program, tmp_path_factory) -> str:
 
 
 def told(root, core: str) -> list[str]:
-    found = scripts_of(command("core", "--root", str(root), core).stdout)
+    found = scripts_of(command("core", "--all-frames", "--root", str(root), core).stdout)
     assert len(found) > 4
     return found
 
