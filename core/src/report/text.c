@@ -893,14 +893,12 @@ static void print_frames(const printer *p, const ss_element *e)
 /* The shortest period in which an element with KEY goes on with rounds of which enough are shown, or 0. */
 static uint32_t find_period(printer *p, uint64_t key)
 {
-    uint32_t found = 0;
+    uint32_t known = p->seen < SS_REPORT_PERIOD_MAX ? p->seen : SS_REPORT_PERIOD_MAX, found = 0;
 
-    for (uint32_t period = SS_REPORT_PERIOD_MAX; period; period--) {
-        bool is_equal =
-            p->seen >= period && p->keys[(p->seen - period) % SS_REPORT_PERIOD_MAX] == key;
-
-        p->equal[period] = is_equal ? p->equal[period] + 1 : 0;
-        if (p->equal[period] > period * (SS_REPORT_ROUNDS_MAX - 1))
+    for (uint32_t period = known; period; period--) {
+        if (p->keys[(p->seen - period) % SS_REPORT_PERIOD_MAX] != key)
+            p->equal[period] = 0;
+        else if (++p->equal[period] > period * (SS_REPORT_ROUNDS_MAX - 1))
             found = period;
     }
     p->keys[p->seen++ % SS_REPORT_PERIOD_MAX] = key;
