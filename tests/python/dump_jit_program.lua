@@ -53,6 +53,11 @@ function forms.callback()
   return 1
 end
 
+function forms.reader() -- the loop is called twice: to protect the compiler, and by the compiler
+  load(function() deep(2) return nil end)
+  return 1
+end
+
 function forms.hook()
   debug.sethook(function() debug.sethook() deep(1) return 1 end, "l")
   local x = 1

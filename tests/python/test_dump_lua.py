@@ -190,7 +190,9 @@ def own(names: list[str]) -> list[str]:
 
 
 @each_jit
-@pytest.mark.parametrize("form", ["interpreted", "metamethods", "builtins", "callback", "hook", "hot"])
+@pytest.mark.parametrize(
+    "form", ["interpreted", "metamethods", "builtins", "callback", "reader", "hook", "hot"]
+)
 def test_luajit_is_shown_as_it_shows_itself(lua, form, tmp_path):
     """Lines as in debug.traceback, which ends where a coroutine begins."""
     with jit_resting(lua, form) as (process, told):

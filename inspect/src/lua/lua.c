@@ -1893,6 +1893,22 @@ static bool place_unknown(const placing *p, size_t at, int thread, ssi_scripts *
            ssi_scripts_add_run(scripts, &placed);
 }
 
+/*
+ * LuaJIT's own C calls the loop, too, to be protected: where it restores what a trace had, or compiles.  Such a
+ * frame of the loop is of no run.  Then a frame further out calls what RUN says, and frame AT does not.
+ */
+static bool is_of_no_run(const placing *p, size_t at, const ssi_lua_run *run)
+{
+    uint64_t size, loop = function_of(p, &p->stack->frames[at], &size);
+
+    if (!run->is_jit || !run->called || calls(p, at, run))
+        return false;
+    for (size_t i = at + 1; i < p->stack->count; i++)
+        if (function_of(p, &p->stack->frames[i], &size) == loop && calls(p, i, run))
+            return true;
+    return false;
+}
+
 static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts, size_t *last)
 {
     uint64_t places = 0;
@@ -1902,6 +1918,8 @@ static bool place_frame(placing *p, size_t at, int thread, ssi_scripts *scripts,
     ssi_run placed = {.thread = thread, .marker = p->stack->frames[at].sp};
 
     p->inside = at + 1;
+    if (run && which && is_of_no_run(p, at, run))
+        return true;
     p->places &= state ? places : 0;
     if (!run)
         return place_unknown(p, at, thread, scripts);
