@@ -806,9 +806,10 @@ static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replace
     return push(b, wanted->mark) && (b->walk->frame_count || push(b, sspy_gap(no_native_frames)));
 }
 
-/* Push the frames of one activation, innermost first, with the tokens of WANTED (or NULL). */
-static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
-                     const sspy_replacement *wanted)
+/* For push_run, which knows whether WALK is RECORDED: most are not, and have no WANTED. */
+static inline __attribute__((always_inline)) bool
+push_frames(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
+            const sspy_replacement *wanted, bool recorded)
 {
     const sspy_layout *layout = sspy_layout_now();
     uint32_t owner = layout->frame_owner, instruction = layout->frame_instruction;
@@ -823,11 +824,12 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
     for (int steps = 0; frame && frame != m->end && steps < SSPY_MAX_CHAIN; steps++) {
         uintptr_t token = 0;
 
-        if (layout->cframe && walk->recorded)
+        if (recorded && layout->cframe)
             report_link(walk, frame); /* else done on the way to the marker */
         if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;
-        report_word(walk, frame + instruction);
+        if (recorded)
+            report_word(walk, frame + instruction);
         if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
@@ -839,6 +841,14 @@ static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState
         frame = sspy_word(frame, previous);
     }
     return flush(&b);
+}
+
+/* Push the frames of one activation, innermost first, with the tokens of WANTED (or NULL). */
+static bool push_run(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
+                     const sspy_replacement *wanted)
+{
+    return walk->recorded || wanted ? push_frames(walk, m, interp, wanted, true)
+                                    : push_frames(walk, m, interp, NULL, false);
 }
 
 /*
