@@ -359,43 +359,53 @@ static bool push_running(ss_lua_collection *c)
 
 enum {
     NAMED_FUNCTIONS = 1024,
-    NAMELESS_SIGHTS = 1000 /* how often a nameless function is seen before it is looked up again */
+    NAMELESS_SIGHTS = 1000, /* how often a nameless function is seen before it is looked up again */
+    NAMED_SIGHTS = 5000     /* a function with a name, which may have another one by then */
 };
 
 /* ---- Names of C functions --------------------------------------------------------------------*/
 
-/*
- * Whether to look up the name of FUNCTION now: not if it has one already, and not each time if it
- * has none.  Threads may take each other's entries: that costs only time.
- */
-static bool wants_name(uintptr_t function)
-{
-    static struct {
-        _Atomic(uintptr_t) function;
-        _Atomic(uint32_t) sights; /* until the next lookup; UINT32_MAX: never */
-    } named[NAMED_FUNCTIONS];
-    size_t at = (function >> 4) % NAMED_FUNCTIONS;
-    uint32_t sights = atomic_load_explicit(&named[at].sights, memory_order_relaxed);
+/* Until when the name of a function is not looked up.  Threads may take each other's: that costs only
+   time. */
+typedef struct ss_lua_naming {
+    _Atomic(uintptr_t) function;
+    _Atomic(uint32_t) sights; /* until the next lookup */
+} ss_lua_naming;
 
-    if (atomic_load_explicit(&named[at].function, memory_order_relaxed) == function && sights > 0) {
-        atomic_store_explicit(&named[at].sights, sights - 1, memory_order_relaxed);
-        return false;
-    }
-    atomic_store_explicit(&named[at].function, function, memory_order_relaxed);
-    atomic_store_explicit(&named[at].sights, NAMELESS_SIGHTS, memory_order_relaxed);
-    return true;
+static ss_lua_naming *naming_of(uintptr_t function)
+{
+    static ss_lua_naming all[NAMED_FUNCTIONS];
+
+    return &all[(function >> 4) % NAMED_FUNCTIONS];
+}
+
+/* Whether to look up the name of FUNCTION now. */
+static bool wants_name(ss_lua_naming *naming, uintptr_t function)
+{
+    uint32_t sights = atomic_load_explicit(&naming->sights, memory_order_relaxed);
+
+    if (atomic_load_explicit(&naming->function, memory_order_relaxed) != function || !sights)
+        return true;
+    atomic_store_explicit(&naming->sights, sights - 1, memory_order_relaxed);
+    return false;
 }
 
 /* Give the core the scripts' name of a C function whose own frame is on the stack. */
 static void name_c_function(const ss_lua_collection *c, const ss_lua_call_site *site)
 {
     uintptr_t function = ss_lua_c_function_of(site->ci);
+    ss_lua_naming *naming = naming_of(function);
     char name[SS_LUA_NAME_SIZE];
+    bool found;
 
     if (!function || c->walk->frames[site->frame - 1].function != function ||
-        !site->interpreter->rest || !wants_name(function))
+        !site->interpreter->rest || !wants_name(naming, function))
         return;
-    if (ss_lua_c_function_name(site->interpreter, site->L, site->ci, name))
+    found = ss_lua_c_function_name(site->interpreter, site->L, site->ci, name);
+    atomic_store_explicit(&naming->function, function, memory_order_relaxed);
+    atomic_store_explicit(&naming->sights, found ? NAMED_SIGHTS : NAMELESS_SIGHTS,
+                          memory_order_relaxed);
+    if (found)
         (void)stacksplice_name_function(function, "lua", name);
 }
 
