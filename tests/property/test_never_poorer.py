@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +21,14 @@ pytest.importorskip("greenlet", reason="greenlet is not installed")
 pytest.importorskip("lupa", reason="lupa is not installed")
 
 import ways  # noqa: E402
+from sent_errors import HANDLERS, LEAVES, LOGGERS, WAYS, all_of, made  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+MANY = pytest.mark.parametrize("count", [60, pytest.param(2_000, marks=pytest.mark.long)])
 
 settings.register_profile(
     "poorer",
     deadline=None,
-    max_examples=60,
     phases=[Phase.explicit, Phase.generate],  # making one smaller would take minutes: the ways are named
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -33,141 +41,22 @@ def installed():
     stacksplice.uninstall()
 
 
-# ---- Errors ----------------------------------------------------------------------------------------
+def with_random_errors(count, check):
+    """CHECK(exc, names, chosen) each of COUNT errors: with the names of what it went through, and how it
+    is made."""
 
+    @given(
+        version=st.sampled_from(ways.VERSIONS),
+        leaf=st.integers(0, len(LEAVES) - 1),
+        chosen=st.lists(st.integers(0, len(WAYS) - 1), max_size=6),
+    )
+    @settings(settings.get_profile("poorer"), max_examples=count)
+    def one(version, leaf, chosen):
+        functions = [LEAVES[leaf], *[WAYS[way] for way in chosen]]
+        names = [version, *[function.__name__ for function in functions]]
+        check(made(version, functions[0], functions[1:]), names, (version, leaf, chosen))
 
-class Custom(Exception):
-    """Tools prefer a member of this name to str()."""
-
-    message = "of its own"
-
-
-def of_lua_by(code):
-    """A leaf that runs CODE in Lua."""
-
-    def leaf():
-        ways.lua()  # the runtime of this thread
-        ways.lua().load(code)()
-
-    leaf.__name__ = f"of_lua_by {code}"
-    return leaf
-
-
-def of_python_by(make):
-    def leaf():
-        raise make()
-
-    leaf.__name__ = f"of_python_by {make()!r}"
-    return leaf
-
-
-LEAVES = [
-    *ways.LEAVES,
-    *map(
-        of_lua_by,
-        (
-            "error({code = 7, message = 'no stock'})",
-            "error('of two\\nlines')",
-            "error()",
-            "error(12)",
-            "local order = {} return order.total.amount",
-            "error(setmetatable({}, {__tostring = function() return 'as text' end}))",
-        ),
-    ),
-    *map(
-        of_python_by,
-        (
-            Custom,
-            lambda: OSError(2, "no such thing", "file"),
-            lambda: KeyError(("two", 2)),
-            lambda: SyntaxError("bad", ("file.py", 3, 1, "x = = 2")),
-            lambda: ExceptionGroup("all", [ValueError("never raised"), KeyError("neither")]),
-        ),
-    ),
-]
-
-
-def with_a_note(inner):
-    def noted():
-        try:
-            inner()
-        except BaseException as exc:
-            exc.add_note("a note\nof two lines")
-            raise
-
-    return noted
-
-
-def behind_a_cause(inner):
-    def caused():
-        try:
-            inner()
-        except BaseException as exc:
-            raise RuntimeError("outside") from exc
-
-    return caused
-
-
-def behind_a_context(inner):
-    def handled():
-        try:
-            inner()
-        except BaseException:
-            raise LookupError("while it was handled")  # noqa: B904
-
-    return handled
-
-
-def without_a_context(inner):
-    def handled():
-        try:
-            inner()
-        except BaseException as exc:
-            raise exc from None
-
-    return handled
-
-
-def in_a_group(inner):
-    def group():
-        raise ExceptionGroup("members", [ways.caught(inner), ways.caught(inner)])
-
-    return group
-
-
-def by_recursion(inner):
-    def recur(calls=12):
-        if calls:
-            recur(calls - 1)
-        else:
-            inner()
-
-    return recur
-
-
-WAYS = [
-    *ways.WAYS,
-    *[with_a_note, behind_a_cause, behind_a_context, without_a_context, in_a_group, by_recursion] * 4,
-]
-errors = {
-    "version": st.sampled_from(ways.VERSIONS),
-    "leaf": st.sampled_from(LEAVES),
-    "chosen": st.lists(st.sampled_from(WAYS), max_size=6),
-}
-
-
-def made(version, leaf, chosen):
-    ways.use(version)
-    return ways.caught(ways.program(leaf, chosen))
-
-
-def all_of(exc):
-    """EXC and all that is behind it or in it, each once."""
-    found = [exc]
-    for one in found:  # which grows during the loop
-        inner = [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
-        found += [other for other in inner if other is not None and all(other is not f for f in found)]
-    return found
+    one()
 
 
 # ---- Sentry ----------------------------------------------------------------------------------------
@@ -245,21 +134,22 @@ def send():
     return send
 
 
-@given(**errors)
-@settings(settings.get_profile("poorer"))
-def test_an_event_of_sentry(send, version, leaf, chosen):
+@MANY
+def test_an_event_of_sentry(send, count):
     from stacksplice.sentry import StackspliceIntegration
 
-    exc = made(version, leaf, chosen)
-    theirs, ours = send(exc, []), send(exc, [StackspliceIntegration()])
-    values = ours["exception"]["values"]
-    names = [way.__name__ for way in (leaf, *chosen)]
-    assert not [*lacking_values(theirs["exception"]["values"], values)], names
-    assert set(theirs) <= set(ours)
-    numbers = [value["mechanism"]["exception_id"] for value in values if "exception_id" in value["mechanism"]]
-    assert len(numbers) in (0, len(values)) and len(set(numbers)) == len(numbers), names
-    assert len(values) <= len(all_of(exc)), names  # none is there twice
-    assert all(value["value"] for value in values if value["type"] == "LuaError"), names
+    def check(exc, names, _):
+        theirs, ours = send(exc, []), send(exc, [StackspliceIntegration()])
+        values = ours["exception"]["values"]
+        assert not [*lacking_values(theirs["exception"]["values"], values)], names
+        assert set(theirs) <= set(ours)
+        mechanisms = [value["mechanism"] for value in values]
+        numbers = [mechanism["exception_id"] for mechanism in mechanisms if "exception_id" in mechanism]
+        assert len(numbers) in (0, len(values)) and len(set(numbers)) == len(numbers), names
+        assert len(values) <= len(all_of(exc)), names  # none is there twice
+        assert all(value["value"] for value in values if value["type"] == "LuaError"), names
+
+    with_random_errors(count, check)
 
 
 # ---- OpenTelemetry ---------------------------------------------------------------------------------
@@ -302,19 +192,102 @@ def record():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the handler has moved to another package
-@given(**errors)
-@settings(settings.get_profile("poorer"))
-def test_spans_and_logs_of_opentelemetry(record, version, leaf, chosen):
-    exc = made(version, leaf, chosen)
-    names = [way.__name__ for way in (leaf, *chosen)]
-    for theirs, ours in zip(record(exc, False), record(exc, True), strict=True):
-        short = {"exception.stacktrace"}  # which hides frames of bridges
-        lacking = {name for name in theirs if len(str(ours.get(name, ""))) < len(str(theirs[name]))}
-        assert lacking <= short and set(theirs) <= set(ours), names
-        assert not any(isinstance(value, Mapping) for value in ours.values()), names
-        if stacksplice.error_info(exc) is not None:
-            assert ours["exception.message"].strip() and ours["stacksplice.fingerprint"], names
-    span, log = record(exc, True)
-    ours = ("exception.type", "exception.message", "stacksplice.fingerprint", "stacksplice.hresult")
-    if stacksplice._stacksplice._own_info(exc) is not None:  # others are described where they are reported
-        assert [span.get(name) for name in ours] == [log.get(name) for name in ours], names
+@MANY
+def test_spans_and_logs_of_opentelemetry(record, count):
+    same = ("exception.type", "exception.message", "stacksplice.fingerprint", "stacksplice.hresult")
+
+    def check(exc, names, _):
+        recorded = record(exc, True)
+        for theirs, ours in zip(record(exc, False), recorded, strict=True):
+            short = {"exception.stacktrace"}  # which hides frames of bridges
+            lacking = {name for name in theirs if len(str(ours.get(name, ""))) < len(str(theirs[name]))}
+            assert lacking <= short and set(theirs) <= set(ours), names
+            assert not any(isinstance(value, Mapping) for value in ours.values()), names
+            if stacksplice.error_info(exc) is not None:
+                assert ours["exception.message"].strip() and ours["stacksplice.fingerprint"], names
+        if (
+            stacksplice._stacksplice._own_info(exc) is not None
+        ):  # others are described where they are reported
+            span, log = recorded
+            assert [span.get(name) for name in same] == [log.get(name) for name in same], names
+
+    with_random_errors(count, check)
+
+
+# ---- Loggers ---------------------------------------------------------------------------------------
+
+
+class Alone:
+    """A process without stacksplice, in which the same errors are made, and logged by the logger NAME."""
+
+    def __init__(self, name):
+        program = [sys.executable, HERE / "sent_errors.py", name]
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def log(self, made_by):
+        self._process.stdin.write(json.dumps(made_by) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+    def end(self):
+        self._process.stdin.close()
+        assert self._process.wait(60) == 0
+
+
+# The entries of lupa's own functions, which we take out of tracebacks.
+BRIDGE = re.compile(r'(?m)^[ |]*File "[^"]*\.pyx", line .*\n?')
+OF_THE_RUN = re.compile(r"0x[0-9a-f]+|\d+")
+OF_ALONE = ("main", "<module>")  # loguru also shows who called the logger
+FRAME = re.compile(r'[ |]*(?:\(\w+\) )?File "([^"]+)", line (\d+), in (\S+)')
+RUNNERS = re.compile(r"/(?:asyncio|concurrent/futures)/|/threading\.py$")  # what a report of ours folds
+
+
+def texts_of(value, path=()):
+    """Each text of a record and where it stands; frames as data as the text of a traceback."""
+    if path[-1:] == ("frames",):
+        lines = [f'File "{one["filename"]}", line {one["lineno"]}, in {one["name"]}' for one in value]
+        return {path: "\n".join(lines)}
+    if path[-1:] == ("exc_notes",):  # of which ours is another one
+        return {path: "\n".join(value)}
+    if isinstance(value, (dict, list)):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        return {at: text for key, each in inner for at, text in texts_of(each, (*path, key)).items()}
+    return {path: value if isinstance(value, str) else ""}  # a number need only be there
+
+
+def places_of(text):
+    """File, line and function of each frame; of what waits for others without the line, where chance has a
+    part."""
+    found = [match.groups() for match in map(FRAME.match, BRIDGE.sub("", text).splitlines()) if match]
+    return [(file, "" if RUNNERS.search(file) else line, name) for file, line, name in found]
+
+
+def poorer(theirs: str, ours: str, is_report: bool) -> Any:
+    """What the text OURS lacks; as a report it has its own lines in place of frames of runners."""
+    if not FRAME.search(theirs):
+        return None if len(OF_THE_RUN.sub("", ours)) >= len(OF_THE_RUN.sub("", theirs)) else theirs
+    left = iter(places_of(ours))
+    wanted = [
+        place for place in places_of(theirs) if place[2] not in OF_ALONE and (place[1] or not is_report)
+    ]
+    return [place for place in wanted if place not in left]
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+@MANY
+def test_a_logger_of_others(name, count):
+    module = {"python-json-logger": "pythonjsonlogger"}.get(name, name.split(",")[0].replace("-", "_"))
+    pytest.importorskip(module, reason=f"{module} is not installed")
+    alone, log = Alone(name), LOGGERS[name]()
+
+    def check(exc, names, made_by):
+        theirs = texts_of(json.loads(alone.log(made_by)))
+        own = [log(exc), *([log(exc, stacksplice.logging.Filter())] if name in HANDLERS else [])]
+        for number, ours in enumerate(map(json.loads, own)):
+            known = texts_of(ours)
+            assert set(theirs) <= set(known), names
+            lacking = {at: poorer(text, known[at], number == 1) for at, text in theirs.items()}
+            assert not any(lacking.values()), (names, lacking)
+
+    with_random_errors(count, check)
+    alone.end()
