@@ -241,6 +241,87 @@ def test_no_text_of_an_error_breaks_its_line(lines, tmp_path):
     assert "\\u001b[31mred\\u202e, at" in text and "second" not in text
 
 
+# ---- What tells groups apart -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def same_place(child, tmp_path_factory) -> str:
+    """Reports of one function of Python that two of Lua call, of a text and of a table of Lua, on hosts."""
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    path = tmp_path_factory.mktemp("same") / "errors.jsonl"
+    child(
+        f"""
+import json, lupa.lua54, stacksplice
+stacksplice.install()
+lua = lupa.lua54.LuaRuntime()
+lua.globals().rate = lambda currency: {{"EUR": 1}}[currency]
+lua.execute('''
+function convert(c) local found = rate(c) return found end
+function price(c) local found = convert(c) return found end
+function quote(c) local found = convert(c) return found end
+function fields(c) error({{code = 7, message = "no stock"}}) end
+function text(c) error("no price") end
+''', name="@rules.lua")
+with open({str(path)!r}, "w") as file:
+    for number, name in enumerate(["price", "quote", "price", "convert", "fields", "text"]):
+        try:
+            lua.globals()[name]("USD")
+        except Exception as exc:
+            error = stacksplice.error_info(exc).to_dict()
+            beside = {{"host": {{"name": f"m{{number // 2}}"}}, "release": 1.5}}
+            file.write(json.dumps({{**beside, "error": error}}) + "\\n")
+"""
+    )
+    return str(path)
+
+
+def titles_of(text: str) -> list[str]:
+    return [row.split("%  ")[1].split("\n")[0] for row in text.split("\n\n")[1:]]
+
+
+def test_rows_that_look_equal_show_the_frame_in_which_they_differ(same_place):
+    titles = titles_of(command("top", same_place).stdout)
+    assert len({title.split(", via ")[0] for title in titles[:3]}) == 1
+    assert [title.partition(", via ")[2].split(" (")[0] for title in titles[:3]] == [
+        "price",
+        "quote",
+        "<module>",
+    ]
+    assert "via price (rules.lua:3)" in titles[0]
+
+
+def test_a_value_of_lua_has_no_type_of_an_exception(same_place):
+    """Where the text report has none, top and the pages have none."""
+    titles = titles_of(command("top", same_place).stdout)
+    assert titles[3] == '{code = 7, message = "no stock"}, at fields (rules.lua:5)'
+    assert titles[4] == "rules.lua:6: no price, at text (rules.lua:6)"
+    with open(same_place) as file:
+        report = [json.loads(line)["error"] for line in file][-1]
+    kinds = "nil boolean number string table function userdata thread".split()
+    for kind in [*kinds, "light userdata", "LuaError"]:
+        report["type"] = kind
+        shown = ErrorInfo.from_dict(report).format()
+        assert (f"{kind}: rules.lua:6: no price" in shown) == (kind == "LuaError")
+        (title,) = titles_of(command("top", "-", input=json.dumps(report) + "\n").stdout)
+        assert title.startswith(f"{kind}: rules.lua") == (kind == "LuaError")
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    pytest.importorskip("pygments", reason="pygments is not installed")
+    assert ErrorInfo.from_dict({**report, "type": "string"}).to_html().count(">string<") == 0
+
+
+def test_groups_by_fields_beside_the_error(same_place, lines, tmp_path):
+    by = ("--by", "host.name", "--by", "release")
+    found = groups_of(*by, same_place)
+    hosts = [(group["count"], group["by"]["host.name"], group["by"]["release"]) for group in found]
+    assert hosts == [(1, host, "1.5") for host in ("m0", "m0", "m1", "m1", "m2", "m2")]
+    assert groups_of("--by", "release", same_place)[0]["count"] == 2
+    assert "host.name: m0, release: 1.5\n" in command("top", *by, same_place).stdout
+    crash = {"schema": "stacksplice-report/1", "header": {"host": "m9"}, "error": json.loads(lines[0])}
+    path = tmp_path / "mixed.jsonl"
+    path.write_text(json.dumps(crash) + "\n" + lines[0])
+    assert [group["by"]["host"] for group in groups_of("--by", "host", str(path))] == ["m9", "(none)"]
+
+
 # ---- The page ------------------------------------------------------------------------------------
 
 

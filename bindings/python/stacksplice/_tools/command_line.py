@@ -274,6 +274,14 @@ def _add_top(parser: Parser) -> None:
         help="group by the loose fingerprint, which holds when native binaries are built anew",
     )
     parser.add_argument(
+        "--by",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="count apart what differs in FIELD, which stands beside the report, such as host or release; "
+        "can be repeated",
+    )
+    parser.add_argument(
         "--limit",
         type=number("a number from 1 up"),
         default=10,

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..dump.text import mark_start_up
+from ..saved.files import type_in
 from .folding import Shown, folded
 from .lanes import way_of
 from .source import Lines, Piece
@@ -168,7 +169,7 @@ def error_of(data: dict[str, Any], look: Look, verb: str = "raised") -> Error:
     members, language = data.get("exceptions"), str(data.get("language") or "native")
     return Error(
         verb=verb,
-        title=str(data.get("type") or ""),
+        title=type_in(data),
         message=str(data["message"]),
         relation=str(data.get("relation") or ""),
         language=language,

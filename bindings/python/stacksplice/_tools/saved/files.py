@@ -39,6 +39,21 @@ def wrapper_of(item: Any) -> str | None:
     return name if isinstance(item, dict) and isinstance(item.get(name), dict) else None
 
 
+# What Lua has: a value that was thrown has the name of its kind where an exception has a type.
+_KINDS_OF_VALUES = {
+    "lua": frozenset(
+        ("nil", "boolean", "number", "string", "table", "function", "userdata", "light userdata", "thread")
+    )
+}
+
+
+def type_in(report: dict[str, Any]) -> str:
+    """The type that reports show of an error: "" if there is none, or only the kind of the value."""
+    kind = report.get("type")
+    kinds = _KINDS_OF_VALUES.get(str(report.get("language")), ())
+    return "" if kind is None or kind in kinds else str(kind)
+
+
 def _value(value: object) -> str:
     """A value of the file's as one line that cannot look like another one."""
     text = value if isinstance(value, str) else json.dumps(value)

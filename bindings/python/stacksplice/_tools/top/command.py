@@ -14,17 +14,20 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ..._base.output import fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
-from ..saved.files import is_log, items_of, wrapper_of
+from ..saved.files import is_log, items_of, type_in, wrapper_of
 from ..saved.source import Source, check_depth, decoded, may_be_deep
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
+
+# A fingerprint, and the values of the fields by which reports are counted apart.
+Key: TypeAlias = tuple[str, tuple[str, ...]]
 
 # file's number, line, offset of the line, number of the report in the line (-1: the file is one document)
 Place: TypeAlias = tuple[int, int, int, int]
 
 
 class Group:
-    """The reports of one fingerprint."""
+    """The reports of one key."""
 
     __slots__ = ("count", "first", "first_time", "last", "last_time")
 
@@ -49,11 +52,11 @@ class Groups:
     """
 
     def __init__(self, most: int = MOST) -> None:
-        self.kept: dict[str, Group] = {}
+        self.kept: dict[Key, Group] = {}
         self.missing = 0
         self._most = most
 
-    def add(self, key: str, place: Place) -> Group:
+    def add(self, key: Key, place: Place) -> Group:
         """Count a report."""
         group = self.kept.get(key)
         if group is None:
@@ -72,7 +75,7 @@ class Groups:
         for group in self.kept.values():
             group.count -= taken
 
-    def most_frequent(self) -> list[tuple[str, Group]]:
+    def most_frequent(self) -> list[tuple[Key, Group]]:
         """All that are kept, the most frequent first, of equal ones that seen first."""
         return sorted(self.kept.items(), key=lambda pair: (-pair[1].count, pair[1].first))
 
@@ -94,12 +97,14 @@ _FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
 
 
 class Found(NamedTuple):
-    """A report: its fingerprint, when it was made if that is known, and itself if that was read."""
+    """A report: its fingerprint, when it was made if that is known, itself if that was read, and the object
+    in which it stands."""
 
     key: str
     is_strict: bool
     time: str | None
     report: dict[str, Any]
+    around: dict[str, Any]
 
 
 def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
@@ -108,7 +113,7 @@ def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
     head = (is_loose and _LOOSE(line)) or _STRICT(line)
     if not head or _ends(line, max(0, len(line) - _TAIL)) is None or may_be_deep(line):
         return []
-    return [Found(head[head.lastindex or 0].decode("ascii"), head.lastindex == 1, None, {})]
+    return [Found(head[head.lastindex or 0].decode("ascii"), head.lastindex == 1, None, {}, {})]
 
 
 def _time_of(text: Any) -> str | None:
@@ -129,6 +134,21 @@ def _time_in(item: dict[str, Any]) -> str | None:
     return _time_of(item.get("@timestamp") or item.get("time"))
 
 
+_NO_VALUE = "(none)"
+
+
+def _field(around: dict[str, Any], name: str) -> str:
+    """The value of the field NAME beside a report, "host.name" also in a map "host"; in the file of a failed
+    process that of its header, too."""
+    for members in (around, around.get("header")):
+        value: Any = members
+        for part in [name] if isinstance(members, dict) and name in members else name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            return value if isinstance(value, str) else json.dumps(value)
+    return _NO_VALUE
+
+
 def reports_of(text: bytes, is_loose: bool) -> list[Found]:
     """The reports of a JSON document; a log line without an error has none.
 
@@ -143,7 +163,7 @@ def reports_of(text: bytes, is_loose: bool) -> list[Found]:
         key = loose or members.get("fingerprint")
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
             check_depth(members)
-            found.append(Found(key, not loose, _time_in(item), members))
+            found.append(Found(key, not loose, _time_in(item), members, item if name else {}))
         elif name or not is_log(item):
             raise ValueError("there is no report")
     return found
@@ -194,9 +214,10 @@ class Counter:
     files = reports = without_loose = broken = 0  # FILES: those that were read
     first_broken = ""
 
-    def __init__(self, is_loose: bool) -> None:
+    def __init__(self, is_loose: bool, by: list[str]) -> None:
         self.groups = Groups()
         self._is_loose = is_loose
+        self._by = by
 
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
@@ -212,7 +233,8 @@ class Counter:
         self.files += 1
 
     def _count(self, source: File, found: Found, place: Place, text: bytes) -> None:
-        group = self.groups.add(found.key, place)
+        values = tuple([_field(found.around, name) for name in self._by])
+        group = self.groups.add((found.key, values), place)
         self.reports += 1
         self.without_loose += found.is_strict and self._is_loose
         if group.count == 1:
@@ -224,8 +246,12 @@ class Counter:
 _TITLE_MAX = 120
 
 
+_Frame: TypeAlias = tuple[str, str, str]  # its function, its file or module, and ":LINE"
+
+
 class _Row(NamedTuple):
     key: str
+    beside: dict[str, str]  # the fields by which it was counted apart, and its values
     group: Group
     reports: str
     share: str
@@ -233,6 +259,7 @@ class _Row(NamedTuple):
     last: str
     error: dict[str, Any]  # its first report; empty if it cannot be read any more
     title: str
+    frames: list[_Frame]  # those that a report shows, the innermost first
 
 
 def _place(files: list[File], place: Place) -> str:
@@ -240,46 +267,83 @@ def _place(files: list[File], place: Place) -> str:
     return f"{file.name}, report {place[3] + 1}" if file.is_document else f"{file.name}:{place[1]}"
 
 
-def _row(files: list[File], key: str, group: Group, reports: int) -> _Row:
+def _row(files: list[File], key: Key, by: list[str], group: Group, reports: int) -> _Row:
     try:
         error = clean_report(files[group.first[0]].example(group.first))
     except (OSError, ValueError, LookupError, RecursionError):
         error = {}
     first, last = _place(files, group.first), _place(files, group.last)
-    share = f"{group.count / reports:.1%}"
-    return _Row(key, group, f"{group.count:,}", share, first, last, error, _title(error))
+    share, beside = f"{group.count / reports:.1%}", dict(zip(by, key[1], strict=True))
+    title, frames = _shown(error)
+    return _Row(key[0], beside, group, f"{group.count:,}", share, first, last, error, title, frames)
 
 
-def _where(error: dict[str, Any]) -> str:
-    """The innermost frame that a report shows: ", at NAME (FILE:LINE)", or nothing."""
+def _frames_of(error: dict[str, Any]) -> list[_Frame]:
+    found = []
     for frame in error.get("stack") or ():
         if frame.get("kind") != "gap" and not frame.get("glue"):
             file, line = frame.get("file"), frame.get("line")
             place = os.path.basename(file or frame.get("module") or "?")
-            return f", at {frame.get('function') or '???'} ({place}{f':{line}' if file and line else ''})"
-    return ""
+            found.append((frame.get("function") or "???", place, f":{line}" if file and line else ""))
+    return found
 
 
-def _title(error: dict[str, Any]) -> str:
+def _words_of(frame: _Frame) -> str:
+    function, place, line = frame
+    return f"{function} ({place}{line})"
+
+
+def _shown(error: dict[str, Any]) -> tuple[str, list[_Frame]]:
+    """The title of a row, and its frames."""
     if not error:
-        return "(the file has changed: its first report cannot be read any more)"
+        return "(the file has changed: its first report cannot be read any more)", []
     try:
-        words = [str(error.get("type") or error.get("symbol") or error.get("hresult") or "")]
         message = str(error.get("message") or "").split("\n")[0]
-        text = ": ".join(filter(None, [*words, message]))
+        name = type_in(error)
+        if not name and not (error.get("type") and message):
+            name = error.get("symbol") or error.get("hresult") or ""
+        text = ": ".join(filter(None, (str(name), message)))
         if len(text) > _TITLE_MAX:
             text = text[:_TITLE_MAX] + "..."
-        text += _where(error)
+        frames = _frames_of(error)
     except (AttributeError, TypeError) as exc:
-        text = f"(a damaged report: {exc})"
-    return plain(text)
+        return plain(f"(a damaged report: {exc})"), []
+    return plain(text + "".join([f", at {_words_of(frame)}" for frame in frames[:1]])), frames
+
+
+def _names_at(row: _Row, depth: int) -> tuple[str, str] | None:
+    """What a fingerprint has of a frame: no line, which moves with every edit."""
+    return row.frames[depth][:2] if depth < len(row.frames) else None
+
+
+def _apart(rows: list[_Row]) -> list[_Row]:
+    """ROWS; where titles are equal, with the nearest frame in which they differ."""
+    same: dict[tuple[str, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        same.setdefault((row.title, *row.beside.values()), []).append(index)
+    waiting = [(indices, 1) for indices in same.values() if len(indices) > 1]
+    for indices, depth in waiting:  # which grows during the loop
+        parts: dict[tuple[str, str] | None, list[int]] = {}
+        for index in indices:
+            parts.setdefault(_names_at(rows[index], depth), []).append(index)
+        has_ended = parts.pop(None, None)
+        for part in parts.values():
+            if len(parts) > 1 or has_ended:
+                for index in part:
+                    words = plain(_words_of(rows[index].frames[depth]))
+                    rows[index] = rows[index]._replace(title=f"{rows[index].title}, via {words}")
+            if len(part) > 1:
+                waiting.append((part, depth + 1))
+    return rows
 
 
 def _text_of(row: _Row, width: int) -> str:
     group, margin = row.group, " " * (width + 10)
+    beside = ", ".join([f"{name}: {value}" for name, value in row.beside.items()])
     return (
         f"{row.reports:>{width + 1}} {row.share:>6}  {row.title}\n"
-        f"{margin}{row.key}\n"
+        + (f"{margin}{plain(beside)}\n" if beside else "")
+        + f"{margin}{row.key}\n"
         f"{margin}first {', '.join(filter(None, (group.first_time, row.first)))}\n"
         f"{margin}last  {', '.join(filter(None, (group.last_time, row.last)))}\n"
     )
@@ -288,7 +352,10 @@ def _text_of(row: _Row, width: int) -> str:
 def _line_of(row: _Row) -> str:
     """A line that show can read: the report is under "error"."""
     group = row.group
-    values = {"count": group.count, "group": row.key, "first": row.first, "last": row.last}
+    values: dict[str, Any] = {"count": group.count, "group": row.key}
+    if row.beside:
+        values["by"] = row.beside
+    values |= {"first": row.first, "last": row.last}
     if group.first_time:
         values |= {"first_time": group.first_time, "last_time": group.last_time or ""}
     return json.dumps({**values, "error": row.error or None}) + "\n"
@@ -333,7 +400,7 @@ def _write_page(counter: Counter, rows: list[_Row], path: str) -> int:
 
 def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]:
     """The counts of all files that can be read, and the exit status so far."""
-    counter, status = Counter(options.loose), 0
+    counter, status = Counter(options.loose, options.by), 0
     for file in files:
         try:
             counter.read(file)
@@ -349,7 +416,7 @@ def top(options: argparse.Namespace) -> int:
     if not counter.files:
         return status
     most = counter.groups.most_frequent()[: options.limit]
-    rows = [_row(files, key, group, counter.reports) for key, group in most]
+    rows = _apart([_row(files, key, options.by, group, counter.reports) for key, group in most])
     if options.html is not None:
         status = _write_page(counter, rows, options.html) or status
     elif options.json:
