@@ -22,6 +22,7 @@ typedef struct late_work {
     void (*interrupt)(void *data);
     void *data;
     char name[NAME_SIZE]; /* ends with a NUL; "": none */
+    int signal;           /* that asked for a report of all threads; 0: a deadline was missed */
 } late_work;
 
 /* ---- The report of one -----------------------------------------------------------------------*/
@@ -79,6 +80,13 @@ static void make_message(void)
 
     *message = 0;
     ss_writer_init(&out, ss_writer_keep, &to);
+    if (missed->signal) {
+        ss_writer_text(&out, "signal ");
+        ss_writer_decimal(&out, (uint64_t)missed->signal);
+        ss_writer_text(&out, " asked for the stacks of all threads");
+        (void)ss_writer_finish(&out);
+        return;
+    }
     ss_writer_text(&out, *missed->name ? missed->name : "this thread's work");
     ss_writer_text(&out, " did not finish within ");
     put_seconds(&out, missed->milliseconds);
@@ -89,10 +97,10 @@ static void make_facts(void)
 {
     const ss_other_thread *thread = ss_threads_find(missed->thread_id);
 
-    ss_crash_facts(&late, ERROR_MISSED, missed->thread_id, thread ? thread->frames : no_stack,
-                   thread ? thread->count : 1);
+    ss_crash_facts(&late, missed->signal ? S_OK : ERROR_MISSED, missed->thread_id,
+                   thread ? thread->frames : no_stack, thread ? thread->count : 1);
     make_message();
-    late.type = "DeadlineExceeded";
+    late.type = missed->signal ? "ReportRequested" : "DeadlineExceeded";
     late.message = message;
     late.message_length = strlen(message);
 }
@@ -100,7 +108,9 @@ static void make_facts(void)
 static void tell(void)
 {
     begin_text();
-    ss_writer_text(&out, "stacksplice: deadline missed; the process continues\n");
+    ss_writer_text(&out, missed->signal
+                             ? "stacksplice: a report was requested; the process continues\n"
+                             : "stacksplice: deadline missed; the process continues\n");
     if (left_out) {
         ss_writer_text(&out, "stacksplice: missed since the last report, without one: ");
         ss_writer_decimal(&out, left_out);
@@ -115,8 +125,10 @@ static void tell(void)
 
 static void put_header(ss_emit *e)
 {
-    ss_emit_integer(e, "deadline_milliseconds", missed->milliseconds);
-    ss_emit_text(e, "deadline_name", *missed->name ? missed->name : NULL);
+    if (!missed->signal) {
+        ss_emit_integer(e, "deadline_milliseconds", missed->milliseconds);
+        ss_emit_text(e, "deadline_name", *missed->name ? missed->name : NULL);
+    }
     ss_emit_integer(e, "deadlines_left_out", (int64_t)left_out);
 }
 
@@ -133,7 +145,8 @@ static void write_file(void)
         return;
     begin_text();
     ss_writer_text(&out, "\n");
-    ss_crash_write_file(&late, "deadline", &more, &scratch, &out);
+    ss_crash_write_file(&late, missed->signal ? "report_on_signal" : "deadline", &more, &scratch,
+                        &out);
     (void)ss_writer_finish(&out);
 }
 
@@ -153,7 +166,9 @@ static void tell_bound(void)
     if (left_out > 1)
         return;
     begin_text();
-    ss_writer_text(&out, "stacksplice: more deadlines are missed than are reported: one in ");
+    ss_writer_text(&out, missed->signal
+                             ? "stacksplice: more reports are requested than are written: one in "
+                             : "stacksplice: more deadlines are missed than are reported: one in ");
     ss_writer_decimal(&out, SECONDS_PER_REPORT);
     ss_writer_text(&out, " s after the first ");
     ss_writer_decimal(&out, REPORTS_AT_ONCE);
@@ -218,6 +233,9 @@ typedef enum watcher_state { NONE, STARTING, RUNNING } watcher_state;
 static _Atomic watcher_state watcher; /* (ATOMIC) */
 static atomic_bool is_reporting;      /* (ATOMIC) */
 
+/* The signal that asked for a report, above 32 bits of the thread that got it; 0: none. */
+static _Atomic uint64_t asked; /* (ATOMIC) */
+
 static void make_free(uint32_t index)
 {
     slot *s = &slots[index];
@@ -233,6 +251,7 @@ static void make_free(uint32_t index)
 /* Only the forking thread is left: the others' deadlines would never end, nor are they watched. */
 static void forget_all(void)
 {
+    atomic_store(&asked, 0);
     for (uint32_t i = 0; i < slot_count; i++) {
         if (slots[i].state != FREE)
             make_free(i);
@@ -410,6 +429,35 @@ static void miss(const late_work *deadline, stacksplice_deadline number)
         begin_interrupts(number, ss_now());
 }
 
+/* The handler of a signal.  The watcher writes the report: here any lock may be held. */
+static void ask_for_report(int number)
+{
+    static const char no_watcher[] =
+        "stacksplice: no report: a fork has left the thread that writes it behind; call "
+        "report_on_signal in the child\n";
+    int error = errno;
+
+    if (atomic_load(&watcher) == RUNNING) {
+        atomic_store(&asked, (uint64_t)number << 32 | (uint32_t)ss_thread_id());
+        atomic_fetch_add(&changes, 1);
+        ss_wake_all(&changes);
+    } else {
+        (void)ss_crash_write(no_watcher, sizeof no_watcher - 1, &ss_crash_stderr);
+    }
+    errno = error;
+}
+
+/* False: nobody has asked. */
+static bool report_asked(void)
+{
+    uint64_t by = atomic_exchange(&asked, 0);
+    const late_work work = {.thread_id = (uint32_t)by, .signal = (int)(by >> 32)};
+
+    if (by)
+        miss(&work, 0);
+    return by != 0;
+}
+
 __attribute__((noreturn)) static void *watch(void *unused)
 {
     (void)unused;
@@ -422,7 +470,8 @@ __attribute__((noreturn)) static void *watch(void *unused)
 
         switch (take_due(ss_now(), &deadline, &number, &until, &seen)) {
         case DUE_NOTHING:
-            ss_sleep_until(until, &changes, seen);
+            if (!report_asked()) /* after SEEN was read: who asks from now on wakes it */
+                ss_sleep_until(until, &changes, seen);
             break;
         case DUE_MISSED:
             miss(&deadline, number);
@@ -531,4 +580,23 @@ stacksplice_hresult stacksplice_deadline_end(stacksplice_deadline deadline)
     }
     ss_lock_drop(&lock);
     return hr;
+}
+
+stacksplice_hresult stacksplice_report_on_signal(int number)
+{
+    static const int refused[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
+                                  SIGABRT, SIGSYS, SIGKILL, SIGSTOP};
+    struct sigaction action;
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (number == refused[i])
+            return E_INVALIDARG;
+    if (sigaction(number, NULL, &action) != 0)
+        return E_INVALIDARG;
+    if (!ensure_watcher())
+        return E_OUTOFMEMORY;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = ask_for_report;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    return sigaction(number, &action, NULL) == 0 ? S_OK : E_INVALIDARG;
 }

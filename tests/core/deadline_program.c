@@ -8,6 +8,7 @@
 #include <stacksplice/stacksplice.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -170,6 +171,96 @@ static void miss_in_child(void)
     }
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(stacksplice_deadline_end(deadline) == S_OK);
+}
+
+/* ---- Reports by signal -------------------------------------------------------------------------*/
+
+enum { ASKING = SIGUSR1 };
+
+static atomic_int calls_of_old;
+
+static void old_handler(int number)
+{
+    (void)number;
+    atomic_fetch_add(&calls_of_old, 1);
+}
+
+/* The function to look for: has a thread that holds locks of the C library get the signal, each time from
+   a handler's point of view in the middle of them. */
+__attribute__((noinline, visibility("default"))) void ask(int times);
+
+void ask(int times)
+{
+    for (int i = 0; i < times; i++) {
+        CHECK(pthread_kill(pthread_self(), ASKING) == 0);
+        (void)usleep(100 * 1000);
+    }
+}
+
+static void report_on_signal(void)
+{
+    CHECK(signal(ASKING, old_handler) != SIG_ERR);
+    CHECK(stacksplice_report_on_signal(ASKING) == S_OK);
+    CHECK(stacksplice_report_on_signal(ASKING) == S_OK);
+    errno = E2BIG;
+    CHECK(raise(ASKING) == 0 && errno == E2BIG);
+    (void)usleep(500 * 1000);
+    ask(1);
+    (void)usleep(500 * 1000);
+    CHECK(calls_of_old == 0);
+    CHECK(signal(ASKING, old_handler) != SIG_ERR && raise(ASKING) == 0 && calls_of_old == 1);
+}
+
+/* A storm from another thread: no report is torn, none is lost for ever, and nobody waits. */
+static void *storm(void *main_thread)
+{
+    for (int i = 0; i < 2000; i++)
+        CHECK(pthread_kill(*(pthread_t *)main_thread, ASKING) == 0);
+    return NULL;
+}
+
+static void report_on_many_signals(void)
+{
+    pthread_t thread, self = pthread_self();
+
+    CHECK(stacksplice_report_on_signal(ASKING) == S_OK);
+    CHECK(pthread_create(&thread, NULL, storm, &self) == 0);
+    for (int i = 0; i < 20000; i++)
+        free(malloc((size_t)i)); /* whose lock a handler may find held */
+    CHECK(pthread_join(thread, NULL) == 0);
+    (void)usleep(500 * 1000);
+}
+
+static void report_in_child(void)
+{
+#ifdef __SANITIZE_THREAD__
+    exit(77); /* it lets no thread start in a child */
+#endif
+    pid_t child;
+    int status = 0;
+
+    CHECK(stacksplice_report_on_signal(ASKING) == S_OK);
+    child = fork();
+    if (!child) {
+        CHECK(raise(ASKING) == 0); /* a line */
+        CHECK(stacksplice_report_on_signal(ASKING) == S_OK);
+        CHECK(raise(ASKING) == 0);
+        (void)usleep(500 * 1000);
+        exit(0); /* which waits for a report that has begun */
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void check_signals(void)
+{
+    static const int wrong[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGABRT, SIGSYS, 0, -1, 1000};
+    struct sigaction before, after;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(stacksplice_report_on_signal(wrong[i]) == E_INVALIDARG);
+    CHECK(sigaction(SIGSEGV, NULL, &before) == 0);
+    CHECK(stacksplice_report_on_signal(SIGSEGV) == E_INVALIDARG);
+    CHECK(sigaction(SIGSEGV, NULL, &after) == 0 && before.sa_handler == after.sa_handler);
 }
 
 /* It does not answer, nor does it hear of the end of its report: the next one, which says nothing,
@@ -352,6 +443,10 @@ static const struct {
     {"crash", crash_with_deadline},
     {"flood", miss_too_many},
     {"arguments", check_arguments},
+    {"signal", report_on_signal},
+    {"signals", report_on_many_signals},
+    {"signal-child", report_in_child},
+    {"signal-arguments", check_signals},
 };
 
 int main(int count, char **arguments)

@@ -52,6 +52,47 @@ class DeadlineTest(unittest.TestCase):
         )
         self.assertIn("\nstacksplice: report file ", run.err)
 
+    def test_report_on_signal(self):
+        self.needs_answers()
+        run = Run("signal")
+        self.assert_went_on(run)
+        first, second = sorted(run.reports, key=lambda report: "ask" in functions(report["error"]["stack"]))
+        for report in (first, second):
+            header, error = report["header"], report["error"]
+            self.assertEqual(header["event"], "report_on_signal")
+            self.assertEqual((error["type"], error["hresult"]), ("ReportRequested", "0x00000000"))
+            self.assertEqual(error["thread_id"], header["pid"])  # it got the signal
+            self.assertEqual(
+                error["message"], f"signal {signal.SIGUSR1.value} asked for the stacks of all threads"
+            )
+            self.assertNotIn("signal", header)  # that of a crash
+        if has_frames():
+            self.assertNotIn("ask", functions(first["error"]["stack"]))
+            self.assertIn("ask", functions(second["error"]["stack"]))
+        self.assertEqual(run.err.count("stacksplice: a report was requested; the process continues\n"), 2)
+
+    def test_a_storm_of_signals(self):
+        self.needs_answers()
+        run = Run("signals")
+        self.assert_went_on(run)
+        self.assertGreater(len(run.reports), 0)
+        self.assertLessEqual(len(run.reports), 61)  # the bound of deadlines
+
+    def test_a_child_says_that_it_has_no_watcher(self):
+        self.needs_answers()
+        run = Run("signal-child")
+        if run.status == 77:
+            self.skipTest("no thread can start in a child here")
+        self.assert_went_on(run)
+        self.assertEqual(run.err.count("stacksplice: no report: a fork has left the thread"), 1)
+        (report,) = run.reports
+        self.assertEqual(report["error"]["type"], "ReportRequested")
+
+    def test_signals_that_are_refused(self):
+        run = Run("signal-arguments")
+        self.assert_went_on(run)
+        self.assertEqual((run.err, run.reports), ("", []))
+
     def test_met(self):
         run = Run("met")
         self.assert_went_on(run)

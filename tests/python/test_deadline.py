@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import stacksplice
 from stacksplice import deadline
 
 BEGIN = """
@@ -150,3 +151,53 @@ def test_arguments():
             pass
     with once:
         pass
+
+
+# ---- Reports by signal -----------------------------------------------------------------------------
+
+
+def test_a_signal_has_every_thread_reported(reported, child, tmp_path):
+    """Also while a thread of C holds the interpreter's lock; the page and show read the file."""
+    pytest.importorskip("lupa.lua54", reason="lupa is not installed")
+    _, err, (report,) = reported("""
+import lupa.lua54, signal, subprocess
+stacksplice.install()
+stacksplice.report_on_signal(signal.SIGUSR1)
+lua = lupa.lua54.LuaRuntime()
+lua.globals().hang_until = hang_until
+lua.execute("function rules() hang_until(1) return 1 end", name="@rules.lua")
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+threading.Timer(0.3, lambda: subprocess.run(["kill", "-USR1", str(os.getpid())])).start()
+lua.globals().rules()
+""")
+    assert report["header"]["event"] == "report_on_signal"
+    assert functions(report["error"]["stack"])[-3:] == ["hang_until", "rules", "<module>"]
+    assert any("Thread.run" in functions(thread["stack"]) for thread in report["threads"])
+    assert "ReportRequested: signal 10 asked for the stacks of all threads\nStack of thread " in err
+    (file,) = tmp_path.glob("*.json")
+    run = "import runpy\nrunpy.run_module('stacksplice', run_name='__main__')"
+    assert "signal 10 asked for the stacks" in child(run, "show", str(file)).stdout
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    pytest.importorskip("pygments", reason="pygments is not installed")
+    assert "got the signal" in child(run, "show", "--html", "-", str(file)).stdout
+
+
+def test_python_takes_the_signal_back(child):
+    done = child("""
+import signal, stacksplice, time
+stacksplice.report_on_signal(signal.SIGUSR1)
+signal.signal(signal.SIGUSR1, lambda number, frame: print("ours"))
+signal.raise_signal(signal.SIGUSR1)
+""")
+    assert (done.stdout, done.stderr) == ("ours\n", "")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 9, 11, 1 << 40, 1 << 80])
+def test_what_is_no_signal_that_can_be_asked_by(wrong):
+    with pytest.raises(ValueError, match=f"number must be a signal .*, not {wrong}$"):
+        stacksplice.report_on_signal(wrong)
+
+
+def test_a_signal_is_a_number():
+    with pytest.raises(TypeError, match="number must be int, not str"):
+        stacksplice.report_on_signal("SIGUSR1")

@@ -21,6 +21,14 @@ function host.redaction(options) end
 ---@param ... string|{module: string?, file: string?}
 function host.hide(...) end
 
+---Have a signal, by its number (10 is SIGUSR1 on Linux), report every thread of this process: the stacks go to
+---stderr and to a file, as those of a missed deadline do, and the process goes on. Nobody needs rights to look into
+---it: `kill -USR1 PID` is enough. It takes the place of the signal's handler. A fork leaves the thread behind that
+---writes the report: call it again in the child. Raises an error for a signal that cannot be caught, and for those
+---of crashes.
+---@param number integer
+function host.report_on_signal(number) end
+
 ---Print what is installed, what is missing, and what to do about it:
 ---`lua -lstacksplice -e "require('stacksplice.host').doctor()"`.
 ---@return boolean nothing_is_missing

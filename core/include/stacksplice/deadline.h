@@ -1,5 +1,5 @@
 /*
- * Deadlines: a report of every thread when something is not done in time.
+ * Deadlines: a report of every thread when something is not done in time, or when a signal asks for it.
  *
  * A thread begins a deadline before work that may hang, and ends it after.  If the deadline passes
  * in between, the stacks of all threads are written, the late one's first: to stderr as text, and
@@ -84,6 +84,23 @@ stacksplice_deadline_begin(uint32_t milliseconds, const stacksplice_deadline_opt
  * [thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_deadline_end(stacksplice_deadline deadline);
+
+/*
+ * Have signal NUMBER, such as SIGUSR1, report every thread: their stacks are written as those of a missed
+ * deadline, that of the thread that got the signal first, and the process goes on.  Nobody needs rights to
+ * look into the process: who may send it the signal gets a report.  Calling it again changes nothing.
+ *
+ * Replaces the handler that NUMBER has; another handler, or SIG_DFL, set by sigaction replaces this one.
+ * The handler does what signal handlers may: it wakes the thread that watches deadlines, which this call
+ * starts.  A forked child has no such thread: until it makes this call itself a signal writes a line to
+ * stderr that says so.  Of signals that come while a report is written the last one has its own.  Reports
+ * are bounded together with those of deadlines.
+ *
+ * Returns S_OK.  Errors: E_INVALIDARG for a signal that cannot be caught or that is of a crash (SIGSEGV,
+ * SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS); E_OUTOFMEMORY if no thread can be started.
+ * [thread: any | alloc: first call | signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_report_on_signal(int number);
 
 #ifdef __cplusplus
 }

@@ -565,7 +565,8 @@ static SS_NOINLINE void emit_exceptions(const ss_report *r, ss_emit *e, const ss
 void ss_sentry_event(const ss_report *r, ss_emit *e, const ss_facts *facts)
 {
     const stacksplice_document_file *file = facts->document ? facts->document->file : NULL;
-    bool goes_on = !file || !strcmp(file->event, "deadline");
+    bool goes_on =
+        !file || !strcmp(file->event, "deadline") || !strcmp(file->event, "report_on_signal");
     ss_images images = {.count = 0};
 
     ss_emit_begin(e, NULL, STACKSPLICE_OBJECT);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stacksplice/crash.h>
 #include <stacksplice/deadline.h>
 #include <stacksplice/debugger.h>
@@ -55,6 +56,12 @@ static int done_in_time(void (*run)(void))
 
 static void do_nothing(void)
 {
+}
+
+/* kill -USR1 PID shows the stacks of all threads. */
+static int report_when_asked(void)
+{
+    return stacksplice_report_on_signal(SIGUSR1) == S_OK;
 }
 
 /* A log that names the work as the report does. */
@@ -152,6 +159,7 @@ int main(int count, char **arguments)
     assert(pthread_create(&thread, NULL, work, NULL) == 0 && pthread_join(thread, NULL) == 0);
     report_no_crashes();
     assert(done_in_time(do_nothing));
+    assert(report_when_asked());
     log_name("prices");
     hide_more();
     print_redacted("password=hunter2 for joe@example.org\n");

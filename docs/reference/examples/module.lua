@@ -98,6 +98,9 @@ host.redaction({ emails = true, names = { "pin" } })
 -- What reports count in one line: a library, and a folder of one's own.
 host.hide("lapis", { file = "/srv/shop/vendor/" })
 
+-- kill -USR1 PID shows the stacks of all threads.
+host.report_on_signal(10)
+
 -- What is installed, and what is missing.
 local complete = host.doctor()
 print(complete)

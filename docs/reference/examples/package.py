@@ -3,6 +3,7 @@
 import json
 import logging
 import pickle
+import signal
 import subprocess
 import sys
 
@@ -147,6 +148,9 @@ assert issubclass(stacksplice.HResultErrorGroup, ExceptionGroup)
 # If this takes more than five seconds, the stacks of all threads are reported.
 with stacksplice.deadline(5, name="prices"):
     sum(range(1000))
+
+# kill -USR1 PID shows the stacks of all threads.
+stacksplice.report_on_signal(signal.SIGUSR1)
 
 # Python is called by C: what C is told, and what it may ask for.
 hresult = stacksplice.originate(exc).hresult

@@ -302,3 +302,34 @@ print(stacksplice.deadline({seconds = 0.02, name = "rules"}, outer))
     wait(0.05)
   end)
 end)
+
+describe("report_on_signal", function()
+  it("reports every thread when the signal comes", function()
+    local folder = programs.output("mktemp -d"):match("[^\n]+")
+    local script = [[
+      require "stacksplice.host".report_on_signal(10)
+      local function rules()
+        local stop = os.time() + 20
+        while not io.open(os.getenv("DONE")) and os.time() < stop do end
+        print(os.time() < stop and "went on" or "was not done")
+      end
+      os.execute("(kill -USR1 $PPID; while ! ls $STACKSPLICE_REPORT_DIR/*.json; do sleep 0.1; done; touch $DONE) &")
+      rules()
+    ]]
+    local command = "STACKSPLICE_REPORT_DIR=%s DONE=%s/done %s -e %s; rm -r %s"
+    local out = programs.output(command:format(folder, folder, programs.lua, programs.quoted(script), folder))
+    assert.matches("ReportRequested: signal 10 asked for the stacks of all threads", out, 1, true)
+    assert.matches("in rules", out, 1, true)
+    assert.matches("went on", out, 1, true)
+  end)
+
+  it("refuses what is no signal that can be caught", function()
+    local host = require "stacksplice.host"
+    for _, wrong in ipairs {0, -1, 9, 11, 1e9} do
+      local ok, message = pcall(host.report_on_signal, wrong)
+      assert.is_false(ok)
+      assert.matches("bad argument #1 to '[%a_.?]+' %(a signal that can be caught", message)
+    end
+    assert.matches("number expected", select(2, pcall(host.report_on_signal)), 1, true)
+  end)
+end)

@@ -25,7 +25,8 @@ int ss_lua_deadline_function(lua_State *L);
    coroutine that the program itself resumed last, on this thread, or NULL. */
 void ss_lua_interrupt_outside(uint64_t number, void *resumed);
 int ss_lua_report_function(lua_State *L);
-int ss_lua_hide_function(lua_State *L); /* of the host */
+int ss_lua_hide_function(lua_State *L);             /* of the host */
+int ss_lua_report_on_signal_function(lua_State *L); /* of the host */
 int ss_lua_doctor_function(lua_State *L);
 
 /* In a message handler: push the text of the error whose value is at 1, the only one on the stack.

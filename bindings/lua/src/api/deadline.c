@@ -451,6 +451,18 @@ SS_LUA_OWN int ss_lua_deadline_function(lua_State *L)
     return run(L);
 }
 
+/* Of stacksplice.host: the signal's handler belongs to the whole process. */
+SS_LUA_OWN int ss_lua_report_on_signal_function(lua_State *L)
+{
+    lua_Integer number = luaL_checkinteger(L, 1);
+    stacksplice_hresult hr =
+        stacksplice_report_on_signal(number < 0 || number > INT32_MAX ? -1 : (int)number);
+
+    luaL_argcheck(L, hr != E_INVALIDARG, 1,
+                  "a signal that can be caught and is not of a crash expected");
+    return SUCCEEDED(hr) ? 0 : luaL_error(L, "no thread can be started");
+}
+
 /* ---- Of hosts --------------------------------------------------------------------------------*/
 
 /* Its first argument is what the host wants. */

@@ -185,6 +185,7 @@ static const luaL_Reg host_functions[] = {
     {"redaction", ss_lua_redaction_function},
     {"doctor", ss_lua_doctor_function},
     {"hide", ss_lua_hide_function},
+    {"report_on_signal", ss_lua_report_on_signal_function},
     {"install", ss_lua_host_install_function},
     {NULL, NULL},
 };

@@ -32,6 +32,8 @@ PyObject *sspy_remove_crash_handler(PyObject *module, PyObject *unused);
 PyObject *sspy_crash_thread(PyObject *module, PyObject *unused);
 
 int sspy_add_deadline_type(PyObject *module);
+extern const char sspy_report_on_signal_doc[];
+PyObject *sspy_report_on_signal(PyObject *module, PyObject *number);
 
 PyObject *sspy_resolve(PyObject *module, PyObject *address);
 extern const char sspy_resolve_doc[];

@@ -2,7 +2,9 @@
 #include "api/api.h"
 #include "lupa/lupa.h"
 
+#include <limits.h>
 #include <stacksplice/crash.h>
+#include <stacksplice/deadline.h>
 #include <string.h>
 
 /* ---- Deadlines ---------------------------------------------------------------------------------*/
@@ -93,6 +95,48 @@ int sspy_add_deadline_type(PyObject *module)
 
     Py_XDECREF(type);
     return result;
+}
+
+/* ---- Reports by signal ------------------------------------------------------------------------*/
+
+const char sspy_report_on_signal_doc[] =
+    "report_on_signal(number, /)\n--\n\n"
+    "Have a signal, such as signal.SIGUSR1, report every thread of this process.\n\n"
+    "The stacks of all threads go to stderr and to a file, as those of a missed deadline do, that "
+    "of the\n"
+    "thread that got the signal first, and the program goes on.  Nobody needs rights to look into "
+    "the\n"
+    "process: kill -USR1 PID is enough, also where the interpreter's lock is held or C code "
+    "hangs.\n\n"
+    "It takes the place of the signal's handler, and signal.signal takes its place.  A thread "
+    "writes the\n"
+    "report, which this call starts and a fork leaves behind: call it again in the child, which "
+    "else only\n"
+    "writes a line that says so.\n\n"
+    "Raises TypeError and ValueError for what is no signal that can be caught, and for those of "
+    "crashes;\n"
+    "MemoryError if no thread can be started.";
+
+PyObject *sspy_report_on_signal(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    long signal;
+    HRESULT hr;
+
+    if (!PyLong_Check(number))
+        return PyErr_Format(PyExc_TypeError, "number must be int, not %.200s",
+                            Py_TYPE(number)->tp_name);
+    signal = PyLong_AsLong(number);
+    if (signal == -1 && PyErr_Occurred())
+        PyErr_Clear(); /* too large: it is no signal */
+    hr = stacksplice_report_on_signal(signal > INT_MAX || signal < 0 ? -1 : (int)signal);
+    if (hr == E_INVALIDARG)
+        return PyErr_Format(PyExc_ValueError,
+                            "number must be a signal that can be caught and is not of a crash, "
+                            "such as signal.SIGUSR1, not %S",
+                            number);
+    if (FAILED(hr))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
 }
 
 /* ---- Crashes -----------------------------------------------------------------------------------*/

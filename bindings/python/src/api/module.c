@@ -86,6 +86,7 @@ static PyObject *lines_missing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
 static PyMethodDef functions[] = {
     {"capture", (PyCFunction)(void (*)(void))sspy_capture_function, METH_VARARGS | METH_KEYWORDS,
      sspy_capture_doc},
+    {"report_on_signal", sspy_report_on_signal, METH_O, sspy_report_on_signal_doc},
     {"set_max_frames", sspy_set_max_frames, METH_O, sspy_set_max_frames_doc},
     {"resolve", sspy_resolve, METH_O, sspy_resolve_doc},
     {"foreign_frames", foreign_frames, METH_VARARGS, foreign_frames_doc},

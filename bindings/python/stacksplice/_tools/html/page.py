@@ -107,7 +107,9 @@ def _facts_of(data: dict[str, Any], header: dict[str, Any]) -> list[tuple[str, s
 def _verb_of(header: dict[str, Any]) -> str:
     if "signal" in header:
         return "crashed"
-    return "was late" if header.get("event") == "deadline" else "raised"
+    return {"deadline": "was late", "report_on_signal": "got the signal"}.get(
+        str(header.get("event")), "raised"
+    )
 
 
 def shown_report(
