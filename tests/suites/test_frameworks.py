@@ -6,6 +6,7 @@ has the frames of both languages in true order.  None of the programs does more 
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -181,12 +182,14 @@ SERVERS = {
     "hypercorn": ("hypercorn", "--bind", "127.0.0.1:{}", "fast_app:app"),
     "django": ("django_app", "runserver", "--noreload", "{}"),
 }
+GRANIAN = {"granian": ("granian", "--interface", "asgi", "--port", "{}", "fast_app:app")}
+SERVERS_AND_GRANIAN = {**SERVERS, **GRANIAN}
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", SERVERS_AND_GRANIAN)
 def test_the_log_of_a_web_server_has_the_frames_of_lua(shop, name):
     port = free_port()
-    with running(shop, *[part.format(port) for part in SERVERS[name]]) as server:
+    with running(shop, *[part.format(port) for part in SERVERS_AND_GRANIAN[name]]) as server:
         body = failing(shop, server, port, "/quote")
         check_log(shop, server, "quote")
     if name == "django":  # its page for developers
@@ -219,7 +222,7 @@ except Exception as exc: print(type(exc).__name__)
 def log_of(shop, name, *more):
     """What the server or worker of that NAME, with MORE options, logs of a request or task that fails."""
     port = free_port()
-    arguments = WORKER if name == "celery" else [part.format(port) for part in SERVERS[name]]
+    arguments = WORKER if name == "celery" else [part.format(port) for part in SERVERS_AND_GRANIAN[name]]
     with running(shop, *arguments, *more) as server:
         if name == "celery":
             subprocess.run([sys.executable, "-c", ASK], cwd=shop, check=True, timeout=120)
@@ -254,10 +257,47 @@ def test_the_configuration_of_the_manual_does_so_for_uvicorn(shop):
 
 @pytest.mark.parametrize("name", [*SERVERS, "celery"])
 def test_the_log_has_the_words_of_a_table(shop, name):
-    text = (shop / "shop.py").read_text()
-    (shop / "shop.py").write_text(text.replace("local r = rate(c)", "error({code = 7, words = 'no stock'})"))
+    fail_with_a_table(shop)
     log = log_of(shop, name)
     assert log.count('\n{code = 7, words = "no stock"}\n') == 1 and "lupa.lua54.LuaError" in log, log
+
+
+def fail_with_a_table(shop):
+    text = (shop / "shop.py").read_text()
+    (shop / "shop.py").write_text(text.replace("local r = rate(c)", "error({code = 7, words = 'no stock'})"))
+
+
+MIDDLEWARE = """
+import logging
+import stacksplice.logging
+
+handler = logging.StreamHandler()
+handler.addFilter(stacksplice.logging.Filter())
+logging.getLogger("shop").addHandler(handler)
+
+
+@app.middleware("http")
+async def log_errors(request, call_next):
+    try:
+        return await call_next(request)
+    except Exception:
+        logging.getLogger("shop").exception("%s failed", request.url.path)
+        raise
+"""
+
+
+def test_granian_writes_its_own_text_and_the_middleware_of_the_manual_the_report(shop):
+    """Its log has no notes, and no logger that a filter could reach, as web-servers.md says."""
+    fail_with_a_table(shop)
+    log = log_of(shop, "granian")
+    assert "LuaError: \n" in log + "\n" and "no stock" not in log and "in price" in log
+    assert MIDDLEWARE.strip() in (MANUAL / "web-servers.md").read_text()
+    (shop / "fast_app.py").write_text((shop / "fast_app.py").read_text() + MIDDLEWARE)
+    port = free_port()
+    with running(shop, *[part.format(port) for part in GRANIAN["granian"]]) as server:
+        failing(shop, server, port, "/quote")
+        wait_until(lambda: "/quote failed" in text_of(shop), shop, server)
+    assert 'LuaError: {code = 7, words = "no stock"}\n' in text_of(shop)
 
 
 @pytest.mark.parametrize("server_name", ["uvicorn", "uvicorn's workers"])
@@ -285,6 +325,25 @@ def test_celery_logs_them_and_hands_them_to_the_caller(shop, pool):
         check_log(shop, worker, "quote")
     names, _ = functions(done.stdout)
     assert [name for name in names if name in ("quote", *INNER)] == ["quote", *INNER]
+
+
+def test_the_caller_of_celery_gets_the_words_of_a_table_in_the_text(shop):
+    """The exception is made of lupa's arguments: it is empty."""
+    fail_with_a_table(shop)
+    ask = (
+        "import celery_app\n"
+        "result = celery_app.quote.delay()\n"
+        "try: result.get(timeout=60)\n"
+        "except Exception as exc: print([type(exc).__name__, str(exc), result.traceback])\n"
+    )
+    with running(shop, *WORKER):
+        done = subprocess.run(
+            [sys.executable, "-c", ask], cwd=shop, capture_output=True, text=True, timeout=120
+        )
+    name, text, traceback = ast.literal_eval(done.stdout)
+    assert (name, text) == ("LuaError", "")
+    assert '\nlupa.lua54.LuaError\n{code = 7, words = "no stock"}\n' in traceback
+    assert ".pyx" not in traceback
 
 
 # ---- The same frames for each reader ---------------------------------------------------------------
