@@ -35,6 +35,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "breathe", "sphinx_copybutton
 html_theme = "furo"
 html_title = "stacksplice"
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).resolve().parent / "search.js")
 html_copy_source = False
 html_theme_options = {"source_view_link": PROJECT_URL + "/docs/{filename}"} if PROJECT_URL else {}
 
