@@ -392,3 +392,75 @@ def test_more_causes_than_the_core_writes_are_counted(monkeypatch, border):
         outermost = RuntimeError("one more")
         outermost.__cause__, exc = exc, outermost
     assert report(exc).startswith("... more errors that are not shown\n")
+
+
+# ---- The order of all reports ----------------------------------------------------------------------
+
+NEWEST_FIRST = """
+import logging, sys, traceback
+import border, stacksplice, stacksplice.logging
+stacksplice.install(newest_first=True)
+
+def inner():
+    try:
+        {}["key"]
+    except KeyError as exc:
+        raise ValueError("bad amount") from exc
+
+def outer():
+    border.call(inner)
+"""
+
+
+def order_of(text):
+    """The functions and errors of a text, in its order."""
+    return re.findall(r"in (inner|outer)\b|^(ValueError|KeyError): ", text, re.M)
+
+
+def words(text):
+    return [frame or error for frame, error in order_of(text)]
+
+
+FIRST = ["ValueError", "inner", "outer", "KeyError", "inner", "outer"]
+LAST = ["inner", "KeyError", "outer", "inner", "ValueError"]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "outer()",
+        "try: outer()\nexcept ValueError as exc: stacksplice.print_exception(exc)",
+        "try: outer()\nexcept ValueError: stacksplice.print_exc()",
+        "try: outer()\nexcept ValueError as exc: sys.stderr.writelines(stacksplice.format_exception(exc))",
+        "logging.basicConfig(); logging.root.handlers[0].addFilter(stacksplice.logging.Filter())\n"
+        "try: outer()\nexcept ValueError: logging.exception('failed')",
+        "import threading\nthread = threading.Thread(target=outer); thread.start(); thread.join()",
+    ],
+)
+def test_the_newest_frame_first_in_live_reports(child, shown):
+    done = child(NEWEST_FIRST + shown, status=int(shown == "outer()"))
+    found = words(done.stderr)
+    assert found == FIRST and "Traceback" not in done.stderr, done.stderr
+
+
+def test_what_keeps_the_order_of_python(child):
+    """A limit, an exception that crossed nothing, and all after uninstall()."""
+    done = child(
+        NEWEST_FIRST
+        + """
+try:
+    outer()
+except ValueError as exc:
+    sys.stdout.writelines(stacksplice.format_exception(exc, limit=3))
+    print("----")
+    try:
+        1 / 0
+    except ZeroDivisionError as other:
+        other.__context__ = None
+        assert "".join(stacksplice.format_exception(other)) == "".join(traceback.format_exception(other))
+    stacksplice.uninstall()
+    sys.stdout.writelines(stacksplice.format_exception(exc))
+"""
+    )
+    limited, after = done.stdout.split("----\n")
+    assert words(limited) == words(after) == LAST

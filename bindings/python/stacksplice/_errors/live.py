@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MOST_ERRORS, _MOST_NOTES = 256, 150
+_is_newest_first = False  # the order that reports have, but those with a limit
+
+
+def set_newest_first(on: bool) -> None:
+    """Have reports begin with the innermost frame, or end with it as Python's tracebacks."""
+    global _is_newest_first
+
+    _is_newest_first = on
 
 
 class Shown:
@@ -117,12 +125,25 @@ def text_of(exc: BaseException, chain: bool = True, shown: Shown | None = None, 
     info = _stacksplice._own_info(exc)
     came = info is not None and info._came_from_elsewhere
     shown = shown or Shown()
+    if _is_newest_first and not shown.is_part and not limits(traceback_of(exc), shown.most):
+        try:
+            whole = _stacksplice.error_info(exc)
+        except MemoryError:  # what follows needs less
+            whole = None
+        if whole is not None:  # the core's text: Python's traceback module knows one order
+            return _with_thread(whole.format(newest_last=False, chain=chain, **style), info, came)
     if info is not None and came and not shown.is_part and not limits(traceback_of(exc), shown.most):
         return info.format(chain=chain, **style)
     text = _text_by_traceback(exc, chain, shown, style)
     if text is None:
         text = _text_by_core(exc, chain, shown, style)
-    if shown.most == 0 or info is None or came:
+    return text if shown.most == 0 else _with_thread(text, info, came)
+
+
+def _with_thread(text: str, info: ErrorInfo | None, came: bool) -> str:
+    """TEXT, after a line that names the thread of INFO's error if it is another one; none if it CAME from
+    elsewhere."""
+    if info is None or came:
         return text
     if info.thread_id != get_native_id():
         text = f"Raised on thread {info.thread_id}, reported by thread {get_native_id()}:\n{text}"

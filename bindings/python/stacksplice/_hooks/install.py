@@ -32,6 +32,7 @@ def install(
     others_first: bool = False,
     lua_pcall: bool = False,
     bridges: bool = False,
+    newest_first: bool = False,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -75,8 +76,13 @@ def install(
     Python: our reports never show them, and no tool that reads tracebacks has them then.  Those of lupa's
     other operations, such as reading a table whose metamethod fails, stay.
 
-    Calling it again puts our hooks first again and can add capture_at_raise, locals, crash, lua_pcall and
-    bridges.
+    newest_first: True has the reports of exceptions that crossed a border begin with the error and its
+    innermost frame, as those of `show --newest-first`: in hooks, logs, print_exception and all other texts of
+    living exceptions.  What led to an error then stands below it.  A report with a limit keeps Python's
+    order.
+
+    Calling it again puts our hooks first again and can add capture_at_raise, locals, crash, lua_pcall,
+    bridges and newest_first.
     Each sub-interpreter has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
@@ -97,6 +103,10 @@ def install(
         at_raise.begin()
     if locals:
         _stacksplice._show_locals(True)
+    if newest_first:
+        from .._errors.live import set_newest_first
+
+        set_newest_first(True)
     if crash:
         from . import crash as _crash
 
@@ -112,8 +122,10 @@ def install(
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
-    at the raise and reports of crashes end, and reports show no local variables."""
+    at the raise and reports of crashes end, and reports show no local variables and end with the newest
+    frame."""
     from .. import _stacksplice
+    from .._errors.live import set_newest_first
     from . import at_raise, interpreter, lupa, others, unhandled
     from . import crash as _crash
 
@@ -123,6 +135,7 @@ def uninstall() -> None:
     at_raise.end()
     _crash.end()
     _stacksplice._show_locals(False)
+    set_newest_first(False)
     interpreter.leave_all()
     shell = _running_shell()
     if shell is not None and unhandled.offer_after_cell in shell.events.callbacks["post_run_cell"]:
