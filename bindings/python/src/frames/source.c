@@ -807,9 +807,11 @@ static __attribute__((noinline)) bool push_replaced(batch *b, const sspy_replace
 }
 
 /* For push_run, which knows whether WALK is RECORDED: most are not, and have no WANTED. */
-static inline __attribute__((always_inline)) bool
-push_frames(stacksplice_walk *walk, const marker *m, PyInterpreterState *interp,
-            const sspy_replacement *wanted, bool recorded)
+static inline __attribute__((always_inline)) bool push_frames(stacksplice_walk *walk,
+                                                              const marker *m,
+                                                              PyInterpreterState *interp,
+                                                              const sspy_replacement *wanted,
+                                                              bool recorded)
 {
     const sspy_layout *layout = sspy_layout_now();
     uint32_t owner = layout->frame_owner, instruction = layout->frame_instruction;
