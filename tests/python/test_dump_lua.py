@@ -635,6 +635,35 @@ def test_texts_of_variables_are_those_of_reports():
     assert [frame["value"] for frame in reversed(frames)] == reported
 
 
+HANDLED = """
+local stacksplice = require "stacksplice"
+if ASKED then stacksplice.install{pcall = true} end
+local function rest(message) print() io.flush() io.read "a" return message end
+local function second() table.sort({2, 1}, function() local r = rest() return r end) end
+local function handler(message) local ok, e = pcall(second) return message, ok, e end
+local function deep(value) local r = ("x"):gsub("x", function() error(value, 0) end) return r end
+local function outer()
+  local co = coroutine.wrap(function() local ok, e = xpcall(deep, handler, "text") return ok, e end)
+  local r = co()
+  return r
+end
+local r = outer()
+"""
+
+
+def test_a_message_handler_of_xpcall_that_runs():
+    """Ours has called it, and its own activation has ended; its native frames are still on the stack."""
+    lua, variables = lua_with_stacksplice()
+    frames = []
+    for asked in ("false", "true"):
+        with Resting(lua, "-e", HANDLED.replace("ASKED", asked), **variables) as child:
+            document = dumped(child.pid)
+        assert "gap" not in [frame["kind"] for frame in document["threads"][0]["stack"]]
+        frames.append([(f["function"], f["line"], f["trust"]) for f in lua_frames(document)])
+    assert frames[0] == frames[1]
+    assert [line for _, line, _ in frames[0]] == [4, 5, 5, 6, 7, 7, 9, 10, 13]
+
+
 LARGE = """
 local function inner(n) if n > 0 then inner(n - 1) else print() io.flush() io.read "a" end return n end
 local function many()
