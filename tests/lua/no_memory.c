@@ -291,6 +291,33 @@ static const char *const scripts[] = {
     "local v = new() local ok, got = pcall(stacksplice.deadline, {seconds = 60}, fail, v) check(v, "
     "got)",
     "stacksplice.install()()",
+    "local uninstall = stacksplice.install{pcall = true}\n"
+    "local function again(text) local ok, e = pcall(fail, text) if not ok then error(e, 0) end "
+    "end\n"
+    "local ok, got, err = stacksplice.pcall(again, 'a text') uninstall()\n"
+    "assert(got == 'a text' or starved(got), got) read(err)",
+    "local uninstall = stacksplice.install{pcall = true}\n"
+    "local function again(v) local ok, e = pcall(fail, v) if not ok then error(e, 0) end end\n"
+    "local v = new() local ok, got, err = stacksplice.pcall(again, v) uninstall() check(v, got, "
+    "err)",
+    "local uninstall = stacksplice.install{pcall = true}\n"
+    "local function again() local ok, e = xpcall(fail, debug.traceback, 'a text')\n"
+    "  if not ok then error(e, 0) end end\n"
+    "local ok, got, err = stacksplice.pcall(again) uninstall()\n"
+    "assert(starved(got) or got:find('^a text'), got) read(err)",
+    "local uninstall = stacksplice.install{pcall = true}\n"
+    "local function inner() local _, e = coroutine.resume(coroutine.create(fail), 'a text')\n"
+    "  error(e, 0) end\n"
+    "local function again() local ok, e = pcall(inner) if not ok then error(e, 0) end end\n"
+    "local ok, got, err = stacksplice.pcall(again) uninstall()\n"
+    "assert(got == 'a text' or starved(got), got) read(err)",
+    "local uninstall = stacksplice.install{pcall = true}\n"
+    "local function new_one() local ok, e = pcall(fail, 'a text')\n"
+    "  if not ok then error('new: ' .. tostring(e), 0) end end\n"
+    "local ok, got, err = stacksplice.pcall(new_one) uninstall()\n"
+    "assert(starved(got) or got:find('^new: '), got) read(err)\n"
+    "if err and err.cause then read(err.cause)\n"
+    "  assert(err.cause.message == 'a text' or starved(err.cause.message), err.cause.message) end",
     "assert(type(require('stacksplice.host').doctor()) == 'boolean')",
     "stacksplice.set_max_frames(stacksplice.set_max_frames(20))",
     "require('stacksplice.host').redaction {names = {'pin'}, emails = true}\n"

@@ -3,6 +3,7 @@
  * a capture then says so, and a later one learns the whole layout.  Linked with --wrap=realloc,
  * which is how Lua's blocks are got.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -58,7 +59,15 @@ static struct {
     long reallocs;
 } * reference;
 
-enum { LEARNT, NOTHING_FAILED, LEARNT_TOO_MUCH, NOT_LEARNT_AGAIN, DIFFERENT, UNLIMITED };
+/* None is the status with which Lua ends a process that has no protected call. */
+enum {
+    LEARNT = EXIT_FAILURE + 1,
+    NOTHING_FAILED,
+    LEARNT_TOO_MUCH,
+    NOT_LEARNT_AGAIN,
+    DIFFERENT,
+    UNLIMITED
+};
 
 /* What LEARN returns in a child, with reallocations from FROM on failing, COUNT of them. */
 static int in_child(int (*learn)(void), long from, long count)
@@ -126,13 +135,14 @@ static int learn_starved(void)
 
 TEST(test_learning_is_whole_or_said_to_have_failed)
 {
+    enum { EVERY = 40 }; /* more than a new state takes */
     long total = reference->reallocs;
     int starved = 0;
 
     if (SS_LUA_JIT)
         SKIP("LuaJIT's states take memory from the system");
     assert_true(total > 100);
-    for (long from = 0; from < total; from += from < 20 ? 1 : 1 + total / 31)
+    for (long from = 0; from < total; from += from < EVERY ? 1 : 1 + total / 31)
         for (long count = 1; count <= 1000000; count += 999999) {
             int learnt = in_child(learn_starved, from, count);
 
