@@ -111,8 +111,8 @@ prepare_musl_venv() {
 }
 
 # Those that need neither libdw, a debugger nor other programs for musl.
-musl_tests="async awaiting catching errors frames frames_captures greenlet hresult layout lupa_caught lupa_lifetimes
-lupa_processes lupa_tools lupa_words ownership positions raise threads tokens"
+musl_tests="async awaiting catching errors frames frames_captures greenlet hresult layout lupa lupa_caught lupa_errors
+lupa_lifetimes lupa_processes lupa_tools lupa_words ownership positions raise threads tokens"
 
 # The package, compiled for musl by its compiler, and its tests by a Python of musl.
 run_musl_python() {

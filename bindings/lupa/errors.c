@@ -25,6 +25,25 @@ static PyObject *exception_in(const void *block)
     return object && PyExceptionInstance_Check(object) ? object : NULL;
 }
 
+/* Whether FRAME is of a function of ATTACHED's lupa.  Compiled for the stable ABI, Cython has no frames but
+   those of Python code that it makes: that runs among globals of its own, and has the function's whole name. */
+static bool is_frame_of_lupa(const sspy_attached *attached, PyFrameObject *frame)
+{
+    const char *kind = attached->coroutines->tp_name, *dot = strrchr(kind, '.'), *name = NULL;
+    PyObject *globals = PyFrame_GetGlobals(frame);
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    bool found = globals == attached->globals;
+
+    if (!found && dot && !(code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) &&
+        !(name = PyUnicode_AsUTF8(code->co_name)))
+        PyErr_Clear(); /* without memory for a name that is not of lupa */
+    if (name)
+        found = strncmp(name, kind, (size_t)(dot - kind) + 1) == 0;
+    Py_DECREF(code);
+    Py_XDECREF(globals);
+    return found;
+}
+
 /*
  * The traceback of EXC, if lupa's own code was the last to see EXC: then lupa keeps this very entry
  * and raises EXC with it again, and nothing else has it.
@@ -32,15 +51,8 @@ static PyObject *exception_in(const void *block)
 static PyTracebackObject *traceback_of_lupa(PyObject *exc, const sspy_attached *attached)
 {
     PyTracebackObject *head = (PyTracebackObject *)sspy_traceback_of(exc);
-    PyObject *globals;
-    bool is_lupa;
 
-    if (!head)
-        return NULL;
-    globals = PyFrame_GetGlobals(head->tb_frame);
-    is_lupa = globals == attached->globals;
-    Py_XDECREF(globals);
-    if (!is_lupa)
+    if (head && !is_frame_of_lupa(attached, head->tb_frame))
         Py_CLEAR(head);
     return head;
 }
@@ -646,11 +658,9 @@ void sspy_lupa_resume_failed(PyObject *coroutine, const void *above)
 /* Whether ENTRY is of a function of lupa, by whose runtimes we know its module. */
 static bool is_of_bridge(sspy_state *state, const PyTracebackObject *entry)
 {
-    PyObject *globals = PyFrame_GetGlobals(entry->tb_frame);
     const sspy_attached *attached = sspy_attached_first(state);
 
-    Py_DECREF(globals); /* the frame has it */
-    while (attached && attached->globals != globals)
+    while (attached && !is_frame_of_lupa(attached, entry->tb_frame))
         attached = sspy_attached_after((sspy_attached *)(uintptr_t)attached);
     return attached && sspy_entry_is_made(entry);
 }
