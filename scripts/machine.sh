@@ -129,12 +129,15 @@ need_for_tests() {
         need qemu-user command -v qemu-aarch64
     fi
     if wants musl; then need musl-tools command -v musl-gcc; fi
-    if wants musl-python; then
-        need autoconf command -v autoreconf
-        need automake command -v automake
-        need libtool command -v libtoolize
-        need libltdl-dev [ -e /usr/share/aclocal/ltdl.m4 ]
-    fi
+    if wants musl-python; then need_for_musl_python; fi
+}
+
+# What tests/musl_python.py compiles with.
+need_for_musl_python() {
+    need autoconf command -v autoreconf
+    need automake command -v automake
+    need libtool command -v libtoolize
+    need libltdl-dev [ -e /usr/share/aclocal/ltdl.m4 ]
 }
 
 # The checkers that are no Python packages.
@@ -155,6 +158,11 @@ need_for_check() {
 # What rocks are made with, and the fresh systems in which packages are built and tried.
 need_for_release() {
     need luarocks command -v luarocks
+    case "$release_parts " in *" musl "*)
+        need_for_musl_python
+        need musl [ -e /lib/ld-musl-x86_64.so.1 ] # the loader of what is compiled for it
+        ;;
+    esac
     need mmdebstrap command -v mmdebstrap
     need lintian command -v lintian
     need qemu-user command -v qemu-aarch64

@@ -23,18 +23,18 @@ command_release() {
     release_parts="" release_options="" twice="" all_pythons=yes
     while [ $# -gt 0 ]; do
         case $1 in
-        wheel | rocks | older | distributions | doors) release_parts="$release_parts $1" ;;
+        wheel | musl | rocks | older | distributions | doors) release_parts="$release_parts $1" ;;
         --python)
             [ $# -gt 1 ] || stop "--python needs a version, such as 3.11"
             release_options="$release_options --python $2" all_pythons=""
             shift
             ;;
         --twice) twice=yes ;;
-        *) stop "release makes wheel, rocks, older, distributions and doors, with --python VERSION or --twice; not: $1" ;;
+        *) stop "release makes wheel, musl, rocks, older, distributions and doors, with --python VERSION or --twice; not: $1" ;;
         esac
         shift
     done
-    [ -n "$release_parts" ] || release_parts="wheel rocks older distributions doors"
+    [ -n "$release_parts" ] || release_parts="wheel musl rocks older distributions doors"
     [ -z "$(git status --porcelain 2>/dev/null || echo none)" ] ||
         stop "a release is made of a commit, and there are changes that are in none: git status shows them"
     prepare release

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import wheels
-from common import Failed, Release, outside
+from common import ARM, Failed, Release, outside
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from interpreters import SUITES, Unavailable, codename, own_archive, run
@@ -95,7 +95,7 @@ def make_all(release: Release, pythons: dict[str, str], untried: bool) -> list[P
         except (Unavailable, OSError) as reason:
             release.leave_out(f"the wheel of {version} for 64-bit Arm: {reason}")
             continue
-        wheel = wheels.make_wheel(release, python, tag, MACHINE, crossing(release, root, version))
+        wheel = wheels.make_wheel(release, python, tag, ARM, crossing(release, root, version))
         made.append(wheel)
         if not untried:
             emulate(release, wheel, root, version)

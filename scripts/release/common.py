@@ -13,6 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GLIBC = "2.28"
+# What is compiled for, by the name that wheels have for it, and what zig calls it.
+NATIVE = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
+ARM = f"manylinux_{GLIBC.replace('.', '_')}_aarch64"
+MUSL = "musllinux_1_2_x86_64"
+ZIG = {NATIVE: f"x86_64-linux-gnu.{GLIBC}", ARM: f"aarch64-linux-gnu.{GLIBC}", MUSL: "x86_64-linux-musl"}
 # Seconds of a step, far more than one needs: a step that hangs fails, and its log says where.
 LIMIT = 1200
 
@@ -85,14 +90,14 @@ def outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
-def zig(machine: str) -> dict[str, str]:
-    """The environment in which CMake builds for MACHINE and the oldest glibc that is supported."""
+def zig(platform: str) -> dict[str, str]:
+    """The environment in which CMake builds for PLATFORM, one of ZIG."""
     import ziglang
 
     return {
         **outside(),
         "STACKSPLICE_ZIG": str(Path(ziglang.__file__).with_name("zig")),
-        "STACKSPLICE_ZIG_TARGET": f"{machine}-linux-gnu.{GLIBC}",
+        "STACKSPLICE_ZIG_TARGET": ZIG[platform],
         # Found by wheels, whose other tools lie beside this Python.
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }

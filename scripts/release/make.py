@@ -4,7 +4,7 @@
     make.py TREE OUT WORK PART... --commit HASH [--untried] [--python VERSION]... [--interpreter PATH]...
 
 TREE are the sources of a commit, without anything else, OUT the folder for what is made, WORK one for
-all else.  PART: wheel, rocks, or older, which tries what was made with an older C library; the source
+all else.  PART: wheel, musl, rocks, or older, which tries what was made with an older C library; the source
 package is always made.  SOURCE_DATE_EPOCH is the time of the commit; STACKSPLICE_PROJECT_URL the address
 of the project, if it has one.
 """
@@ -21,6 +21,7 @@ import uuid
 from pathlib import Path
 
 import arm
+import musl
 import older
 import wheels
 from common import GLIBC, Failed, Release, files_below, say
@@ -136,6 +137,8 @@ def make(release: Release, arguments: argparse.Namespace) -> None:
                     wheels.check_types(release, wheel, python, tag)
         if not arguments.python:
             made += arm.make_all(release, found, arguments.untried)
+    if "musl" in arguments.parts:
+        made += musl.make_all(release, found, arguments.untried)
     if not arguments.untried:
         wheels.check_index(release, made)
     if "rocks" in arguments.parts:

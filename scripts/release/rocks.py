@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from common import Failed, Release, files_below, outside, pack, zig
+from common import NATIVE, Failed, Release, files_below, outside, pack, zig
 from wheels import unpack_source
 
 # The name, the version that LuaRocks is told, and where Debian has the headers.
@@ -74,7 +74,7 @@ def make_rock(release: Release, rockspec: Path, lua: str, version: str, headers:
     source = unpack_source(release)
     include = f"LUA_INCDIR=/usr/include/{headers}"
     environment = {
-        **zig("x86_64"),
+        **zig(NATIVE),
         "CMAKE_TOOLCHAIN_FILE": str(source / "cmake" / "toolchains" / "zig.cmake"),
         "CMAKE_GENERATOR": "Ninja",
         # One header of Debian's Lua is among those of the C library, which zig has its own of.

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
-from common import GLIBC, LIMIT, Failed, Release, files_below, outside, zig
+from common import LIMIT, MUSL, NATIVE, Failed, Release, files_below, outside, pack, zig
 
 # Those that need nothing but the installed package and a compiler, in every part of it.
 TESTS = ("wheel", "frames_captures", "errors", "causes", "groups", "async", "raise", "lupa_errors")
@@ -32,7 +33,7 @@ def make_source(release: Release, python: str, tag: str) -> None:
     shutil.copytree(release.tree, tree)
     builder, environment = prepare_build(release, python, tag)
     release.run(f"compile-{tag}", builder, "setup.py", "-q", "build_ext", cwd=tree, env=environment)
-    made = release.work / "build" / "x86_64" / "cmake" / "python"
+    made = release.work / "build" / NATIVE / "cmake" / "python"
     maker = tree / "scripts" / "release" / "pages.py"
     release.run("pages", builder, maker, tree / "pages", made, env=outside())
     code = f"import pip_backend; pip_backend.build_sdist({str(release.out)!r})"
@@ -91,48 +92,64 @@ def install(release: Release, python: Path, *what: str | Path) -> None:
 
 
 def prepare_build(
-    release: Release, python: str, tag: str, machine: str = "x86_64"
+    release: Release, python: str, tag: str, platform: str = NATIVE
 ) -> tuple[Path, dict[str, str]]:
     """A Python with what builds, in the versions that are here, and the environment to do it in.  What does
-    not depend on the interpreter is compiled once for each MACHINE."""
+    not depend on the interpreter is compiled once for each PLATFORM."""
     import importlib.metadata
 
     builder = fresh(release, f"build-{tag}", python)
     tools = ("setuptools", "argparse-manpage", "shtab")
     install(release, builder, *(f"{name}=={importlib.metadata.version(name)}" for name in tools))
-    settings = release.work / f"build-{machine}.cfg"
-    place = release.work / "build" / machine
+    settings = release.work / f"build-{platform}.cfg"
+    place = release.work / "build" / platform
     settings.write_text(f"[build_ext]\nbuild_temp = {place}\n", encoding="utf-8")
     toolchain = source_tree(release) / "cmake" / "toolchains" / "zig.cmake"
     return builder, {
-        **zig(machine),
+        **zig(platform),
         "CMAKE_TOOLCHAIN_FILE": str(toolchain),
         "DIST_EXTRA_CONFIG": str(settings),
     }
+
+
+def name_musl(release: Release, wheel: Path) -> None:
+    """zig's linker writes libc.so, musl's name for itself.  Alpine's is the one that auditwheel knows, and
+    which leads to no other file.  It writes the sums of the files, too."""
+    tree = wheel.with_suffix(".tree")
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            file = Path(archive.extract(info, tree))
+            file.chmod(info.external_attr >> 16 & 0o777)
+            if file.read_bytes()[:4] == b"\x7fELF":
+                rename = [tool("patchelf"), "--replace-needed", "libc.so", "libc.musl-x86_64.so.1"]
+                release.run("name-musl", *rename, file)
+    pack(wheel, {str(file.relative_to(tree)): file for file in files_below(tree)}, release.epoch)
 
 
 def make_wheel(
     release: Release,
     python: str,
     tag: str,
-    machine: str = "x86_64",
+    platform: str = NATIVE,
     crossing: dict[str, str] | None = None,
 ) -> Path:
-    """For the interpreter PYTHON, whose wheels have TAG.  For another MACHINE, CROSSING is the environment in
-    which PYTHON answers as the one there."""
+    """For the interpreter PYTHON, whose wheels have TAG.  For another PLATFORM, CROSSING is the environment
+    in which PYTHON answers as the one there."""
     tree = unpack_source(release)
-    builder, environment = prepare_build(release, python, tag, machine)
-    name = f"{tag}-{machine}"
+    builder, environment = prepare_build(release, python, tag, platform)
+    name = f"{tag}-{platform}"
     made = release.work / "wheels" / name
     shutil.rmtree(made, ignore_errors=True)
     pip = [builder, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]
     here = {**environment, **(crossing or {})}
     release.run(f"build-{name}", *pip, "--no-build-isolation", "-w", made, tree, env=here)
     (wheel,) = made.glob("*.whl")
+    if platform == MUSL:
+        name_musl(release, wheel)
     repaired = made / "repaired"
-    # It knows the platforms of its own machine by name; those of others it finds itself.
-    platform = "auto" if crossing else f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
-    repair = [tool("auditwheel"), "repair", "--plat", platform]
+    # It knows the platforms of its own system by name; those of others it finds itself.
+    known = "auto" if crossing else platform
+    repair = [tool("auditwheel"), "repair", "--plat", known]
     release.run(f"repair-{name}", *repair, "-w", repaired, wheel, env=environment)
     (file,) = repaired.glob("*.whl")
     final = release.out / file.name
@@ -180,6 +197,10 @@ def try_example(release: Release, wheel: Path, there: Path, tag: str) -> str:
         install(release, there, "--only-binary", ":all:", "lupa")
     except Failed:
         return "but there is no lupa for this Python, which README's example needs"
+    return run_example(release, wheel, there, tag)
+
+
+def run_example(release: Release, wheel: Path, there: Path, tag: str) -> str:
     example = release.tree / "examples" / "python"
     text = release.run(f"example-{tag}", there, "shop.py", status=1, cwd=example, env=outside())
     if SHOWN not in text:
