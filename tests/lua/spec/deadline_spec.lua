@@ -318,9 +318,9 @@ describe("report_on_signal", function()
     ]]
     local command = "STACKSPLICE_REPORT_DIR=%s DONE=%s/done %s -e %s; rm -r %s"
     local out = programs.output(command:format(folder, folder, programs.lua, programs.quoted(script), folder))
-    assert.matches("ReportRequested: signal 10 asked for the stacks of all threads", out, 1, true)
-    assert.matches("in rules", out, 1, true)
-    assert.matches("went on", out, 1, true)
+    assert.truthy(out:find("ReportRequested: signal 10 asked for the stacks of all threads", 1, true), out)
+    assert.truthy(out:find("in rules", 1, true), out)
+    assert.truthy(out:find("went on", 1, true), out)
   end)
 
   it("refuses what is no signal that can be caught", function()
@@ -328,8 +328,9 @@ describe("report_on_signal", function()
     for _, wrong in ipairs {0, -1, 9, 11, 1e9} do
       local ok, message = pcall(host.report_on_signal, wrong)
       assert.is_false(ok)
-      assert.matches("bad argument #1 to '[%a_.?]+' %(a signal that can be caught", message)
+      assert.truthy(message:find("bad argument #1 to '[%a_.?]+' %(a signal that can be caught"), message)
     end
-    assert.matches("number expected", select(2, pcall(host.report_on_signal)), 1, true)
+    local _, message = pcall(host.report_on_signal)
+    assert.truthy(message:find("number expected", 1, true), message)
   end)
 end)
