@@ -80,26 +80,6 @@ def with_a_note(inner):
     return noted
 
 
-def behind_a_cause(inner):
-    def caused():
-        try:
-            inner()
-        except BaseException as exc:
-            raise RuntimeError("outside") from exc
-
-    return caused
-
-
-def behind_a_context(inner):
-    def handled():
-        try:
-            inner()
-        except BaseException:
-            raise LookupError("while it was handled")  # noqa: B904
-
-    return handled
-
-
 def without_a_context(inner):
     def handled():
         try:
@@ -108,13 +88,6 @@ def without_a_context(inner):
             raise exc from None
 
     return handled
-
-
-def in_a_group(inner):
-    def group():
-        raise ExceptionGroup("members", [ways.caught(inner), ways.caught(inner)])
-
-    return group
 
 
 def by_recursion(inner):
@@ -129,7 +102,7 @@ def by_recursion(inner):
 
 WAYS = [
     *ways.WAYS,
-    *[with_a_note, behind_a_cause, behind_a_context, without_a_context, in_a_group, by_recursion] * 4,
+    *[with_a_note, without_a_context, by_recursion, *ways.OTHERS] * 4,
 ]
 
 
