@@ -130,6 +130,11 @@ def try_wheel(release: Release, wheel: Path, python: Path, version: str) -> None
     try_dump(release, there, program)
     core = try_core(release, there, program)
     release.note(wheel, f"there, without libdw: the report of a crash, dump{core}")
+    # lupa brings it: what frames are compared with.
+    (unwinder,) = there.parent.parent.rglob("libgcc_s-*.so.1")
+    library = python.parent.parent / "lib" / "libgcc_s.so.1"
+    library.unlink(missing_ok=True)  # the part musl-python links to its own
+    shutil.copyfile(unwinder, library)
     files = [f"tests/python/test_{name}.py" for name in TESTS]
     options = ["-m", "not long and not any_python", "-p", "no:cacheprovider"]
     options += ["-o", "faulthandler_timeout=300", f"--basetemp={release.folder('pytest')}/musl"]
