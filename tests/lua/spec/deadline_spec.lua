@@ -309,15 +309,22 @@ describe("report_on_signal", function()
     local script = [[
       require "stacksplice.host".report_on_signal(10)
       local function rules()
-        local stop = os.time() + 20
+        local stop = os.time() + 60
+        io.open(os.getenv("READY"), "w"):close()
         while not io.open(os.getenv("DONE")) and os.time() < stop do end
         print(os.time() < stop and "went on" or "was not done")
       end
-      os.execute("(kill -USR1 $PPID; while ! ls $STACKSPLICE_REPORT_DIR/*.json; do sleep 0.1; done; touch $DONE) &")
+      os.execute([=[(
+        until test -e $READY; do sleep 0.1; done
+        kill -USR1 $PPID
+        until ls $STACKSPLICE_REPORT_DIR/*.json; do sleep 0.1; done
+        touch $DONE
+      ) >/dev/null 2>&1 &]=])
       rules()
     ]]
-    local command = "STACKSPLICE_REPORT_DIR=%s DONE=%s/done %s -e %s; rm -r %s"
-    local out = programs.output(command:format(folder, folder, programs.lua, programs.quoted(script), folder))
+    local command = "STACKSPLICE_REPORT_DIR=%s READY=%s/ready DONE=%s/done %s -e %s; rm -r %s"
+    local quoted = programs.quoted(script)
+    local out = programs.output(command:format(folder, folder, folder, programs.lua, quoted, folder))
     assert.truthy(out:find("ReportRequested: signal 10 asked for the stacks of all threads", 1, true), out)
     assert.truthy(out:find("in rules", 1, true), out)
     assert.truthy(out:find("went on", 1, true), out)
