@@ -31,13 +31,13 @@ check_style() {
     check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh scripts/release/doors.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
-    check luacheck luacheck bindings tests bench docs
-    check ruff "$venv/bin/ruff" check bindings inspect tests bench docs/reference scripts/release scripts/site packaging
-    check ruff-format "$venv/bin/ruff" format --check bindings inspect tests bench docs/reference scripts/release scripts/site packaging
+    check luacheck luacheck bindings examples/host tests bench docs
+    check ruff "$venv/bin/ruff" check bindings examples/host inspect tests bench docs/reference scripts/release scripts/site packaging
+    check ruff-format "$venv/bin/ruff" format --check bindings examples/host inspect tests bench docs/reference scripts/release scripts/site packaging
 }
 
 sources() { # PATTERN
-    find core crash bindings inspect tests bench docs -type f -name "$1" -print0
+    find core crash bindings inspect examples tests bench docs -type f -name "$1" -print0
 }
 
 command_check() {

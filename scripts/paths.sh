@@ -33,8 +33,8 @@ tests_of() {
         printf '%s\n' "ctest core ^inspect" "ctest fuzz inspect"
         python_files test_dump test_debuggers
         ;;
-    bindings/tiny* | bindings/cpp* | bindings/host*)
-        folder=${1#bindings/}
+    examples/tiny* | bindings/cpp* | examples/host*)
+        folder=${1#*/}
         say "ctest ${folder%%/*} ."
         ;;
     bindings/lua | bindings/lua/*) tests_of tests/lua ;;

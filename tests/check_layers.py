@@ -62,7 +62,7 @@ INSPECT = {
 # In each of these trees no files may form a cycle by who uses whose functions.
 # Beside the core: it may use all of it, and nothing of the core uses it.
 CRASH = "crash"
-ACYCLIC = ["core/src", CRASH, "inspect/src", "bindings/python/src", "bindings/lua/src", "bindings/tiny"]
+ACYCLIC = ["core/src", CRASH, "inspect/src", "bindings/python/src", "bindings/lua/src", "examples/tiny"]
 # What is known of interpreters' insides.  This process and the reader of others both compile it.
 SHARED = "shared"
 # What the core may not name, and where that is looked for.
@@ -177,9 +177,9 @@ def shared_violation(name):
     return None
 
 
-def host_violation(name):
+def example_violation(name):
     if name.startswith("../") or "/src/" in name:
-        return "the host sees public headers only"
+        return "examples see public headers only"
     return binding_violation(name)
 
 
@@ -199,8 +199,8 @@ def violation(path, name):
         return core_violation(CRASH, name)
     if parts[:2] == ["core", "include"]:
         return "a public header knows no interpreter" if INTERPRETER.match(name) else None
-    if parts[:2] == ["bindings", "host"]:
-        return host_violation(name)
+    if parts[0] == "examples":
+        return example_violation(name)
     if parts[:3] == ["bindings", "lua", "src"]:
         return room_violation(LUA, parts[3], name)
     if parts[:3] == ["bindings", "python", "src"]:
@@ -256,7 +256,7 @@ def package_violations():
 
 
 def sources():
-    for top in ("core", CRASH, "bindings", "inspect", "tests", "bench"):
+    for top in ("core", CRASH, "bindings", "inspect", "examples", "tests", "bench"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cpp", ".hpp", ".S")):

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAMS = ("docs/reference/examples/*.*", "bindings/tiny/*.c", "bindings/[lpc]*/**/*.[ch]*")
+PROGRAMS = ("docs/reference/examples/*.*", "examples/tiny/*.c", "bindings/[lpc]*/**/*.[ch]*")
 LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".lua": "lua", ".py": "python"}
 COMPILED = ("c", "cpp")
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-SCRIPTS = SOURCE / "bindings" / "host" / "scripts"
+SCRIPTS = SOURCE / "examples" / "host" / "scripts"
 HOST = os.environ["STACKSPLICE_HOST_PROGRAM"]
 
 

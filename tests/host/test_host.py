@@ -65,7 +65,7 @@ class HostTest(unittest.TestCase):
 
     def test_the_summary_counts_what_happened(self):
         out = self.process.stdout
-        with open(support.SOURCE / "bindings/host/data/orders.csv", encoding="utf-8") as file:
+        with open(support.SOURCE / "examples/host/data/orders.csv", encoding="utf-8") as file:
             total = sum(1 for _ in file) - 1
         self.assertIn(f"\n{total - FAILED} orders priced, {FAILED} failed\n", out)
         self.assertIn("     6  HRESULT 0x80070057\n", out)
@@ -206,7 +206,7 @@ class FindLibraryTest(unittest.TestCase):
     """What the build says about an interpreter that it cannot embed."""
 
     def find(self, **variables):
-        path = support.SOURCE / "bindings" / "host" / "find_libpython.py"
+        path = support.SOURCE / "examples" / "host" / "find_libpython.py"
         code = (
             "import runpy, sys, sysconfig\n"
             f"sysconfig.get_config_vars().update({variables!r})\n"

@@ -1,4 +1,4 @@
-"""The code on docs/inside/bindings.md is the code of bindings/tiny, and each function it names exists."""
+"""The code on docs/inside/bindings.md is the code of examples/tiny, and each function it names exists."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "inside" / "bindings.md"
-FOLDERS = ("bindings/tiny", "core/include/stacksplice")
+FOLDERS = ("examples/tiny", "core/include/stacksplice")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 PATH = re.compile(r"`((?:bindings|core|tests|docs)/[\w./-]+)`")
 
@@ -22,7 +22,7 @@ def main():
     blocks = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     for block in blocks:
         if not any(block in text for text in sources):
-            wrong.append(f"no file of bindings/tiny has this code:\n{block}")
+            wrong.append(f"no file of examples/tiny has this code:\n{block}")
     for name in sorted(set(re.findall(r"\bstacksplice_\w+|\bSTACKSPLICE_\w+", page))):
         if not any(name in text for text in sources):
             wrong.append(f"{name}: there is nothing of that name")

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "bindings" / "tiny"
+FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "tiny"
 BINDING = ("binding.c", "binding.h", "report.c", "source.c", "include/stacksplice/tiny.h")
 INTERPRETER = "tiny.c"
 MAX_BINDING = 500  # lines that are not blank
