@@ -3,6 +3,8 @@
  * a report of a host without the binding hides their inside, too, and says that script frames are
  * missing.  Another language calls stacksplice_add_glue.
  */
+#include "shared/versions.h"
+
 #include <stacksplice/script.h>
 #include <stacksplice/source.h>
 
@@ -166,8 +168,9 @@ static const stacksplice_glue lua = {
     .functions = lua_functions,
     .entries = lua_entries,
     .libraries = lua_libraries,
-    .unread = "Lua frames unknown: stacksplice is not loaded in %s; Lua 5.1 to 5.5 and LuaJIT: "
-              "require \"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
+    .unread =
+        "Lua frames unknown: stacksplice is not loaded in %s; Lua " SS_LUA_RANGE " and LuaJIT: "
+        "require \"stacksplice\" in it, lupa: stacksplice.install(), others: not supported",
     .values = lua_values,
     .color = "\033[36m",
     .packages = lua_packages,

@@ -47,7 +47,14 @@ PYTHON = {
 OTHERS = {"python", "lua", "native", "c++", "unknown", "none"}
 
 
+# Texts that stand in reasons by a name.
+NAMED = dict(
+    re.findall(r'#define (SS_\w+_RANGE) (".*")', (ROOT / "bindings/shared/versions.h").read_text("utf-8"))
+)
+
+
 def without_comments(text: str) -> str:
+    text = re.sub("|".join(NAMED), lambda name: NAMED[name[0]], text)
     return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
 

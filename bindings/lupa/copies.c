@@ -6,6 +6,7 @@
  * loader maps a file once, so we give it a copy of the file in memory.
  */
 #include "lupa/lupa.h"
+#include "shared/versions.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -52,8 +53,8 @@ static int version_of(void *handle, const char *library)
     if (number == 504 || number == 505)
         return number;
     PyErr_Format(PyExc_ValueError,
-                 "this version of Lua in %s is not supported: stacksplice reads the stacks of Lua "
-                 "5.1 to 5.5 and LuaJIT",
+                 "this version of Lua in %s is not supported: stacksplice reads the stacks of "
+                 "Lua " SS_LUA_RANGE " and LuaJIT",
                  library);
     return 0;
 }

@@ -1,4 +1,9 @@
-"""Options of test_luas.py."""
+"""Options of test_luas.py, and where its modules are."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for versions.py
 
 
 def pytest_addoption(parser):

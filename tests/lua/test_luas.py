@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import versions
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -62,8 +63,8 @@ BUILDS = [
         "gcc-O3-lto-all", ("-O3", "-flto=auto"), kind="static", program=("-O3", "-flto=auto"), usual=("5.5",)
     ),
 ]
-VERSIONS = ["5.1", "5.2", "5.4", "5.5"]
 INSTALLED = ["5.3", "luajit"]  # those of the distribution are tested, as they are
+VERSIONS = [version for version in versions.LUAS if version not in INSTALLED]
 LUAJIT_ROOT = Path(os.environ.get("STACKSPLICE_LUAJIT_ROOT", "/usr"))
 TESTS = [
     "host",
@@ -376,7 +377,7 @@ def run_specs(spec: str, version: str, lua_path: str = ";;", places: str = ";;")
     print(run(lua_program(version), runner, specs, env=environment, cwd=ROOT).stdout)
 
 
-@pytest.mark.parametrize("version", ["5.1", "5.2", "5.3", "5.4", "5.5", "luajit"])
+@pytest.mark.parametrize("version", [*versions.LUAS, "luajit"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_specs(spec: str, version: str) -> None:
     """Specs in the Luas that have no busted, and in the newest 5.4; exceptions.lua names what these lack."""
@@ -400,7 +401,7 @@ def require_module(program: str | Path, built_for: str) -> str:
 
 
 BUILT_FOR = ["5.1", "5.2", "5.4", "luajit"]
-RUNNING = ["5.1", "5.2", "5.3", "5.5", "luajit"]
+RUNNING = [*(version for version in versions.LUAS if version != "5.4"), "luajit"]
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "lua")]
 
 import test_luas  # noqa: E402
+import versions  # noqa: E402
 
-LUAS = ["5.1", "5.2", "5.3", "5.4", "5.5", "luajit"]
-LUPAS = ["lua51", "lua52", "lua53", "lua54", "lua55", "luajit20", "luajit21"]
+LUAS = [*versions.LUAS, "luajit"]
 
 
 def run(lua: str, seed: int, count: int) -> subprocess.CompletedProcess[str]:
-    if lua in LUPAS:
+    if lua in versions.LUPAS:
         pytest.importorskip(f"lupa.{lua}")
         program = [sys.executable, HERE / "caught_in_lupa.py", lua, str(seed), str(count)]
         return subprocess.run(program, capture_output=True, text=True)
@@ -34,7 +34,7 @@ def run(lua: str, seed: int, count: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, capture_output=True, text=True, env=environment)
 
 
-@pytest.mark.parametrize("lua", [*LUAS, *LUPAS])
+@pytest.mark.parametrize("lua", [*LUAS, *versions.LUPAS])
 @pytest.mark.parametrize("count", [300, pytest.param(20000, marks=pytest.mark.long)])
 def test_no_error_has_the_frames_of_another(lua: str, count: int) -> None:
     done = run(lua, 1, count)

@@ -22,6 +22,7 @@ import traceback
 
 import greenlet
 import stacksplice
+import versions
 from gap_reasons import OWN_STACK_ENDS, TAIL_CALLS
 
 # Each calls F with the lines at which it and Lua's other functions on the way stand, the innermost first.
@@ -82,8 +83,7 @@ end
 function fails() error('leaf of Lua') end
 """
 _of_thread = threading.local()
-_ALL = ("lua51", "lua52", "luajit20", "luajit21", "lua53", "lua54", "lua55")
-VERSIONS = [name for name in _ALL if importlib.util.find_spec(f"lupa.{name}")]
+VERSIONS = [name for name in versions.LUPAS if importlib.util.find_spec(f"lupa.{name}")]
 _version = contextvars.ContextVar("version", default="lua54")
 use = _version.set
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import sys
 import types
+from pathlib import Path
 
 import pytest
 import stacksplice
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for versions.py, also in children
+
+import versions  # noqa: E402
 
 pytest.importorskip("lupa", reason="lupa is not installed")
 
@@ -44,8 +50,7 @@ function lines()
 end
 """
 # The last is the one that every Python runs.
-_ALL = ("lua51", "lua52", "luajit20", "luajit21", "lua53", "lua54", "lua55")
-VERSIONS = [name for name in _ALL if importlib.util.find_spec(f"lupa.{name}")]
+VERSIONS = [name for name in versions.LUPAS if importlib.util.find_spec(f"lupa.{name}")]
 
 
 # What one Lua is to a further Python, the others are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import versions
 from building import ROOT
 
 pytestmark = pytest.mark.any_python
@@ -21,8 +22,9 @@ def items(title):
 
 
 def known(title):
-    """The versions of the first place, by which the others are measured."""
-    return [int(minor) for minor in re.findall(r"\.minor = (\d+)", read(items(title)[0][0]))]
+    """The minor numbers of the versions that the first place lists, by which the others are measured."""
+    every = {"A new CPython": versions.CPYTHONS, "A new Lua": versions.LUAS}[title]
+    return [int(version.partition(".")[2]) for version in every]
 
 
 def read(place):
@@ -42,12 +44,12 @@ def lists(*titles):
 
 @pytest.mark.parametrize("title, place, words", lists("A new CPython", "A new Lua"))
 def test_each_place_names_the_versions(title, place, words):
-    text, versions = read(place), known(title)
+    text, minors = read(place), known(title)
     newest = re.search(r"the newest as `([^`]+)`", words)
     each = re.search(r"each version as `([^`]+)`", words)
     looked_for = [newest[1]] if newest else []
-    looked_for += [written(each[1], versions[-1], version) for version in versions] if each else []
-    assert newest is None or newest[1] == written(newest[1], versions[-1], versions[-1])
+    looked_for += [written(each[1], minors[-1], minor) for minor in minors] if each else []
+    assert newest is None or newest[1] == written(newest[1], minors[-1], minors[-1])
     assert [name for name in looked_for if name not in text] == []
 
 

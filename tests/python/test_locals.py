@@ -14,6 +14,7 @@ import traceback
 
 import pytest
 import stacksplice
+import versions
 from building import command
 from raising import caught
 
@@ -475,7 +476,7 @@ def test_run_a_script_of_lua_with_locals(tmp_path):
     assert "    n = 5\n" in command("run", "--locals", script, status=1).stderr
 
 
-@pytest.mark.parametrize("name", "lua51 lua52 luajit20 luajit21 lua53 lua54 lua55".split())
+@pytest.mark.parametrize("name", versions.LUPAS)
 def test_errors_of_lupa_have_those_of_lua(name):
     lupa = pytest.importorskip(f"lupa.{name}", reason=f"lupa has no {name}")
     run = lupa.LuaRuntime().eval("function(currency) local held = {1}; error('no ' .. currency) end")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import versions
 from building import ROOT, compiler, ran
 
 OURS = ROOT / "bindings" / "lupa" / "loadable" / "include"
@@ -77,7 +78,7 @@ def printed(folder: Path, version: str, *flags: str) -> list[str]:
 
 
 # In the run of a further Python the newest Lua has been fetched.
-@pytest.mark.parametrize("version", ["5.1", "5.2", "5.3", "5.4", "5.5"])
+@pytest.mark.parametrize("version", versions.LUAS)
 def test_they_are_the_same(version: str, tmp_path: Path) -> None:
     theirs = printed(tmp_path, version, f"-I{headers(version)}", f"-I{OURS}")
     ours = printed(tmp_path, version, f"-I{OURS}", f"-DSS_LUA_ABI={version.replace('.', '0')}")

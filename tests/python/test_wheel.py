@@ -9,9 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import versions
 from lupa_truth import CASES, check_report
 
-LUAS = ["lua51", "lua52", "lua53", "lua54", "lua55", "luajit21"]
+LUAS = [name for name in versions.LUPAS if name != "luajit20"]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 /*
- * The Lua functions that run in a target, Lua 5.1 to 5.5 and LuaJIT, with or without stacksplice in it.
+ * The functions of Lua and LuaJIT that run in a target, with or without stacksplice in it.
  *
  * A lua_State is found where the stacks of threads have its address, and is believed only if its
  * whole chain of calls is as it must be.

@@ -27,7 +27,7 @@ typedef struct ssi_python_names {
 } ssi_python_names;
 
 /*
- * The frames of every CPython 3.11 to 3.15 in a target, with or without stacksplice in it.
+ * The frames of every CPython that is known in a target, with or without stacksplice in it.
  */
 
 enum { SSI_MAX_PYTHONS = 8, SSI_MAX_INTERPRETERS = 256 /* of one */ };

@@ -1,6 +1,7 @@
 /* What a host or a program sets up: install, -lstacksplice, redaction; and doctor, which checks it. */
 #include "api/api.h"
 #include "cross/cross.h"
+#include "shared/versions.h"
 #include "value/value.h"
 
 #include <dlfcn.h>
@@ -595,7 +596,7 @@ static int say_frames(captured now)
     const char *none = "none were found", *read = "they are read";
 
     return say_whether(now.lua, "Lua frames", read, now.lua_gap ? now.lua_gap : none,
-                       "call doctor() from a Lua function, with Lua 5.1 to 5.5 or LuaJIT") +
+                       "call doctor() from a Lua function, with Lua " SS_LUA_RANGE " or LuaJIT") +
            say_whether(now.native, "native frames", read, now.native_gap ? now.native_gap : none,
                        "native frames are read on x86-64 and 64-bit Arm with Linux");
 }

@@ -3,6 +3,7 @@
  */
 #include "api/api.h"
 #include "lupa/lupa.h"
+#include "shared/versions.h"
 #include "stack/stack.h"
 
 #include <assert.h>
@@ -207,6 +208,8 @@ static int module_exec(PyObject *module)
     if (PyModule_AddStringConstant(module, "__version__", STACKSPLICE_PYTHON_VERSION) ||
         PyModule_AddStringConstant(module, "_AWAITED", SSPY_AWAITED) ||
         PyModule_AddStringConstant(module, "_BUILD", stacksplice_build()) ||
+        PyModule_AddStringConstant(module, "_CPYTHONS", SS_CPYTHON_RANGE) ||
+        PyModule_AddStringConstant(module, "_LUAS", SS_LUA_RANGE) ||
         PyModule_AddIntConstant(module, "_INTERPRETER", (long)state->interp->id) ||
         add_types(module, state) || sspy_hresult_error_init(module, state) ||
         sspy_add_deadline_type(module) || sspy_add_unwound(module) ||

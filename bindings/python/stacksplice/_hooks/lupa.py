@@ -63,16 +63,17 @@ def attach(runtime: Any, /, *, limit: float | None = None) -> None:
     in a block of deadline(limit, interrupt=True), without a report.  Calls inside of one share its
     limit.  Reading or writing a table has none.  In LuaJIT this turns the compiler off.
 
-    Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known (newer
-    than 5.5); OSError when the functions of its Lua cannot be found, when it was built with
+    Raises TypeError when runtime is no LuaRuntime; ValueError for a Lua that is not known, such as a
+    newer one; OSError when the functions of its Lua cannot be found, when it was built with
     another luaconf.h than usual, or for a lupa that does not show its locks; lupa's own exceptions
     when the runtime has no memory left.
     """
     kind = _type_of(runtime)
     module: Any = sys.modules[kind.__module__]
     most = None if limit is None else _checked_limit(limit)
-    if not (5, 1) <= module.LUA_VERSION <= (5, 5):  # nothing is touched
-        raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua 5.1 to 5.5 and LuaJIT")
+    known = _stacksplice._LUAS
+    if not known.partition(" ")[0] <= _version_of(module) <= known.rpartition(" ")[2]:  # nothing is touched
+        raise ValueError(f"Lua {_version_of(module)} is not supported: known are Lua {known} and LuaJIT")
     if not _stacksplice._lupa_attached(id(runtime)):
         _watch(module)
         _attach_locked(runtime, kind)

@@ -47,7 +47,7 @@ def _python() -> Iterator[Finding]:
     if reason is None:
         yield Finding("ok", "Python", f"{name}\nits frames can be read")
     else:
-        advice = "use a CPython from 3.11 to 3.15 with its GIL, or a newer stacksplice"
+        advice = f"use a CPython from {_stacksplice._CPYTHONS} with its GIL, or a newer stacksplice"
         yield Finding("missing", "Python", f"{name}\nits frames cannot be read: {reason}", advice)
 
 
