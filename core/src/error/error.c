@@ -1,17 +1,14 @@
-/* Errors and their propagation nodes, from their origin to what readers ask of them. */
+/* Errors and their propagation nodes: how they are made, what they hold, and their interfaces. */
 #include "error/error.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "com/messages.h"
-#include "splice/pool.h"
 #include "splice/unloaded.h"
 
 #include <stacksplice/source.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- Records ---------------------------------------------------------------------------------*/
 
@@ -38,11 +35,7 @@ ss_record *ss_record_from(IUnknown *object)
     return ss_query(object, &record_iid);
 }
 
-/*
- * The same for a public function that returns its result in OUT: S_OK, E_POINTER when OBJECT or OUT
- * is NULL, or E_INVALIDARG.
- */
-static HRESULT record_asked(IUnknown *object, const void *out, ss_record **record)
+HRESULT ss_record_asked(IUnknown *object, const void *out, ss_record **record)
 {
     *record = NULL;
     if (!object || !out)
@@ -51,143 +44,15 @@ static HRESULT record_asked(IUnknown *object, const void *out, ss_record **recor
     return *record ? S_OK : E_INVALIDARG;
 }
 
-static bool is_node(const ss_record *record)
-{
-    return record != &record->error->record;
-}
-
-/* The stack of RECORD.  While it is replaced by a longer one, *COUNT may be that of the shorter. */
-static const uintptr_t *frames_now(const ss_record *record, uint32_t *count)
-{
-    *count = __atomic_load_n(&record->fixed.frame_count, __ATOMIC_ACQUIRE);
-    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_RELAXED);
-}
-
-/* The text of the HRESULT, and the message (the same if none was given). */
-static const WCHAR *description_of(const ss_error *error, uint32_t *length)
+const WCHAR *ss_error_description(const ss_error *error, uint32_t *length)
 {
     return ss_message_text(error->record.fixed.hresult, length);
 }
 
-static const WCHAR *message_of(const ss_error *error, uint32_t *length)
+const WCHAR *ss_error_text(const ss_error *error, uint32_t *length)
 {
     *length = error->message_length;
-    return error->message ? error->message : description_of(error, length);
-}
-
-/* ---- The registry ----------------------------------------------------------------------------*/
-
-enum { BUCKETS = 256 };
-
-static const WCHAR static_reference[] = u"out-of-memory";
-
-SS_LOCK(lock);
-static _Thread_local unsigned without; /* (THREAD) nested calls that did not get the lock */
-static ss_error *buckets[BUCKETS];     /* (LOCK) */
-static uint64_t last_number;           /* (LOCK) */
-static uint64_t process_number;        /* (LOCK) set at load, changed in a forked child */
-
-/*
- * The lock is unavailable where a signal handler interrupted its holder and forks, and the host's
- * fork handlers use errors.  No other thread can be here then, so go on without it.
- */
-void ss_registry_lock(void)
-{
-    if (!ss_lock_take(&lock))
-        without++;
-}
-
-void ss_registry_unlock(void)
-{
-    if (SS_UNLIKELY(without))
-        without--;
-    else
-        ss_lock_drop(&lock);
-}
-
-/* No file that was written before has a later date. */
-static int64_t now(void)
-{
-    struct timespec time = {0, 0};
-
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-/* Choose a number that other processes are unlikely to have, so that references in reports differ. */
-static void choose_process_number(void)
-{
-    uint64_t mixed = (uint64_t)now() ^ (uint64_t)getpid() << 40 ^ process_number;
-
-    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-    process_number = mixed ^ mixed >> 31;
-}
-
-static ss_fork_hook choose_in_child = {choose_process_number, NULL};
-
-static void hold_stack(const ss_record *record)
-{
-    uint32_t count;
-    const uintptr_t *frames = frames_now(record, &count);
-
-    for (uint32_t i = 0; i < count; i++)
-        ss_token_hold(frames[i]);
-}
-
-/* Keep the names in the stacks of living errors through a sweep. */
-static void hold_stacks(void)
-{
-    if (!ss_lock_take(&lock))
-        return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (ss_error *error = buckets[i]; error; error = error->next) {
-            hold_stack(&error->record);
-            for (ss_node *node = atomic_load(&error->head); node; node = node->previous)
-                hold_stack(&node->record);
-        }
-    }
-    ss_lock_drop(&lock);
-}
-
-static __attribute__((constructor)) void begin(void)
-{
-    choose_process_number();
-    ss_token_set_holder(hold_stacks);
-    ss_fork_child(&choose_in_child);
-}
-
-static WCHAR *put_hex(WCHAR *out, uint64_t number)
-{
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *out++ = (WCHAR) "0123456789abcdef"[number >> shift & 15];
-    return out;
-}
-
-/* Few callers ask for a reference, so format it on demand.  Returns its length. */
-static uint32_t put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS])
-{
-    if (!error->number) {
-        memcpy(out, static_reference, sizeof static_reference);
-        return SS_COUNT_OF(static_reference) - 1;
-    }
-    out = put_hex(out, error->process);
-    *out++ = '-';
-    out = put_hex(out, error->number);
-    *out = 0;
-    return SS_REFERENCE_UNITS - 1;
-}
-
-static void registry_remove(ss_error *error)
-{
-    ss_error **link;
-
-    ss_registry_lock();
-    link = &buckets[error->number % BUCKETS];
-    while (*link != error)
-        link = &(*link)->next;
-    *link = error->next;
-    ss_registry_unlock();
+    return error->message ? error->message : ss_error_description(error, length);
 }
 
 /* ---- Flags -----------------------------------------------------------------------------------*/
@@ -342,7 +207,7 @@ static void stack_take(captured_stack *stack, const ss_held *language, const voi
     if (!stack->frames)
         take_new(stack, limit, language, above);
     stack->epoch = ss_code_epoch();
-    stack->taken_at = now();
+    stack->taken_at = ss_wall_time();
 }
 
 /*
@@ -448,7 +313,7 @@ static void nodes_free(ss_node *node)
 
 static void free_error(ss_error *error)
 {
-    registry_remove(error);
+    ss_registry_remove(error);
     error->record.fixed.signature = 0;
     nodes_free(atomic_load(&error->head));
     for (ss_note *note = atomic_load(&error->notes), *previous; note; note = previous) {
@@ -540,7 +405,7 @@ static void *find_interface(ss_record *record, REFIID iid)
     if (IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo2) ||
         IsEqualIID(iid, &IID_ILanguageExceptionErrorInfo))
         return &record->ILanguageExceptionErrorInfo2_iface;
-    if (IsEqualIID(iid, &stacksplice_IID_IScriptErrorInfo) && !is_node(record))
+    if (IsEqualIID(iid, &stacksplice_IID_IScriptErrorInfo) && !ss_record_is_node(record))
         return &record->error->IScriptErrorInfo_iface;
     if (IsEqualIID(iid, &IID_IErrorInfo))
         return &record->IErrorInfo_iface;
@@ -592,9 +457,9 @@ static HRESULT STDMETHODCALLTYPE restricted_GetErrorDetails(IRestrictedErrorInfo
 
     if (!description || !hr || !message || !capability_sid)
         return E_POINTER;
-    text = description_of(error, &length);
+    text = ss_error_description(error, &length);
     first = SysAllocStringLen(text, length);
-    text = message_of(error, &length);
+    text = ss_error_text(error, &length);
     second = SysAllocStringLen(text, length);
     if (!first || !second) {
         SysFreeString(first);
@@ -626,7 +491,8 @@ static HRESULT STDMETHODCALLTYPE restricted_GetReference(IRestrictedErrorInfo *i
 
     if (!reference)
         return E_POINTER;
-    return give_copy(units, put_reference(RECORD_OF(iface, IRestrictedErrorInfo)->error, units),
+    return give_copy(units,
+                     ss_error_put_reference(RECORD_OF(iface, IRestrictedErrorInfo)->error, units),
                      reference);
 }
 
@@ -663,7 +529,7 @@ static HRESULT STDMETHODCALLTYPE info_GetDescription(IErrorInfo *iface, BSTR *de
 
     if (!description)
         return E_POINTER;
-    text = description_of(RECORD_OF(iface, IErrorInfo)->error, &length);
+    text = ss_error_description(RECORD_OF(iface, IErrorInfo)->error, &length);
     return give_copy(text, length, description);
 }
 
@@ -713,7 +579,7 @@ static HRESULT STDMETHODCALLTYPE language_GetPrevious(ILanguageExceptionErrorInf
 
     if (!out)
         return E_POINTER;
-    if (is_node(record)) {
+    if (ss_record_is_node(record)) {
         *out = ref_node(((ss_node *)(void *)record)->previous);
         return S_OK;
     }
@@ -913,7 +779,7 @@ static ss_error *allocate_error(const ss_origin *origin, const captured_stack *s
     memset(error, 0, sizeof *error);
     error_init(error, origin->hr);
     stack_store(stack, &error->record, error->storage);
-    error->captured = frames_now(&error->record, &error->captured_count);
+    error->captured = ss_record_frames(&error->record, &error->captured_count);
     if (origin->message) {
         WCHAR *copy = (WCHAR *)(error->storage + stack->to_store);
 
@@ -945,87 +811,8 @@ ss_error *ss_error_new(const ss_origin *origin)
     relate(error, origin);
     atomic_init(&error->outside, 1);
     atomic_init(&error->inside, 1);
-    ss_registry_lock();
-    error->number = ++last_number;
-    error->process = process_number;
-    error->next = buckets[error->number % BUCKETS];
-    buckets[error->number % BUCKETS] = error;
-    ss_registry_unlock();
+    ss_registry_add(error);
     return error;
-}
-
-/* ---- Found by its reference ------------------------------------------------------------------*/
-
-static bool equal(const WCHAR *a, const WCHAR *b)
-{
-    for (; *a == *b; a++, b++) {
-        if (!*a)
-            return true;
-    }
-    return false;
-}
-
-/*
- * Parse the numbers in both halves of REFERENCE; false if it does not have the form of a reference.
- */
-static bool parse(const WCHAR *reference, uint64_t numbers[2])
-{
-    uint64_t *number = numbers;
-
-    numbers[0] = numbers[1] = 0;
-    for (int at = 0; at < SS_REFERENCE_UNITS - 1; at++) {
-        WCHAR unit = reference[at];
-
-        if (at == 16) {
-            if (unit != '-')
-                return false;
-            number++;
-        } else if (unit >= '0' && unit <= '9') {
-            *number = *number << 4 | (uint64_t)(unit - '0');
-        } else if (unit >= 'a' && unit <= 'f') {
-            *number = *number << 4 | (uint64_t)(unit - 'a' + 10);
-        } else {
-            return false; /* also at an early NUL: never reads past it */
-        }
-    }
-    return reference[SS_REFERENCE_UNITS - 1] == 0;
-}
-
-/* One with an outside count above 0, with a new reference; or NULL. */
-static ss_error *find_by_reference(const WCHAR *reference)
-{
-    ss_error *error;
-    uint64_t numbers[2];
-
-    if (equal(static_reference, reference))
-        return ss_error_out_of_memory();
-    if (!parse(reference, numbers))
-        return NULL;
-    ss_registry_lock();
-    error = buckets[numbers[1] % BUCKETS];
-    while (error && !(error->process == numbers[0] && error->number == numbers[1]))
-        error = error->next;
-    /* At 0 it is dying, or sleeping in a script's exception, and only its binding may wake it. */
-    if (error && atomic_load(&error->outside) == 0)
-        error = NULL;
-    if (error)
-        atomic_fetch_add(&error->outside, 1);
-    ss_registry_unlock();
-    return error;
-}
-
-HRESULT RoResolveRestrictedErrorInfoReference(PCWSTR reference, IRestrictedErrorInfo **error)
-{
-    ss_error *found;
-
-    if (!error)
-        return E_POINTER;
-    *error = NULL;
-    found = reference ? find_by_reference(reference) : NULL;
-    if (!found)
-        return E_INVALIDARG;
-    *error = &found->record.IRestrictedErrorInfo_iface;
-    return S_OK;
 }
 
 /* ---- Nodes, each in one block of memory ------------------------------------------------------*/
@@ -1143,13 +930,13 @@ stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t
                                                uint32_t count)
 {
     ss_record *record;
-    HRESULT hr = record_asked(object, frames, &record);
+    HRESULT hr = ss_record_asked(object, frames, &record);
     ss_longer_stack *stack;
     bool is_last;
 
     if (FAILED(hr))
         return hr;
-    if (is_node(record))
+    if (ss_record_is_node(record))
         return E_INVALIDARG;
     if (record->error->is_static || count > MOST_FRAMES)
         return S_FALSE;
@@ -1165,326 +952,5 @@ stacksplice_hresult stacksplice_error_lengthen(IUnknown *object, const uintptr_t
     if (put_longer(record->error, stack, count, is_last))
         return S_OK;
     ss_free(stack);
-    return S_FALSE;
-}
-
-/* ---- Errors by value, for reports ------------------------------------------------------------*/
-
-static void settle(_Atomic uint64_t *epoch, uintptr_t *frames, uint32_t count)
-{
-    atomic_store(epoch, ss_settle(frames, count, atomic_load(epoch)));
-}
-
-/* The stack of a node, or with which an error was made. */
-static const uintptr_t *captured_of(ss_record *record, uint32_t *count)
-{
-    bool of_node = is_node(record);
-    const uintptr_t *frames = of_node ? frames_now(record, count) : record->error->captured;
-
-    if (!of_node)
-        *count = record->error->captured_count;
-    settle(&record->epoch, (uintptr_t *)(uintptr_t)frames, *count);
-    return frames;
-}
-
-static const uintptr_t *frames_of(ss_record *record, uint32_t *count)
-{
-    const uintptr_t *frames = frames_now(record, count);
-    ss_longer_stack *longer;
-
-    if (is_node(record) || frames == record->error->captured)
-        return captured_of(record, count);
-    longer = (ss_longer_stack *)((uintptr_t)frames - offsetof(ss_longer_stack, frames));
-    settle(&longer->epoch, longer->frames, longer->count);
-    return frames;
-}
-
-static void fill(ss_record *record, ss_error_view *view)
-{
-    const ss_error *error = record->error;
-    bool of_node = is_node(record);
-    uint32_t length, count, captured_count;
-    const uintptr_t *frames = frames_of(record, &count);
-    const uintptr_t *captured = captured_of(record, &captured_count);
-
-    *view = (ss_error_view){
-        .identity = record,
-        .is_node = of_node,
-        .hresult = record->fixed.hresult,
-        .description = description_of(error, &length),
-        .message = message_of(error, &length),
-        .taken_at = record->taken_at,
-        .thread_id = record->fixed.thread_id,
-        .frames = frames,
-        .frame_count = count,
-        .frames_left_out = stacksplice_frames_left_out(frames, count),
-        .captured = captured,
-        .captured_count = captured_count,
-        .language_exception = record->language.object,
-        .exception = record->language.exception,
-    };
-    if (of_node) {
-        view->receiver = ((const ss_node *)(const void *)record)->receiver;
-        return;
-    }
-    (void)put_reference(error, view->reference);
-    view->relation = (stacksplice_relation)error->relation;
-    view->causes_left_out = error->causes_left_out;
-}
-
-bool ss_error_view_get(IUnknown *error, ss_error_view *view)
-{
-    ss_record *record = ss_record_from(error);
-
-    if (record)
-        fill(record, view);
-    return record != NULL;
-}
-
-void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),
-                        void *data)
-{
-    ss_node *nodes[SS_MAX_NODES];
-    ss_record *record = ss_record_from(error);
-    size_t count = 0;
-    ss_error_view view;
-
-    if (!record || is_node(record))
-        return;
-    for (ss_node *node = atomic_load(&record->error->head); node; node = node->previous)
-        nodes[count++] = node;
-    while (count > 0) {
-        fill(&nodes[--count]->record, &view);
-        if (!back(&view, data))
-            return;
-    }
-}
-
-IUnknown *ss_error_previous(IUnknown *error)
-{
-    ss_record *record = ss_record_from(error);
-
-    return record && !is_node(record) ? record->error->previous.object : NULL;
-}
-
-/* ---- The public accessors --------------------------------------------------------------------*/
-
-/* Copy the stack that STACK_OF tells of OBJECT. */
-static HRESULT copy_stack(IUnknown *object,
-                          const uintptr_t *(*stack_of)(ss_record *record, uint32_t *count),
-                          uint32_t max_frames, uintptr_t *frames, uint32_t *captured)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(object, captured, &record);
-    const uintptr_t *from;
-    uint32_t count, stored;
-
-    if (!frames && max_frames)
-        return E_POINTER;
-    if (FAILED(hr))
-        return hr;
-    (void)ss_code_epoch();
-    from = stack_of(record, &count);
-    stored = count < max_frames ? count : max_frames;
-    if (stored)
-        memcpy(frames, from, stored * sizeof *frames);
-    *captured = max_frames ? stored : count;
-    return count > max_frames ? S_FALSE : S_OK;
-}
-
-stacksplice_hresult stacksplice_error_stack(IUnknown *error, uint32_t max_frames, uintptr_t *frames,
-                                            uint32_t *captured)
-{
-    return copy_stack(error, frames_of, max_frames, frames, captured);
-}
-
-stacksplice_hresult stacksplice_error_captured(IUnknown *error, uint32_t max_frames,
-                                               uintptr_t *frames, uint32_t *captured)
-{
-    return copy_stack(error, captured_of, max_frames, frames, captured);
-}
-
-stacksplice_hresult stacksplice_error_thread(IUnknown *error, uint64_t *thread_id)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(error, thread_id, &record);
-
-    if (record)
-        *thread_id = record->fixed.thread_id;
-    return hr;
-}
-
-stacksplice_hresult stacksplice_node_language(IUnknown *node, const char **language)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(node, language, &record);
-
-    if (FAILED(hr) || !is_node(record))
-        return FAILED(hr) ? hr : E_INVALIDARG;
-    *language = ((ss_node *)(void *)record)->receiver;
-    return S_OK;
-}
-
-stacksplice_hresult stacksplice_error_hresult(IUnknown *error, stacksplice_hresult *hr)
-{
-    ss_record *record;
-    HRESULT result = record_asked(error, hr, &record);
-
-    if (record)
-        *hr = record->fixed.hresult;
-    return result;
-}
-
-/* ---- Causes and members ----------------------------------------------------------------------*/
-
-/* ERROR's record unless it is a node. */
-static const ss_error *origin_of(const ss_record *record)
-{
-    return is_node(record) ? NULL : record->error;
-}
-
-stacksplice_hresult stacksplice_error_cause(IUnknown *error, IRestrictedErrorInfo **cause,
-                                            stacksplice_relation *relation)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(error, cause, &record);
-    const ss_error *origin;
-
-    if (FAILED(hr))
-        return hr;
-    origin = origin_of(record);
-    *cause = origin ? ss_query(origin->previous.object, &IID_IRestrictedErrorInfo) : NULL;
-    if (relation)
-        *relation = *cause ? (stacksplice_relation)origin->relation : STACKSPLICE_RELATION_NONE;
-    return *cause ? S_OK : S_FALSE;
-}
-
-stacksplice_hresult stacksplice_error_depth(IUnknown *error, uint32_t *depth)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(error, depth, &record);
-
-    if (record)
-        *depth = origin_of(record) ? record->error->depth : 0;
-    return hr;
-}
-
-/* That of an error, not of a node; or NULL. */
-static IScriptException *exception_of(const ss_record *record)
-{
-    return origin_of(record) ? record->language.exception : NULL;
-}
-
-stacksplice_hresult stacksplice_error_group(IUnknown *error, uint32_t *members, uint32_t *left_out)
-{
-    uint32_t counts[2] = {0, 0};
-    ss_record *record;
-    HRESULT hr = record_asked(error, counts, &record);
-    IScriptException *x;
-    int is_group;
-
-    if (FAILED(hr))
-        return hr;
-    x = exception_of(record);
-    is_group = x && x->lpVtbl->GetGroup(x, &counts[0], &counts[1]);
-    if (members)
-        *members = is_group ? counts[0] : 0;
-    if (left_out)
-        *left_out = is_group ? counts[1] : 0;
-    return is_group ? S_OK : S_FALSE;
-}
-
-stacksplice_hresult stacksplice_error_member(IUnknown *error, uint32_t index,
-                                             IRestrictedErrorInfo **member)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(error, member, &record);
-    IScriptException *x;
-
-    if (FAILED(hr))
-        return hr;
-    *member = NULL;
-    x = exception_of(record);
-    if (x)
-        (void)x->lpVtbl->GetMember(x, index, member);
-    return *member ? S_OK : S_FALSE;
-}
-
-/* ---- Notes -----------------------------------------------------------------------------------*/
-
-/* False when CALLBACK stopped it. */
-static bool tell_notes_of_exception(IScriptException *x, stacksplice_note_callback callback,
-                                    void *data)
-{
-    const char *text;
-    size_t length = 0;
-
-    for (uint32_t i = 0; x && (text = x->lpVtbl->GetNote(x, i, &length)) != NULL; i++)
-        if (callback(text, length, data))
-            return false;
-    return true;
-}
-
-stacksplice_hresult stacksplice_error_notes(IUnknown *error, stacksplice_note_callback callback,
-                                            void *data)
-{
-    const ss_note *notes[SS_MAX_NOTES];
-    ss_record *record;
-    HRESULT hr = record_asked(error, (const void *)(uintptr_t)callback, &record);
-    size_t count = 0;
-
-    if (FAILED(hr))
-        return hr;
-    if (!tell_notes_of_exception(record->error->record.language.exception, callback, data))
-        return S_FALSE;
-    for (const ss_note *note = atomic_load(&record->error->notes); note; note = note->previous)
-        notes[count++] = note;
-    while (count > 0) {
-        const ss_note *note = notes[--count];
-
-        if (callback(note->text, note->length, data))
-            return S_FALSE;
-    }
-    return S_OK;
-}
-
-static bool link_note(ss_error *error, ss_note *note)
-{
-    bool linked = false;
-
-    ss_registry_lock();
-    if (error->note_count < SS_MAX_NOTES) {
-        error->note_count++;
-        note->previous = atomic_load(&error->notes);
-        atomic_store(&error->notes, note);
-        linked = true;
-    }
-    ss_registry_unlock();
-    return linked;
-}
-
-stacksplice_hresult stacksplice_add_note(IUnknown *error, const char *text, size_t length)
-{
-    ss_record *record;
-    HRESULT hr = record_asked(error, length ? text : "", &record);
-    ss_note *note;
-
-    if (FAILED(hr))
-        return hr;
-    if (record->error->is_static)
-        return S_FALSE;
-    if (length >= SIZE_MAX - sizeof *note)
-        return E_OUTOFMEMORY;
-    note = ss_alloc_dirty(sizeof *note + length + 1);
-    if (!note)
-        return E_OUTOFMEMORY;
-    note->previous = NULL;
-    note->length = length;
-    if (length)
-        memcpy(note->text, text, length);
-    note->text[length] = 0;
-    if (link_note(record->error, note))
-        return S_OK;
-    ss_free(note);
     return S_FALSE;
 }

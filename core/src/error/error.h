@@ -125,6 +125,28 @@ extern const IScriptErrorInfoVtbl ss_error_script_methods;
  */
 ss_record *ss_record_from(IUnknown *object);
 
+/*
+ * The same for a public function that returns its result in OUT: S_OK, E_POINTER when OBJECT or OUT
+ * is NULL, or E_INVALIDARG.
+ */
+HRESULT ss_record_asked(IUnknown *object, const void *out, ss_record **record);
+
+static inline bool ss_record_is_node(const ss_record *record)
+{
+    return record != &record->error->record;
+}
+
+/* The stack of RECORD.  While it is replaced by a longer one, *COUNT may be that of the shorter. */
+static inline const uintptr_t *ss_record_frames(const ss_record *record, uint32_t *count)
+{
+    *count = __atomic_load_n(&record->fixed.frame_count, __ATOMIC_ACQUIRE);
+    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_RELAXED);
+}
+
+/* The text of the HRESULT, and the message (the same if none was given). */
+const WCHAR *ss_error_description(const ss_error *error, uint32_t *length);
+const WCHAR *ss_error_text(const ss_error *error, uint32_t *length);
+
 /* The interface IID of OBJECT, with a reference; NULL if it has none, or if OBJECT is NULL. */
 void *ss_query(void *object, REFIID iid);
 
@@ -162,6 +184,19 @@ ULONG ss_error_release(ss_error *error);
 /* The one lock of this layer.  No call is made under it, so it is a leaf; fork takes it. */
 void ss_registry_lock(void);
 void ss_registry_unlock(void);
+
+/* Give ERROR its number, by which it is found from now on.  It is removed before it is freed. */
+void ss_registry_add(ss_error *error);
+void ss_registry_remove(ss_error *error);
+
+/* Write the reference of ERROR, with a NUL; returns its length. */
+uint32_t ss_error_put_reference(const ss_error *error, WCHAR out[SS_REFERENCE_UNITS]);
+
+/* The error of that REFERENCE, which has an outside count above 0, with a new one; or NULL. */
+ss_error *ss_registry_find(const WCHAR *reference);
+
+/* Nanoseconds since 1970.  No file that was written before has a later date. */
+int64_t ss_wall_time(void);
 
 /* The process's error reporting flags. */
 uint32_t ss_flags_get(void);
