@@ -251,6 +251,25 @@ TEST(test_what_a_plan_depends_on_is_seen)
     }
 }
 
+/* ---- The same place on the stack, another question ----------------------------------------------*/
+
+static ONE_PLACE void capture_above(const void *above, unsigned times, stack *s)
+{
+    for (unsigned i = 0; i < times; i += one)
+        s->hr = stacksplice_capture_above(above ? above : __builtin_frame_address(0), MAX,
+                                          s->frames, &s->count, NULL);
+}
+
+PLAN_TEST(test_a_plan_hides_the_frames_that_were_asked_for)
+{
+    const void *const above[] = {NULL, __builtin_frame_address(0)};
+    stack s[2];
+
+    for (volatile unsigned i = 0; i < 2; i += one) /* one call */
+        capture_above(above[i], ENOUGH, &s[i]);
+    assert_int_equal(s[1].count, s[0].count - 1);
+}
+
 /* ---- Combined stacks --------------------------------------------------------------------------*/
 
 enum { PLAIN, SKIPPED, CUT, ENDS, CUT_ENDS, BEHIND, PARTS };
