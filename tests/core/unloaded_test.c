@@ -300,6 +300,59 @@ FRESH_TEST(test_settled_stack_keeps_its_modules)
     assert_int_equal(stacksplice_settle(NULL, 0, 1), 1);
 }
 
+/* Load the library at PATH, have the core see it, and unload it; returns where its entry was. */
+static entry_function come_and_go(const char *path)
+{
+    entry_function entry;
+    void *library = load(path, &entry);
+
+    (void)stacksplice_code_epoch();
+    unload(library, path);
+    (void)stacksplice_code_epoch();
+    return entry;
+}
+
+/* One address in stacks of three times: while FIRST was there, after that was gone, and after SECOND was, too.
+   A library that comes back is the same code, so others come. */
+FRESH_TEST(test_an_address_belongs_to_what_was_there_at_its_time)
+{
+    static captured c;
+    entry_function entry, again;
+    void *library = load(FIRST_LIBRARY, &entry);
+    uintptr_t of_first, of_none[2];
+    uint64_t then[2];
+    seen s;
+
+    skip_without_unloads();
+    entry(capture, &c);
+    of_first = in_plugin(entry, c.frames, c.count);
+    unload(library, FIRST_LIBRARY);
+    then[0] = stacksplice_code_epoch();
+    of_none[0] = of_none[1] = of_first;
+    again = come_and_go(SECOND_LIBRARY);
+    then[1] = stacksplice_code_epoch();
+    if (again != entry)
+        SKIP("the loader puts the libraries apart");
+    (void)come_and_go(BARE_SECOND_LIBRARY);
+
+    (void)stacksplice_settle(&of_first, 1, c.epoch);
+    s = look_at(&of_first, 1);
+    assert_true(s.is_module_known);
+    assert_false(s.second);
+    for (int i = 0; i < 2; i++) {
+        (void)stacksplice_settle(&of_none[i], 1, then[i]);
+        s = look_at(&of_none[i], 1);
+        assert_false(stacksplice_is_token(of_none[i]) || s.is_module_known || s.second);
+    }
+    library = load(BARE_FIRST_LIBRARY, &again);
+    (void)come_and_go(BARE_SECOND_LIBRARY);
+    (void)stacksplice_settle(of_none, 1, then[0]);
+    s = look_at(of_none, 1);
+    assert_true(again != entry || stacksplice_is_token(of_none[0]));
+    assert_false(s.is_module_known || s.second);
+    assert_int_equal(dlclose(library), 0);
+}
+
 /* The name that scripts had for a function ends with its code. */
 FRESH_TEST(test_name_of_a_function_ends_with_its_code)
 {
