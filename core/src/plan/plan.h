@@ -28,9 +28,8 @@ typedef enum ss_plan_kind { SS_PLAN_NATIVE, SS_PLAN_COMBINED, SS_PLAN_KINDS } ss
 /* What all plans of a thread depend on.  A change voids them. */
 typedef struct ss_plan_world {
     uint64_t modules; /* ss_modules_generation */
-    uint32_t marks;   /* ss_unwind_epoch */
+    uint32_t marks;   /* ss_unwind_epoch: also of each source that is added */
     uint32_t tokens;  /* stacksplice_token_epoch */
-    uint32_t sources;
 } ss_plan_world;
 
 /* Where a capture begins: all that decides which words it reads first. */

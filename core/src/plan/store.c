@@ -70,7 +70,7 @@ static void ss_plan_renew(struct ss_plan_memory *memory, const ss_plan_world *wo
     const ss_plan_world *made = &memory->world;
 
     if (SS_LIKELY(made->modules == world->modules && made->marks == world->marks &&
-                  made->tokens == world->tokens && made->sources == world->sources))
+                  made->tokens == world->tokens))
         return;
     memset(memory->sets, 0, sizeof memory->sets);
     memory->world = *world;

@@ -228,8 +228,7 @@ static inline void begin_case(ss_plan_case *here, ss_plan_kind kind, uintptr_t e
     here->limit = limit;
     here->world = (ss_plan_world){.modules = ss_modules_generation(false),
                                   .marks = ss_unwind_epoch(),
-                                  .tokens = stacksplice_token_epoch(),
-                                  .sources = ss_source_count()};
+                                  .tokens = stacksplice_token_epoch()};
 }
 
 /* Put the whole stack into SINK, if a plan of SCRATCH fits; else a full capture has to. */
