@@ -79,6 +79,16 @@ stacksplice_add_test(unwind_without_data_test unwind_without_data_test.c
 
 target_link_libraries(unwind_without_data_test PRIVATE unwind_without_data_library)
 
+# Out of what the C library calls, also while it opens a library.
+add_library(unwind_calling MODULE unwind_calling_library.c)
+target_link_libraries(unwind_calling PRIVATE stacksplice_flags)
+stacksplice_add_test(unwind_callback_test unwind_callback_test.c)
+target_compile_definitions(unwind_callback_test PRIVATE
+  CALLING_LIBRARY="$<TARGET_FILE:unwind_calling>")
+target_link_libraries(unwind_callback_test PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+set_target_properties(unwind_callback_test PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(unwind_callback_test unwind_calling)
+
 foreach(part memory unloads)
   stacksplice_add_inside_test(unwind_${part}_test unwind_${part}_test.c)
 endforeach()
