@@ -4,11 +4,11 @@
     musl_python.py [FOLDER]
 
 As a small container has it, but below FOLDER (build/interpreters/musl) and never installed: musl's loader
-and headers, zlib, libffi and bin/python3.13, whose PT_INTERP is that loader, and bin/cc, which compiles
-for them.  All come from the newest suite of the distribution that has them, by the machine's own mirror
-and keys.  bin/cc is the machine's gcc with musl's specs and what Alpine's gcc does by itself.  FOLDER/lib
-is where programs find libraries (FOLDER/etc).  Prints the path of the Python; where it cannot be had the
-reason instead, with status 3.  What is there already is not made again: it takes about six minutes.
+and headers, zlib, libffi, Lua 5.4 and bin/python3.13, whose PT_INTERP is that loader, and bin/cc, which
+compiles for them.  All come from the newest suite of the distribution that has them, by the machine's own
+mirror and keys.  bin/cc is the machine's gcc with musl's specs and what Alpine's gcc does by itself.
+FOLDER/lib is where programs find libraries (FOLDER/etc).  Prints the path of the Python; where it cannot be
+had the reason instead, with status 3.  What is there already is not made again: it takes about six minutes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from interpreters import ROOT, SUITES, Suite, Unavailable, own_archive, run, say
 
 VERSION = "3.13"
 PYTHON = f"python{VERSION}"
-SOURCES = ("zlib", "libffi", PYTHON)
+LUA = "lua5.4"
+SOURCES = ("zlib", "libffi", LUA, PYTHON)
 TRIPLET = "x86_64-linux-musl"
 LOADER = "ld-musl-x86_64.so.1"
 # What musl's own headers leave to the kernel's.
 KERNEL = {"linux": "linux", "asm-generic": "asm-generic", "asm": "x86_64-linux-gnu/asm"}
+# Of musl's own 128 kB a deep recursion of Python overflows in the interpreter, before its limit.
+THREAD_STACK = 1 << 20
 
 COMPILER = """#!/bin/sh
 case $* in
@@ -92,6 +95,30 @@ def unpack_musl(suite: Suite, folder: Path, root: Path) -> None:
     run(["ar", "rc", str(root / "lib" / "libfind_object.a"), str(made)], suite.log)
 
 
+# What pkg-config says of it, by PKG_CONFIG_PATH.
+LUA_PACKAGE = """Name: Lua
+Description: for musl
+Version: {version}
+Cflags: -I{root}/include/{name}
+Libs: -L{root}/lib -l{name}
+"""
+
+
+def build_lua(suite: Suite, version: str, root: Path, source: Path) -> None:
+    """The interpreter, which modules find Lua's functions in, and an archive for programs."""
+    settings = [f"CC={root}/bin/cc -fPIC", "MYCFLAGS=-DLUA_USE_POSIX -DLUA_USE_DLOPEN", "MYLIBS=-Wl,-E"]
+    run(["nice", "make", "-C", str(source), *settings, "lua"], suite.log)
+    shutil.copy(source / "lua", root / "bin" / LUA)
+    shutil.copy(source / "liblua.a", root / "lib" / f"lib{LUA}.a")
+    include, packages = root / "include" / LUA, root / "lib" / "pkgconfig"
+    include.mkdir(parents=True)
+    packages.mkdir(exist_ok=True)
+    for header in ("lua.h", "luaconf.h", "lualib.h", "lauxlib.h"):
+        shutil.copy(source / header, include)
+    package = LUA_PACKAGE.format(version=version.partition("-")[0], root=root, name=LUA)
+    (packages / f"{LUA}.pc").write_text(package)
+
+
 def build(suite: Suite, package: str, root: Path, folder: Path) -> None:
     """Compile PACKAGE and install it into ROOT."""
     say(f"compiling {package} of {suite.name} for musl")
@@ -100,6 +127,9 @@ def build(suite: Suite, package: str, root: Path, folder: Path) -> None:
     version = suite.version(package, source=True)
     assert version is not None  # choose_suite has asked
     suite.source(package, version, source)
+    if package == LUA:
+        build_lua(suite, version, root, source / "src")
+        return
     compiler = str(root / "bin" / "cc")
     settings = [f"CC={compiler}", "CFLAGS=-O2 -fPIC"]
     options = [f"--prefix={root}"]
@@ -108,7 +138,7 @@ def build(suite: Suite, package: str, root: Path, folder: Path) -> None:
         options += [f"--host={TRIPLET}", "--disable-shared", "--disable-docs", "--disable-multi-os-directory"]
     if package == PYTHON:
         options += [f"--build={TRIPLET}", "--disable-test-modules"]
-        settings = [f"CC={compiler}", "PKG_CONFIG=false"]
+        settings = [f"CC={compiler}", "PKG_CONFIG=false", f"CFLAGS_NODIST=-DTHREAD_STACK_SIZE={THREAD_STACK}"]
         for name, library in (("LIBFFI", "ffi"), ("ZLIB", "z")):
             settings += [f"{name}_CFLAGS=-I{root}/include", f"{name}_LIBS=-L{root}/lib -l{library}"]
     jobs = os.cpu_count() or 1
@@ -131,6 +161,7 @@ def make(folder: Path, root: Path) -> None:
         build(suite, package, root, folder)
         shutil.rmtree(folder / package)
     run([str(root / "bin" / PYTHON), "-c", "import ctypes, zlib"], suite.log)
+    run([str(root / "bin" / LUA), "-v"], suite.log)
 
 
 def main() -> int:
@@ -139,7 +170,8 @@ def main() -> int:
     root, work = folder / "root", folder / "work"
     done = folder / "done"
     # All of it has its own place inside: a copy would use the original.
-    if not done.exists() or done.read_text() != str(root):
+    made = f"{root}: {' '.join(SOURCES)}, {THREAD_STACK}\n"
+    if not done.exists() or done.read_text() != made:
         shutil.rmtree(folder, ignore_errors=True)
         try:
             work.mkdir(parents=True)
@@ -147,7 +179,7 @@ def main() -> int:
         except (Unavailable, OSError, subprocess.SubprocessError) as reason:
             print(reason)
             return 3
-        done.write_text(str(root))
+        done.write_text(made)
     print(root / "bin" / PYTHON)
     return 0
 

@@ -91,3 +91,14 @@ def test_the_tests_of_a_file_of_ctest(path, names):
     folder, expected = what.split(" ", 1)
     listed = ran("ctest", "--test-dir", built("tests") / folder, "-N", "-LE", "valgrind", "-R", expected)
     assert re.findall(r"Test +#\d+: (\S+)", listed.stdout) == names
+
+
+def test_what_is_left_out_with_musl_is_there():
+    """pytest says nothing of a name that is none of its tests."""
+    lines = (ROOT / "tests" / "musl_left_out.txt").read_text(encoding="utf-8").splitlines()
+    names = [line.partition("::") for line in lines if line.startswith("tests/")]
+    assert names
+    for file, _, name in names:
+        assert f"\ndef {name.partition('[')[0]}" in (ROOT / file).read_text(encoding="utf-8"), (
+            f"{file}::{name}"
+        )

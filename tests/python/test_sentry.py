@@ -17,13 +17,12 @@ import stacksplice
 from building import built, ran
 from raising import boom, caught, fail, with_cause
 from stacksplice import ErrorInfo
-from stacksplice.sentry import event  # noqa: E402
 from test_saved_reports import CROSSING
 
 relay = pytest.importorskip("sentry_relay.processing", reason="sentry-relay is not installed")
 sentry_sdk = pytest.importorskip("sentry_sdk", reason="sentry_sdk is not installed")
 
-from stacksplice.sentry import StackspliceIntegration  # noqa: E402
+from stacksplice.sentry import StackspliceIntegration, event  # noqa: E402
 
 pytestmark = pytest.mark.any_python
 
