@@ -15,6 +15,8 @@ typedef struct ssi_lua_layout {
     unsigned minor;
     uint8_t state_call, state_stack_last, state_stack;
     uint8_t state_base_call; /* a call, or 5.1: where the array of calls is */
+    uint8_t state_shared;    /* what all coroutines share, */
+    uint8_t shared_registry; /* which has the registry */
     uint8_t state_pc;        /* 5.1: of the function that runs; 0: in its call, as of the others */
     uint8_t call_function, call_top;
     uint8_t call_size; /* 5.1: calls lie one behind the other; 0: each knows the previous one */
@@ -90,7 +92,8 @@ enum {
 #define SSI_JIT_TOP 40, 24
 #define SSI_JIT_STACK_END 48, 32
 #define SSI_JIT_STACK 56, 36
-#define SSI_JIT_KIND 9, 5  /* of any object, in a byte */
+#define SSI_JIT_GLOBALS 72, 44 /* the table of them */
+#define SSI_JIT_KIND 9, 5      /* of any object, in a byte */
 #define SSI_JIT_SORT 10, 6 /* of a function, in a byte: 0: in Lua, 1: in C, more: a library's own */
 #define SSI_JIT_C_FUNCTION 40, 24 /* of a function that is not in Lua */
 #define SSI_JIT_FRAME_SLOTS 2, 1 /* a frame: the function, and how far it is to the frame outside */

@@ -111,6 +111,55 @@ def test_older_luas_are_read_in_their_order(name, tmp_path):
         assert "gap" not in [frame["kind"] for frame in thread["stack"]]
 
 
+LOADED = """
+local found, stacksplice = pcall(require, "stacksplice")
+local function rest()
+  local names = {}
+  for _, frame in ipairs(found and stacksplice.capture() or {}) do
+    if frame.language == "lua" and frame.source ~= "[C]" then names[#names + 1] = frame.name end
+  end
+  print(table.concat(names, " ")) io.flush() io.read("*a") return 1
+end
+function tick() local x = rest() return x end
+function twice() local x = pcall(tick) return x end
+again = twice
+package.loaded["shop.rules"] = { price = function() local x = pcall(twice) return x end, number = 1, {} }
+package.loaded.alone = function() local x = pcall(package.loaded["shop.rules"].price) return x end
+_G[("long"):rep(40)] = function() local x = pcall(package.loaded.alone) return x end
+local function unnamed() local x = pcall(_G[("long"):rep(40)]) return x end
+pcall(unnamed)
+"""
+
+
+@pytest.mark.parametrize(
+    "lua",
+    [*luas(), *([name] for name in ("lua5.1", "lua5.2", "luajit", "stacksplice"))],
+    ids=lambda command: Path(command[-1]).name,
+)
+def test_what_c_calls_has_the_name_that_package_loaded_has(lua, tmp_path):
+    """As in reports of the process itself: a global's, or that of a module's member; of several the first."""
+    variables: dict[str, str] = {}
+    if lua == ["stacksplice"]:
+        program, variables = lua_with_stacksplice()
+        lua = [program]
+    if not shutil.which(lua[0]):
+        pytest.skip(f"no {lua[0]}")
+    script = tmp_path / "loaded.lua"
+    script.write_text(LOADED.lstrip())
+    with Resting(*lua, str(script), **variables) as child:
+        documents = [dumped(child.pid), read(copy_of(child.pid, tmp_path))]
+    unnamed = [f"function <{script}:{line}>" for line in (14, 15)]
+    expected = ["rest", "tick", "again", "shop.rules.price", "alone", *unnamed, "main chunk"]
+    for document in documents:
+        names = [frame["function"] for frame in lua_frames(document) if frame["file"] != "[C]"]
+        assert names == expected
+    if variables:
+        told = " ".join(expected).replace(f"<{tmp_path}/", "<")
+        assert re.sub(r"<\S*/", "<", child.line) == told + "\n"
+    else:
+        assert child.line == "\n"
+
+
 def luajits() -> Iterator[list[str]]:
     """The commands that run a script by LuaJIT: a program, and lupa's modules, one with 32-bit references."""
     root = os.environ.get("STACKSPLICE_LUAJIT_ROOT", "")

@@ -440,7 +440,7 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
     if (!frame || frame == jit->first)
         return false;
     object = object_of(jit, frame);
-    *call = (ssi_jit_call){.proto = proto_of(jit, object)};
+    *call = (ssi_jit_call){.proto = proto_of(jit, object), .object = object};
     call->base = frame + SLOT;
     if (call->proto) {
         call->pc = jit->inner && !is_entered(jit, jit->inner)
@@ -458,6 +458,11 @@ bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call)
     jit->inner = frame;
     jit->frame = frame ? outside(jit, frame) : 0;
     return true;
+}
+
+uint64_t ssi_jit_globals(const ssi_jit *jit)
+{
+    return reference(jit, jit->state, SSI_JIT_GLOBALS);
 }
 
 /* ---- Names and lines --------------------------------------------------------------------------*/

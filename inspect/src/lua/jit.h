@@ -33,7 +33,8 @@ typedef struct ssi_jit_trace {
 typedef struct ssi_jit_call {
     uint64_t pc;       /* of a Lua function: the next instruction; 0: not known */
     uint64_t proto;    /* of a Lua function, else 0 */
-    uint64_t function; /* of a function in C: its code, else 0 */
+    uint64_t object;   /* the function itself, */
+    uint64_t function; /* and of one in C its code, else 0 */
     uint64_t base;     /* where its variables begin */
     bool is_entered;   /* C called it */
     bool is_own;       /* LuaJIT's own, which has no native frame */
@@ -61,6 +62,8 @@ uint64_t ssi_jit_outer_c_frame(const ssi_jit *jit);
 bool ssi_jit_next(ssi_jit *jit, ssi_jit_call *call);
 /* The name that the code of CALLER has for what it calls, or NULL. */
 const char *ssi_jit_name(const ssi_jit *jit, const ssi_jit_call *caller);
+/* The table of the state's global variables. */
+uint64_t ssi_jit_globals(const ssi_jit *jit);
 /* The variable that is the NUMBERth in scope of CALL, or NULL after the last. */
 const char *ssi_jit_variable(const ssi_jit *jit, const ssi_jit_call *call, unsigned number);
 /* Copy the string at ADDRESS, cut to SIZE bytes.  Returns how many, or -1 if it cannot be read. */

@@ -180,7 +180,7 @@ static const ssi_lua_layout jit_layout = {.node = 24, .node_key = 8, .only_float
 typedef struct lua_table {
     const value_reader *reader;
     ssi_jit_table is;
-    uint64_t at;
+    uint64_t at, end; /* AT the place END no more is read */
     bool is_damaged;
 } lua_table;
 
@@ -212,7 +212,7 @@ static bool table_begin(lua_table *table, const value_reader *r, uint64_t addres
     uint8_t flags, bits;
     uint32_t size;
 
-    *table = (lua_table){.reader = r};
+    *table = (lua_table){.reader = r, .end = MAX_PLACES};
     if (r->jit)
         return ssi_jit_read_table(r->jit, address, &table->is);
     if (!ssi_read(address + FLAGS, &flags, 1) || !ssi_read(address + NODE_BITS, &bits, 1) ||
@@ -258,7 +258,7 @@ static bool table_next(lua_table *table, lua_value *key, lua_value *value)
         } else {
             is_read = read_node(table, at - table->is.array_size, key, value);
         }
-        if (!is_read || at == MAX_PLACES) {
+        if (!is_read || at >= table->end) {
             table->is_damaged = true;
             return false;
         }
@@ -862,6 +862,140 @@ static const char *lua_call_name(const ssi_lua_layout *layout, lua_names *names,
     return names->known[slot].name;
 }
 
+/* ---- Names that package.loaded has ------------------------------------------------------------*/
+
+/*
+ * What C calls has no name in a caller's code, nor has what a tail call replaced.  Its name is that under
+ * which package.loaded has the function: of a global variable, or of a member of a module.  The binding names
+ * functions so, too, and takes of several names the first in the alphabet, as here.
+ */
+
+enum {
+    MAX_LOADED = 20000, /* pairs that are looked at */
+    MAX_LOADED_NAME = 95
+};
+
+/* A function that a module has under a name; all three are addresses of objects. */
+typedef struct loaded_function {
+    uint64_t function, module, name; /* MODULE 0: it is what `require` returns for NAME */
+} loaded_function;
+
+typedef struct loaded_functions {
+    uint64_t of;          /* what is the same for all states that share them; 0: none were read */
+    loaded_function *all; /* owned, by the addresses of the functions */
+    size_t count, room;
+    int left; /* so many pairs may still be looked at */
+} loaded_functions;
+
+static bool is_type(lua_value value, int type)
+{
+    return (value.tag & SSI_LUA_TYPE_BITS) == type;
+}
+
+static bool is_text(const value_reader *r, lua_value value, const char *text)
+{
+    char bytes[16];
+    int64_t length = is_string(value) ? string_of(r, value.bits, bytes, sizeof bytes) : -1;
+
+    return length == (int64_t)strlen(text) && !memcmp(bytes, text, (size_t)length);
+}
+
+/* What TABLE has under the text KEY; nil if it is no table, or too large to look. */
+static lua_value member_of(const value_reader *r, lua_value table, const char *key)
+{
+    lua_value is, value;
+    lua_table pairs;
+
+    if (!is_type(table, SSI_LUA_TAG_TABLE) || !table_begin(&pairs, r, table.bits))
+        return (lua_value){0, 0};
+    pairs.at = pairs.is.array_size;
+    pairs.end += pairs.at;
+    while (table_next(&pairs, &is, &value))
+        if (is_text(r, is, key))
+            return value;
+    return (lua_value){0, 0};
+}
+
+/* Note the functions of TABLE, which is that of MODULE; 0: package.loaded, with all its modules. */
+static bool note_functions(loaded_functions *to, const value_reader *r, uint64_t table,
+                           uint64_t module)
+{
+    lua_value key, value;
+    lua_table pairs;
+
+    if (!table_begin(&pairs, r, table))
+        return true;
+    while (to->left && table_next(&pairs, &key, &value)) {
+        const loaded_function found = {value.bits, module, key.bits};
+
+        to->left--;
+        if (is_string(key) && is_type(value, SSI_LUA_OLD_FUNCTION) &&
+            !ssi_append(&to->all, &to->count, &to->room, &found, sizeof found))
+            return false;
+        if (is_string(key) && !module && is_type(value, SSI_LUA_TAG_TABLE) &&
+            !note_functions(to, r, value.bits, key.bits))
+            return false;
+    }
+    return true;
+}
+
+static int by_function(const void *left, const void *right)
+{
+    const loaded_function *a = left, *b = right;
+
+    return (a->function > b->function) - (a->function < b->function);
+}
+
+/* Have FOUND be what LOADED has, a package.loaded.  OF tells it from that of other states. */
+static void read_loaded(loaded_functions *found, const value_reader *r, lua_value loaded,
+                        uint64_t of)
+{
+    found->of = of;
+    found->count = 0;
+    found->left = MAX_LOADED;
+    if (!is_type(loaded, SSI_LUA_TAG_TABLE) || !note_functions(found, r, loaded.bits, 0))
+        found->count = 0;
+    if (found->count)
+        qsort(found->all, found->count, sizeof *found->all, by_function);
+}
+
+/* Write the name to OUT; false if it is longer than names are, or cannot be read. */
+static bool put_loaded_name(const value_reader *r, const loaded_function *is,
+                            char out[MAX_LOADED_NAME + 1])
+{
+    char module[MAX_LOADED_NAME + 1] = "", name[MAX_LOADED_NAME + 1];
+    int64_t before = is->module ? string_of(r, is->module, module, sizeof module) : 0;
+    int64_t length = string_of(r, is->name, name, sizeof name);
+    bool is_dotted = before && (before != 2 || memcmp(module, "_G", 2) != 0);
+
+    if (before < 0 || length < 0 || before + is_dotted + length > MAX_LOADED_NAME)
+        return false;
+    snprintf(out, MAX_LOADED_NAME + 1, "%.*s%s%.*s", is_dotted ? (int)before : 0, module,
+             is_dotted ? "." : "", (int)length, name);
+    return true;
+}
+
+/* The name of FUNCTION among those of FOUND, or NULL. */
+static const char *loaded_name(const loaded_functions *found, const value_reader *r,
+                               uint64_t function)
+{
+    char best[MAX_LOADED_NAME + 1] = "", name[MAX_LOADED_NAME + 1];
+    size_t low = 0, high = found->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (found->all[middle].function < function)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < found->count && found->all[low].function == function; low++)
+        if (put_loaded_name(r, &found->all[low], name) && (!*best || strcmp(name, best) < 0))
+            memcpy(best, name, sizeof best);
+    return *best ? ssi_text(best, strlen(best)) : NULL;
+}
+
 /* Finds the copies of Lua in a target by the mark that its authors put into each, stripped or not. */
 
 enum { VERSION, VERSION_OF_51, JIT, JIT_21, JIT_20, MARKS };
@@ -1120,7 +1254,8 @@ typedef struct reader {
     bool has_more;            /* states than there is room for */
     uint64_t tried[TRIED];    /* by their hash; a later one replaces an earlier one */
     lua_names names;
-    int locals_left; /* so many frames of the thread may still show theirs */
+    loaded_functions loaded; /* of the state that was read last */
+    int locals_left;         /* so many frames of the thread may still show theirs */
 } reader;
 
 /* ---- Calls ------------------------------------------------------------------------------------*/
@@ -1218,6 +1353,23 @@ static uint64_t function_in_c(const ssi_lua_layout *layout, const lua_call *c)
                                        : ssi_word(value + SSI_LUA_CLOSURE_FUNCTION);
 }
 
+/* The name of the function of C, in STATE: in its caller's code, else in package.loaded; NULL: neither. */
+static const char *name_of(reader *r, uint64_t state, const lua_call *c)
+{
+    const char *name = lua_call_name(r->layout, &r->names, c);
+    const value_reader values = {r->layout, NULL, NULL};
+    uint64_t shared = ssi_word(state + r->layout->state_shared);
+    uint64_t at = shared + r->layout->shared_registry;
+    lua_value registry;
+
+    if (name ||
+        !lua_number(place_of(r->layout, c).proto + r->layout->proto_line)) /* a main chunk */
+        return name;
+    if (r->loaded.of != shared && lua_read_value(r->layout, at, at + SSI_LUA_VALUE_TAG, &registry))
+        read_loaded(&r->loaded, &values, member_of(&values, registry, "_LOADED"), shared);
+    return r->loaded.of == shared ? loaded_name(&r->loaded, &values, ssi_word(c->function)) : NULL;
+}
+
 static void add_state(reader *r, uint64_t address, uint64_t innermost)
 {
     ssi_lua_state state = {.address = address, .first = r->luas->run_count};
@@ -1239,7 +1391,7 @@ static void add_state(reader *r, uint64_t address, uint64_t innermost)
             find_pc(r->target, r->layout, r->thread, &c);
             run.is_running = true;
         }
-        frame = frame_of(r->layout, &c, lua_call_name(r->layout, &r->names, &c));
+        frame = frame_of(r->layout, &c, name_of(r, address, &c));
         frame.locals = locals_of(r, &c, NULL, NULL);
         if (!run.held)
             run.held = r->layout->loop_has_state ? address : at;
@@ -1388,19 +1540,36 @@ static jit_start begin_jit(reader *r, const ssi_lua *copy, ssi_jit *jit)
     return start;
 }
 
-/* Add the frame of the Lua function of C to RUN, or of LuaJIT's own, with the name that the caller OUTER
-   has for it.  Compiled code does not store variables. */
+/* As name_of, where OUTER, NULL if there is none, is the caller.  LuaJIT's registry has another place in each
+   version, so package.loaded is looked for where scripts have it. */
+static const char *jit_name_of(reader *r, const ssi_jit *jit, const ssi_jit_call *c,
+                               const ssi_jit_call *outer)
+{
+    const char *name = c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer);
+    const value_reader values = {&jit_layout, jit, NULL};
+    lua_value globals = {SSI_LUA_TAG_TABLE, ssi_jit_globals(jit)};
+
+    if (name || (c->proto && !ssi_jit_place_of(jit, c).defined))
+        return name;
+    if (r->loaded.of != globals.bits)
+        read_loaded(&r->loaded, &values,
+                    member_of(&values, member_of(&values, globals, "package"), "loaded"),
+                    globals.bits);
+    return loaded_name(&r->loaded, &values, c->object);
+}
+
+/* Add the frame of the Lua function of C to RUN, or of LuaJIT's own, with the name that the caller OUTER or
+   package.loaded has for it.  Compiled code does not store variables. */
 static bool add_jit_frame(reader *r, const ssi_jit *jit, ssi_lua_run *run, const ssi_jit_call *c,
                           const ssi_jit_call *outer, bool is_compiled)
 {
-    const char *name = c->is_entered || !outer ? NULL : ssi_jit_name(jit, outer);
     ssi_frame frame;
 
     if (!c->proto && !c->is_own && r->scripts->frames.count == run->first && !run->called)
         run->called = c->function;
     if (!c->proto && !c->is_own)
         return true;
-    frame = jit_frame_of(jit, c, name);
+    frame = jit_frame_of(jit, c, jit_name_of(r, jit, c, outer));
     if (c->proto && !is_compiled)
         frame.locals = locals_of(r, NULL, jit, c);
     return ssi_frames_add(&r->scripts->frames, &frame);
@@ -1559,6 +1728,7 @@ void ssi_lua_read(const ssi_target *target, ssi_luas *luas, ssi_scripts *scripts
             scan(r, &target->threads[i]);
     if (r->has_more)
         ssi_scripts_note(scripts, "not all Lua states are shown: more than 256 are on stacks");
+    free(r->loaded.all);
     free(r);
 }
 
