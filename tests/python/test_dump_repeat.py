@@ -21,7 +21,7 @@ def odd():
     threading.Event().wait()
 def even():
     sorted([1], key=lambda value: odd())
-threading.Thread(target=even, daemon=True).start()
+threading.Thread(target=even, name="even", daemon=True).start()
 print(flush=True)
 odd()
 """
@@ -72,6 +72,20 @@ def test_flame():
     assert "   3 glue (/lib/liba.so)" in tree(FORMS["flame"](TWO._replace(all_frames=True)))
     deep = [script(f"f{number}") for number in range(5000)]
     assert len(tree(FORMS["flame"](profile([(0.0, 0)], deep)))) == 5002
+
+
+def test_threads_have_the_names_that_dump_shows():
+    """Python's, from its first sample on, though it was not known at that."""
+    named = {"thread_id": 8, "name": "python", "python": [{"interpreter": 0, "name": "rules;"}], "stack": []}
+    early, plain = {**named, "python": [{"interpreter": 0}]}, {"thread_id": 9, "name": "pool", "stack": []}
+    threads = [early, named, plain, {"thread_id": 10, "stack": []}]
+    seen = TWO._replace(threads=threads, samples=[(float(number), number) for number in range(4)])
+    names = ["thread 8 rules;", "thread 9 pool", "thread 10"]
+    assert tree(FORMS["flame"](seen))[1:] == [f" {count} {name}" for count, name in zip((2, 1, 1), names)]
+    assert FORMS["collapsed"](seen) == "thread 10 1\nthread 8 rules, 2\nthread 9 pool 1\n"
+    assert [each["name"] for each in json.loads(FORMS["speedscope"](seen))["profiles"]] == names
+    threads = json.loads(FORMS["firefox"](seen))["threads"]
+    assert [each["name"] for each in threads] == ["rules;", "pool", "thread"]
 
 
 def test_collapsed():
@@ -167,6 +181,7 @@ def test_all_threads_of_a_process(tmp_path):
     flame = tree(texts[0])
     looks = int(re.search(r"<h1>process \d+: (\d+) samples, paused", texts[0])[1])
     assert flame[0] == f"{2 * looks} all threads"
+    assert any(re.fullmatch(r" \d+ thread \d+ even", each) for each in flame)
     assert sum(" odd (" in each for each in flame) == 2 and sum(" even (" in each for each in flame) == 1
     assert not any("_PyEval" in each for each in flame)
     for text in (texts[1], line):

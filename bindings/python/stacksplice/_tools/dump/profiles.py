@@ -45,11 +45,24 @@ class Profile(NamedTuple):
 
     def states(self) -> list[list[Frame]]:
         """Each state as its thread and the frames from the outermost on."""
-        states = []
+        states, names = [], self.names()
         for thread in self.threads:
             shown = [each for each in reversed(thread["stack"]) if self.all_frames or not each.get("glue")]
-            states.append([Frame(_name_of(thread), "", 0, "thread"), *map(_frame, shown)])
+            heading = plain(f"thread {thread['thread_id']} {names[thread['thread_id']]}".rstrip())
+            states.append([Frame(heading, "", 0, "thread"), *map(_frame, shown)])
         return states
+
+    def names(self) -> dict[int, str]:
+        """What each thread is called: by its language, else by the system; empty if by neither.
+
+        One that began while it was looked at has got its name later.
+        """
+        names: dict[int, str] = {}
+        for name_of in (_name_of_system, _name_of_language):
+            for thread in self.threads:
+                number = thread["thread_id"]
+                names[number] = name_of(thread) or names.get(number, "")
+        return names
 
     def by_thread(self) -> dict[int, list[tuple[float, int]]]:
         """The samples of each thread."""
@@ -59,8 +72,12 @@ class Profile(NamedTuple):
         return found
 
 
-def _name_of(thread: dict[str, Any]) -> str:
-    return plain(f"thread {thread['thread_id']} {thread.get('name', '')}".rstrip())
+def _name_of_system(thread: dict[str, Any]) -> str:
+    return str(thread.get("name", ""))
+
+
+def _name_of_language(thread: dict[str, Any]) -> str:
+    return next((str(role["name"]) for role in thread.get("python", ()) if role.get("name")), "")
 
 
 def _frame(frame: dict[str, Any]) -> Frame:
@@ -91,14 +108,15 @@ def collapsed(profile: Profile) -> str:
 def speedscope(profile: Profile) -> str:
     """JSON for speedscope.app: one sampled profile for each thread."""
     frames = _Numbers()
-    stacks = [[frames[frame] for frame in state[1:]] for state in profile.states()]
     profiles = []
+    states = profile.states()
+    stacks = [[frames[frame] for frame in state[1:]] for state in states]
     for samples in profile.by_thread().values():
         times = [time for time, _ in samples] + [profile.seconds]
         profiles.append(
             {
                 "type": "sampled",
-                "name": _name_of(profile.threads[samples[0][1]]),
+                "name": states[samples[0][1]][0].name,
                 "unit": "seconds",
                 "startValue": times[0],
                 "endValue": profile.seconds,
@@ -137,7 +155,7 @@ def _firefox_thread(profile: Profile, states: list[list[Frame]], samples: list[t
             stack = stacks[stack, frames[frame]]
         last[state] = stack
     first = profile.threads[samples[0][1]]
-    is_main = first["thread_id"] == profile.process
+    is_main, name = first["thread_id"] == profile.process, profile.names()[first["thread_id"]]
     table = _table(*_FRAME, "category", "subcategory")
     for frame in frames:
         place = f"in {frame.place}" if frame.kind == "native" and frame.place else frame.place
@@ -145,7 +163,7 @@ def _firefox_thread(profile: Profile, states: list[list[Frame]], samples: list[t
         text = strings[frame.text(place)]
         table["data"].append([text, False, 0, None, None, frame.line or None, None, category, 0])
     return {
-        "name": "GeckoMain" if is_main else first.get("name", "thread"),  # the name of a main thread there
+        "name": "GeckoMain" if is_main else name or "thread",  # the name of a main thread there
         "processType": "default",
         "processName": profile.heading,
         "tid": first["thread_id"],
