@@ -222,7 +222,10 @@ def text_of(document, all_frames, files):
             files.add_source(frame)
             frame["locals"] = dict(locals_of(frame))
         parts += ["\nthread " + heading(thread) + "\n"]
-        parts += lines_of(thread["stack"], all_frames, lambda frame: frame.get("text", "?"))
+        folds = thread.get("folds", ())
+        parts += lines_of(
+            thread["stack"], all_frames, lambda frame: frame.get("text", "?"), lambda stack: folds
+        )
     return "".join(parts).lstrip("\n")
 
 

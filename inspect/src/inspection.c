@@ -346,6 +346,7 @@ static void write_threads(ssi_inspection *i, const ssi_target *target, ssi_writt
         ssi_tasks_put_awaiting(&i->scripts, thread->own_id, &stack);
         ssi_served_describe(&i->served, &stack);
         write_thread(to, thread, &stack, is_first);
+        ssi_served_write_folds(&i->served, &stack, to);
         write_error(i, "error", thread->own_id, &names, to);
         write_exceptions(to, &i->scripts, thread->own_id);
         write_attached(to, &i->scripts, target->machine, thread);

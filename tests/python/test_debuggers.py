@@ -107,6 +107,37 @@ def test_a_part_of_bt_the_machine_interface_and_the_selected_frame(process):
     assert re.findall(r"^#(\d+) ", frame, re.MULTILINE) == ["3", "3"]
 
 
+FOLDED = """
+import asyncio, own, sys
+def rest():
+    print(flush=True)
+    sys.stdin.read()
+async def main():
+    own.through(rest)
+asyncio.run(main())
+"""
+
+
+@each_debugger
+def test_frames_of_libraries_are_counted_as_in_dump(debugger, tmp_path, monkeypatch):
+    """Those that users name, too; -all-frames shows them."""
+    (tmp_path / "own.py").write_text("def through(f):\n    return f()\n")
+    (tmp_path / "app.py").write_text(FOLDED)
+    monkeypatch.setenv("STACKSPLICE_HIDE", f"{tmp_path}/own.py")
+    with start(tmp_path / "app.py") as child:
+        told = command("dump", child.pid).stdout
+        seen = debugger(child.pid, "stacksplice bt")
+        whole = debugger(child.pid, "stacksplice bt -all-frames")
+
+    def shown(text: str) -> list[str]:
+        return [line for line in text.splitlines() if line.startswith(("    (Python)", "    ... "))]
+
+    hidden = [line for line in shown(told) if line.endswith(" hidden")]
+    assert len(hidden) == 2 and f"    ... 1 frame of {tmp_path}/own.py hidden" in hidden
+    assert shown(seen) == shown(told)
+    assert "hidden" not in whole and "asyncio/runners.py" in whole
+
+
 @any_python
 def test_gdb_behind_gdbserver(process):
     if shutil.which("gdbserver") is None:

@@ -74,6 +74,25 @@ def test_glue_is_folded():
         assert ("open" in glue) == is_open
 
 
+def test_libraries_are_folded_as_in_text():
+    """Each in one line, which counts its own frames; the picture has the user's alone."""
+    library = "/usr/lib/python3.11/asyncio/events.py", "/usr/lib/python3.11/threading.py"
+    stack = [frame(0), frame(1, file=library[0]), frame(3, file=library[0])]
+    stack.insert(2, frame(2, glue=True, kind="native", language="native"))
+    stack += [frame(4, file=library[1]), frame(5), frame(6, file=library[1])]
+    shown = page(error(stack))
+    text = ErrorInfo.from_dict(error(stack)).format()
+    folds = ["2 frames of asyncio", "1 frame of threading"]
+    assert [f"... {fold} hidden" in text for fold in folds] == [True, True]
+    assert shown.folds() == [folds[1], *folds[::-1]]
+    assert shown.texts("span", "function") == [f"f{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+    for options, is_open in (({}, False), ({"all_frames": True}, True)):
+        found = [
+            attributes for name, attributes, _ in page(error(stack), **options).elements if name == "details"
+        ]
+        assert {"open" in each for each in found if each.get("class") == "library"} == {is_open}
+
+
 def test_long_stacks_are_folded_without_loss():
     shown = page(error([frame(number) for number in range(1000)]))
     assert shown.texts("span", "function") == [f"f{number}" for number in range(999, -1, -1)]

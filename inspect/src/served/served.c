@@ -163,6 +163,7 @@ static __typeof__(&stacksplice_frame_role) frame_role;
 static __typeof__(&stacksplice_resolve_file) resolve_file;
 static __typeof__(&stacksplice_document_read) document_read;
 static __typeof__(&stacksplice_document_free) document_free;
+static __typeof__(&stacksplice_document_folds) document_folds;
 
 const char *ssi_served_load(void)
 {
@@ -176,7 +177,8 @@ const char *ssi_served_load(void)
                      {&frame_role, "stacksplice_frame_role"},
                      {&resolve_file, "stacksplice_resolve_file"},
                      {&document_read, "stacksplice_document_read"},
-                     {&document_free, "stacksplice_document_free"}};
+                     {&document_free, "stacksplice_document_free"},
+                     {&document_folds, "stacksplice_document_folds"}};
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *function = library ? dlsym(library, functions[i].name) : NULL;
@@ -350,6 +352,38 @@ void ssi_served_describe(const ssi_served *served, ssi_frames *stack)
             put(&described, stack->items[i]);
     free(stack->items);
     *stack = described;
+}
+
+/* A list of [begin, end, name], each behind a comma but the first. */
+static int write_fold(uint32_t begin, uint32_t end, const char *name, void *data)
+{
+    ssi_written *to = data;
+
+    ssi_write_format(to, "%s[%" PRIu32 ",%" PRIu32 ",", to->bytes[to->length - 1] == '[' ? "" : ",",
+                     begin, end);
+    ssi_write_text(to, name, strlen(name));
+    ssi_write(to, "]");
+    return to->failed;
+}
+
+/* The core's library reads the stack as that of a report. */
+void ssi_served_write_folds(const ssi_served *served, const ssi_frames *stack, ssi_written *to)
+{
+    const stacksplice_document *document = NULL;
+    ssi_written json = {.length = 0};
+
+    if (!served->target)
+        return;
+    ssi_write(&json, "{\"hresult_signed\":0,\"message\":\"\",\"propagation\":[],\"stack\":");
+    ssi_write_frames(&json, stack->items, stack->count);
+    ssi_write(&json, "}");
+    ssi_write(to, ",\"folds\":[");
+    if (!json.failed && !to->failed &&
+        document_read(json.bytes, json.length, &document, NULL) == S_OK)
+        (void)document_folds(document, write_fold, to);
+    ssi_write(to, "]");
+    document_free(document);
+    free(json.bytes);
 }
 
 /* ---- Errors -----------------------------------------------------------------------------------*/

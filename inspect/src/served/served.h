@@ -1,6 +1,7 @@
 #ifndef SSI_SERVED_H
 #define SSI_SERVED_H
 
+#include "base/base.h"
 #include "target/frame.h"
 #include "target/target.h"
 
@@ -32,6 +33,9 @@ const char *ssi_served_load(void);
 /* Name the native frames of STACK, among them inlined functions, say which are glue, and write the
    line of text of each. */
 void ssi_served_describe(const ssi_served *served, ssi_frames *stack);
+/* Write the member "folds": of each row of STACK that brief reports count in one line where it begins and ends, and
+   whose frames these are.  Nothing if no debugger asks. */
+void ssi_served_write_folds(const ssi_served *served, const ssi_frames *stack, ssi_written *to);
 /* The report of the error with that JSON as text, which the caller frees; NULL without memory. */
 char *ssi_served_text_of(const char *json, size_t size);
 

@@ -28,7 +28,7 @@ def _name(frame: Shown) -> str:
 
 def _calls(frames: list[Shown]) -> list[Step]:
     """FRAMES, the innermost first, as one step for each run of a language, the outermost first."""
-    shown = [frame for frame in reversed(frames) if frame.kind != "gap" and not frame.glue]
+    shown = [frame for frame in reversed(frames) if frame.kind != "gap" and not frame.is_hidden]
     steps = []
     for language, run in groupby(shown, key=lambda frame: frame.language):
         calls = list(run)
@@ -43,7 +43,7 @@ def _calls(frames: list[Shown]) -> list[Step]:
 
 
 def _received(language: str, thread: int, stack: list[Shown], home: int) -> Step:
-    shown = [frame for frame in stack if frame.kind != "gap" and not frame.glue]
+    shown = [frame for frame in stack if frame.kind != "gap" and not frame.is_hidden]
     frame = next((frame for frame in shown if frame.language == language), shown[0] if shown else None)
     text = f"received it in {_name(frame)}" if frame else "received it"
     if thread != home:

@@ -35,7 +35,7 @@ class Group:
     @property
     def place(self) -> str:
         """Where they are: the innermost frame of a script, else that of any language."""
-        shown = [frame for frame in self.frames if frame.kind != "gap" and not frame.glue]
+        shown = [frame for frame in self.frames if frame.kind != "gap" and not frame.is_hidden]
         where = next((frame for frame in shown if frame.kind == "script"), shown[0] if shown else None)
         if where is None:
             return ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from ... import _stacksplice
 from ..dump.text import mark_start_up
 from ..saved.files import type_in
 from .folding import Shown, folded
@@ -101,6 +103,7 @@ def _frame_of(frame: dict[str, Any], lines: Lines) -> Shown:
         place_in_module=_place_in_module(frame),
         marks=_marks_of(frame),
         glue=bool(frame.get("glue")),
+        fold=None,  # the number and the name of the line in which a brief report counts it
         asynchronous=bool(frame.get("asynchronous")),
         source=source,
         around=_around(frame, source, lines) if source else [],
@@ -132,15 +135,19 @@ class Error(SimpleNamespace):
 
 
 def stack_of(stack: list[dict[str, Any]], look: Look) -> list[Shown]:
-    """The frames of STACK, of which those below main are glue, as text reports have it."""
+    """The frames of STACK, of which those below main are glue and libraries folded, as in text reports."""
     mark_start_up(stack)
-    return [_frame_of(frame, look.lines) for frame in stack]
+    shown = [_frame_of(frame, look.lines) for frame in stack]
+    for number, (begin, end, library) in enumerate(_stacksplice._folds_of(json.dumps(stack))):
+        for frame in shown[begin:end]:
+            frame.fold = number, library
+    return shown
 
 
 def _is_of_user(frame: Shown) -> bool:
     return (
         bool(frame.around)
-        and not frame.glue
+        and not frame.is_hidden
         and not {"site-packages", "dist-packages"} & {*frame.file.split("/")}
     )
 

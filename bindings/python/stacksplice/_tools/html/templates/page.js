@@ -50,10 +50,10 @@
   }
   for (const tools of all(".tools")) tools.hidden = false;
 
-  // Paper cannot be unfolded; the inside of interpreters stays as it is.
+  // Paper cannot be unfolded; the inside of interpreters and libraries stays as it is.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = all("details:not([open]):not(.glue):not(.repeat)");
+    opened = all("details:not([open]):not(.glue):not(.library):not(.repeat)");
     for (const details of opened) details.open = true;
   });
   addEventListener("afterprint", () => {
