@@ -15,7 +15,7 @@ from building import HERE, command
 from html_pages import Page
 from raising import boom, caught, with_cause
 from stacksplice import ErrorInfo
-from stacksplice._tools.top.command import Groups
+from stacksplice._tools.top.command import Groups, quick_report_in, quick_reports_of, reports_of
 
 pytestmark = pytest.mark.any_python
 
@@ -64,6 +64,44 @@ def test_no_text_and_no_order_of_members_misleads(lines, tmp_path):
     for option, name in (("", "fingerprint"), ("--loose", "loose_fingerprint")):
         found = {group["group"]: group["count"] for group in groups_of(*filter(None, [option]), str(path))}
         assert found == {report[name]: len(CHANGES) + 1 for report in reports}
+
+
+PLAIN = {"order": "O-25150", "text": 'a "quoted" \\ {text}', "n": -1.5e-7, "yes": True, "none": None}
+AROUND = [
+    ({}, {}),
+    (PLAIN, {}),
+    ({"@timestamp": "2026-01-02T03:04:05Z", "host": {"name": "m1", "cores": 2}}, {"release": "1.5"}),
+    ({"schema": "stacksplice-report/1", "header": {"time": "2026-01-02T03:04:05Z"}}, {}),
+    ({}, {"time": "2026-01-02", "text": '"transformed_left_out": 0, "transformed_above": null}', **PLAIN}),
+    ({"ecs.version": "8.11.0", "error": {"type": "x"}}, {}),
+]
+LONGER = [{"list": [1]}, {"map": {"map": {}}}, {"ecs.version": "8.11.0"}]  # these are read as a whole
+
+
+@pytest.mark.parametrize("is_loose", [False, True])
+def test_a_report_in_an_object_is_read_as_quickly_as_one_alone(lines, is_loose):
+    """Of what is around it, all is read; of the report, its fingerprint."""
+    for line in lines:
+        for before, after in AROUND:
+            name = "stacksplice" if "ecs.version" in before else "error"
+            text = json.dumps({**before, name: json.loads(line), **after}).encode()
+            for each in (text, text.replace(b'": ', b'":').replace(b", ", b",")):
+                if each == text or json.loads(each) == json.loads(text):
+                    (found,), (truth,) = quick_report_in(each, is_loose), reports_of(each, is_loose)
+                    assert {**found.around, name: 0} == {**truth.around, name: 0}
+                    assert found[:3] == truth[:3]
+            assert quick_reports_of(text, is_loose) == []
+            ends = [*range(0, len(text), 97), *range(len(text) - 200, len(text))]
+            assert not any(quick_report_in(text[:end], is_loose) for end in ends)
+        for before in LONGER:
+            assert quick_report_in(json.dumps({**before, "error": json.loads(line)}).encode(), is_loose) == []
+        assert quick_report_in(line.encode(), is_loose) == []
+
+
+def test_groups_by_members_of_reports(lines):
+    nested = "".join([json.dumps({"error": json.loads(line)}) + "\n" for line in lines[:2]])
+    by = [group["by"]["error.type"] for group in groups_of("--by", "error.type", "-", input=nested)]
+    assert by == [json.loads(line)["type"] for line in lines[:2]]
 
 
 @pytest.mark.parametrize("columns", [80, 40, 12])
@@ -239,6 +277,25 @@ def test_no_text_of_an_error_breaks_its_line(lines, tmp_path):
     path.write_text(json.dumps(report) + "\n")
     text = command("top", str(path)).stdout
     assert "\\u001b[31mred\\u202e, at" in text and "second" not in text
+
+
+@pytest.mark.parametrize("columns", [80, 33, 10])
+def test_a_terminal_gets_lines_that_end_between_words(lines, tmp_path, columns):
+    """What goes elsewhere has a line for each thing that is said."""
+    message = "attempt to perform arithmetic on a nil value in the fields of a long-running order " * 2
+    path = tmp_path / ("a-long-name" * 5)
+    path.write_text(json.dumps({**json.loads(lines[0]), "message": message}) + "\n" + lines[1])
+    master, terminal = pty.openpty()
+    with open(master, "rb", buffering=0) as reader:
+        command("top", str(path), stdout=terminal, COLUMNS=columns)
+        os.close(terminal)
+        text = reader.read(1 << 16).decode().replace("\r\n", "\n")
+    whole = command("top", str(path)).stdout
+    assert text.split() == whole.split() and text != whole  # no word was cut
+    room = max(columns, 10 + 1 + 20)
+    for line in text.splitlines():
+        assert len(line) <= room or len(line.split()) == 1
+    assert max(len(line) for line in whole.splitlines()) > 120
 
 
 # ---- What tells groups apart -----------------------------------------------------------------------

@@ -7,11 +7,13 @@ import json
 import os
 import re
 import stat
+import sys
 import tempfile
+import textwrap
 from datetime import datetime, timezone
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from ..._base.output import fail, warn, write, write_file
+from ..._base.output import columns, fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
 from ..saved.files import is_log, items_of, type_in, wrapper_of
@@ -93,6 +95,19 @@ _ends = re.compile(rb'"transformed_above": ?(?:null|"cause"|"context")\}\s*\Z').
 _STRICT = re.compile(_HEAD.encode()).match
 _LOOSE = re.compile((_HEAD + r', ?"loose_fingerprint": ?"([0-9a-f]{32})"').encode()).match
 _TAIL = 64  # bytes that hold the end
+
+# An object that has such a report under one of its names, beside others whose values are plain, or maps of
+# plain values.
+_PLAIN = rf"(?:{_TEXT}|-?[0-9][0-9.eE+-]*|true|false|null)"
+_VALUE = rf"(?:{_PLAIN}|\{{(?:{_TEXT}: ?{_PLAIN}(?:, ?)?)*\}})"
+_before = re.compile(
+    rf'\s*\{{(?:{_TEXT}: ?{_VALUE}, ?)*?("error"|"stacksplice"): ?(?=\{{"schema")'.encode()
+).match
+_behind = re.compile(
+    r'"transformed_left_out": ?\d+, ?"transformed_above": ?(?:null|"cause"|"context")\}'
+    rf"((?:, ?{_TEXT}: ?{_VALUE})*\}}\s*)\Z".encode()
+).match
+_LAST = b'"transformed_left_out"'  # which a report has once, near its end
 _FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
 
 
@@ -114,6 +129,20 @@ def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
     if not head or _ends(line, max(0, len(line) - _TAIL)) is None or may_be_deep(line):
         return []
     return [Found(head[head.lastindex or 0].decode("ascii"), head.lastindex == 1, None, {}, {})]
+
+
+def quick_report_in(line: bytes, is_loose: bool) -> list[Found]:
+    """The same where the report stands in an object that has data of its own, which is read."""
+    before = _before(line)
+    head = before and ((is_loose and _LOOSE(line, before.end())) or _STRICT(line, before.end()))
+    behind = head and _behind(line, line.rfind(_LAST))
+    if not before or not head or not behind or may_be_deep(line):
+        return []
+    around = decoded(line[: before.end()] + b"{}" + behind[1])
+    if wrapper_of(around) != before[1].decode("ascii").strip('"'):
+        return []
+    key = head[head.lastindex or 0].decode("ascii")
+    return [Found(key, head.lastindex == 1, _time_in(around), {}, around)]
 
 
 def _time_of(text: Any) -> str | None:
@@ -218,12 +247,18 @@ class Counter:
         self.groups = Groups()
         self._is_loose = is_loose
         self._by = by
+        # Else members of reports are asked for.
+        self._reads_around = not any(name.split(".")[0] in ("error", "stacksplice") for name in by)
 
     def read(self, source: File) -> None:
         """Count those of SOURCE.  Raises OSError."""
         for at, offset, text in source.texts(True):
             try:
-                found = quick_reports_of(text, self._is_loose) or reports_of(text, self._is_loose)
+                found = (
+                    quick_reports_of(text, self._is_loose)
+                    or (self._reads_around and quick_report_in(text, self._is_loose))
+                    or reports_of(text, self._is_loose)
+                )
             except (ValueError, RecursionError):
                 self.broken += 1
                 self.first_broken = self.first_broken or f"{source.name}:{at}"
@@ -244,6 +279,7 @@ class Counter:
 
 
 _TITLE_MAX = 120
+_NARROWEST = 20  # characters of a line beside its margin
 
 
 _Frame: TypeAlias = tuple[str, str, str]  # its function, its file or module, and ":LINE"
@@ -380,11 +416,29 @@ def _about(counter: Counter) -> list[str]:
     return lines
 
 
-def _text(counter: Counter, rows: list[_Row]) -> str:
+def _wrapped(text: str, margin: int, room: int) -> str:
+    """TEXT in lines of ROOM characters at most, which end between words and begin behind a MARGIN.
+    A longer word, as a path may be, is not cut."""
+    lines = []
+    for line in text.splitlines():
+        inside = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line,
+            max(room, margin + _NARROWEST),
+            subsequent_indent=inside or " " * margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "".join([f"{line}\n" for line in lines])
+
+
+def _text(counter: Counter, rows: list[_Row], room: int | None) -> str:
+    """The rows as text, for a terminal of ROOM characters; None: for none."""
     more, width = len(counter.groups.kept) - len(rows), max((len(row.reports) for row in rows), default=0)
     text = "".join(line + "\n" for line in _about(counter))
     for row in rows:
-        text += "\n" + _text_of(row, width)
+        shown = plain(_text_of(row, width), "\n")
+        text += "\n" + (shown if room is None else _wrapped(shown, width + 10, room))
     return text + (f"\n... {_counted(more, 'more group')}; --limit shows more\n" if more else "")
 
 
@@ -422,7 +476,7 @@ def top(options: argparse.Namespace) -> int:
     elif options.json:
         write("".join(map(_line_of, rows)))
     else:
-        write(plain(_text(counter, rows), "\n"))
+        write(_text(counter, rows, columns(1) if sys.stdout.isatty() else None))
     if counter.broken:
         without = _counted(counter.broken, "line") + " without a report"
         warn(f"skipped {without} (first: {counter.first_broken})")
