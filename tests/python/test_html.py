@@ -93,6 +93,14 @@ def test_libraries_are_folded_as_in_text():
         assert {"open" in each for each in found if each.get("class") == "library"} == {is_open}
 
 
+def test_frames_of_bridges_are_left_out_as_in_text():
+    bridge = [frame(number, file="lupa/lua54.pyx", function=f"lupa.call{number}") for number in (1, 2)]
+    stack = [frame(0), *bridge, frame(3)]
+    shown = page(error(stack))
+    assert "lupa" not in ErrorInfo.from_dict(error(stack)).format()
+    assert shown.folds() == ["2 interpreter frames"]
+
+
 def test_long_stacks_are_folded_without_loss():
     shown = page(error([frame(number) for number in range(1000)]))
     assert shown.texts("span", "function") == [f"f{number}" for number in range(999, -1, -1)]

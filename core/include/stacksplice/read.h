@@ -267,14 +267,14 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format_document(
 
 /*
  * Takes the frames of a stack from BEGIN to END, that one not included, which brief reports count in one line as
- * those of NAME.  Nonzero: no more are taken.
+ * those of NAME, or, if NAME is empty, leave out.  Nonzero: no more are taken.
  */
 typedef int (*stacksplice_fold_callback)(uint32_t begin, uint32_t end, const char *name,
                                          void *data);
 
 /*
  * Call FOLD for what brief reports hide of the stack of DOCUMENT (stacksplice_shell, stacksplice_hide), the innermost
- * first.
+ * first.  Then for each script frame that they leave out (loaders of stacksplice_glue) and that stands alone.
  *
  * Returns S_OK, or S_FALSE when FOLD took no more.  Errors: E_POINTER if document or fold is NULL; E_INVALIDARG if its
  * size is unknown.

@@ -112,6 +112,13 @@ stacksplice_hresult stacksplice_document_folds(const stacksplice_document *docum
     for (uint32_t i = 0; i < folds.count; i++)
         if (fold(folds.all[i].begin, folds.all[i].end, folds.all[i].is, data))
             return S_FALSE;
+    for (uint32_t i = 0; i < document->stack.count; i++) {
+        const stacksplice_frame *frame = &document->stack.frames[i].frame;
+
+        if (frame->kind == STACKSPLICE_FRAME_SCRIPT && !ss_report_shows(&brief, frame, false) &&
+            !ss_fold_of(&folds, i) && fold(i, i + 1, "", data))
+            return S_FALSE;
+    }
     return S_OK;
 }
 

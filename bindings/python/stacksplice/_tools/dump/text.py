@@ -159,16 +159,16 @@ def lines_of(
     folds_of: Callable[[list[dict[str, Any]]], list[tuple[int, int, str]]] | None = None,
 ) -> Iterator[str]:
     """STACK, its newest frame last; LINE_OF gives the line of a frame, FOLDS_OF what brief reports count in
-    one line: from where to where, and whose frames these are."""
+    one line: from where to where, and whose frames these are; "": what they leave out."""
     folds = (
         {} if all_frames or folds_of is None else {end: (begin, name) for begin, end, name in folds_of(stack)}
     )
     lines, at = [], len(stack)
     while at:
         begin, name = folds.get(at, (at - 1, ""))
-        if at in folds:
+        if name:
             lines.append(_counted(stack[begin:at], name))
-        elif all_frames or not stack[begin].get("glue"):
+        elif at not in folds and (all_frames or not stack[begin].get("glue")):
             lines.append(_text_of_frame(stack[begin], line_of(stack[begin])))
         at = begin
     return folded(lines)

@@ -140,7 +140,10 @@ def stack_of(stack: list[dict[str, Any]], look: Look) -> list[Shown]:
     shown = [_frame_of(frame, look.lines) for frame in stack]
     for number, (begin, end, library) in enumerate(_stacksplice._folds_of(json.dumps(stack))):
         for frame in shown[begin:end]:
-            frame.fold = number, library
+            if library:
+                frame.fold = number, library
+            else:
+                frame.glue = True
     return shown
 
 
