@@ -79,19 +79,19 @@ static void assert_clean(const char *text)
 }
 
 static const stacksplice_format_kind kinds[] = {STACKSPLICE_FORMAT_TEXT, STACKSPLICE_FORMAT_JSON,
-                                                STACKSPLICE_FORMAT_STACK,
-                                                STACKSPLICE_FORMAT_SENTRY};
+                                                STACKSPLICE_FORMAT_STACK, STACKSPLICE_FORMAT_SENTRY,
+                                                STACKSPLICE_FORMAT_BRIEF_JSON};
 
 static void assert_all_clean(IRestrictedErrorInfo *error, bool has_stack)
 {
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0; i < 4 * COUNT_OF(kinds); i++) {
         const stacksplice_format_options options = {.size = sizeof options,
-                                                    .order = i & 4 ? 1 : 0,
-                                                    .all_frames = i & 8 ? 1 : 0,
-                                                    .color = i & 4 ? 1 : 0};
+                                                    .order = i & 1 ? 1 : 0,
+                                                    .all_frames = i & 2 ? 1 : 0,
+                                                    .color = i & 1 ? 1 : 0};
 
-        if (has_stack || kinds[i & 3] != STACKSPLICE_FORMAT_STACK)
-            assert_clean(fixture_format((IUnknown *)error, kinds[i & 3], &options));
+        if (has_stack || kinds[i / 4] != STACKSPLICE_FORMAT_STACK)
+            assert_clean(fixture_format((IUnknown *)error, kinds[i / 4], &options));
     }
 }
 

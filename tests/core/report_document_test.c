@@ -66,7 +66,7 @@ static const stacksplice_document_frame frames[] = {
 };
 
 static const stacksplice_document_text notes[] = {TEXT("a note\nof two lines"), TEXT("")};
-static const stacksplice_document_node nodes[] = {{"lua", 8, {frames, 4, 0}}};
+static const stacksplice_document_node nodes[] = {{"lua", 8, {frames, 4, 0, 0}}};
 static const stacksplice_document error = {.size = sizeof error,
                                            .hresult = (stacksplice_hresult)0x80070057,
                                            .type = "ValueError",
@@ -178,6 +178,20 @@ TEST(test_an_event_for_sentry)
     assert_int_equal(out.text[out.length - 1], '\n');
 }
 
+TEST(test_a_line_for_a_log)
+{
+    stacksplice_document document = error;
+    written out = {"", 0};
+
+    document.fingerprint = "0123";
+    document.loose_fingerprint = "4567";
+    document.stack.hidden_left_out = 7;
+    assert_int_equal(stacksplice_format_document_as_brief_json(&document, NULL, keep, &out), S_OK);
+    assert_non_null(strstr(out.text, "\"fingerprint\":\"0123\",\"loose_fingerprint\":\"4567\","));
+    assert_non_null(strstr(out.text, "\"hidden_left_out\":"));
+    assert_string_equal(out.text + out.length - 26, "\"transformed_above\":null}\n");
+}
+
 TEST(test_told_refuses_bad_arguments)
 {
     stacksplice_format_options options = {.size = 3};
@@ -191,6 +205,10 @@ TEST(test_told_refuses_bad_arguments)
     assert_int_equal(stacksplice_format_document(&error, &options, stop, &calls), E_INVALIDARG);
     assert_int_equal(stacksplice_format_document_for_sentry(NULL, NULL, stop, &calls), E_POINTER);
     assert_int_equal(stacksplice_format_document_for_sentry(&old, NULL, stop, &calls),
+                     E_INVALIDARG);
+    assert_int_equal(stacksplice_format_document_as_brief_json(NULL, NULL, stop, &calls),
+                     E_POINTER);
+    assert_int_equal(stacksplice_format_document_as_brief_json(&old, NULL, stop, &calls),
                      E_INVALIDARG);
     assert_int_equal(stacksplice_format_frame(NULL, stop, &calls), E_POINTER);
     assert_int_equal(stacksplice_format_frame(&frames[0].frame, NULL, NULL), E_POINTER);

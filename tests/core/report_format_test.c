@@ -26,6 +26,42 @@ TEST(test_format_stops_when_told)
                                         stop_at_second, &calls),
                      S_FALSE);
     assert_int_equal(calls, 2);
+    calls = 0;
+    assert_int_equal(stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_BRIEF_JSON, NULL,
+                                        stop_at_second, &calls),
+                     S_FALSE);
+    assert_int_equal(calls, 2);
+    release(error);
+}
+
+TEST(test_format_in_brief)
+{
+    uintptr_t frames[3] = {fixture_script("python", "f", "x.py", 1), fixture_gap("why"),
+                           fixture_script("lua", "g", "t.lua", 2)};
+    fixture_error contents = value_error(frames, 3);
+    IRestrictedErrorInfo *error = fixture_originate(&contents);
+    char want[1024], strict[33];
+    const char *text, *loose;
+
+    fixture_propagate(error, "lua", frames, 3);
+    text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_BRIEF_JSON, &all_frames);
+    loose = strstr(text, "\"loose_fingerprint\":");
+    assert_non_null(loose);
+    assert_int_equal(stacksplice_fingerprint((IUnknown *)error, strict), S_OK);
+    snprintf(want, sizeof want,
+             "{\"schema\":\"stacksplice-error/1\",\"hresult\":\"0x80070057\","
+             "\"hresult_signed\":-2147024809,\"symbol\":\"E_INVALIDARG\","
+             "\"description\":\"The parameter is incorrect.\",\"message\":\"bad amount 'x'\","
+             "\"type\":\"ValueError\",\"language\":\"python\",\"thread_id\":@,"
+             "\"fingerprint\":\"%s\",%.55s\"stack\":["
+             "{\"language\":\"python\",\"function\":\"f\",\"file\":\"x.py\",\"line\":1},"
+             "{\"kind\":\"gap\",\"language\":\"python\",\"reason\":\"why\"},"
+             "{\"language\":\"lua\",\"function\":\"g\",\"file\":\"t.lua\",\"line\":2}],"
+             "\"propagation\":[{\"language\":\"lua\",\"thread_id\":@,\"stack\":["
+             "{\"language\":\"python\",\"function\":\"f\",\"file\":\"x.py\",\"line\":1}]}],"
+             "\"transformed_above\":null}\n",
+             strict, loose);
+    assert_string_equal(text, with_thread(want));
     release(error);
 }
 

@@ -74,6 +74,11 @@ TEST(test_reports_are_complete_without_memory)
             assert_non_null(strstr(text, "\"message\":\"text\""));
             assert_string_equal(text + strlen(text) - 2, "}\n");
             memory_arm(i);
+            text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_BRIEF_JSON, NULL);
+            memory_disarm();
+            assert_non_null(strstr(text, "\"message\":\"text\""));
+            assert_string_equal(text + strlen(text) - 2, "}\n");
+            memory_arm(i);
             text = fixture_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL);
             memory_disarm();
             assert_non_null(strstr(text, "\"type\":\"ValueError\",\"value\":\"text\""));

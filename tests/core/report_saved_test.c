@@ -324,7 +324,7 @@ TEST(test_values_of_a_wrong_kind)
         {"\"type\":5", "type must be a text"},
         {"\"stack\":{}", "stack must be a list"},
         {"\"stack\":[5]", "stack must be an object"},
-        {"\"stack\":[{}]", "kind is missing"},
+        {"\"stack\":[{}]", "language is missing"},
         {"\"stack\":[{\"kind\":\"gap\"}]", "language is missing"},
         {"\"stack\":[{\"line\":\"5\"}]", "line must be a number"},
         {"\"stack\":[{\"line\":NaN}]", "line must be a whole number"},

@@ -107,9 +107,10 @@ TEST(test_a_writer_can_stop_it)
         stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_SENTRY, NULL, stop, &calls),
         S_FALSE);
     assert_int_equal(calls, 1);
-    assert_int_equal(stacksplice_format((IUnknown *)error,
-                                        (stacksplice_format_kind)(STACKSPLICE_FORMAT_SENTRY + 1),
-                                        NULL, stop, &calls),
-                     E_INVALIDARG);
+    assert_int_equal(
+        stacksplice_format((IUnknown *)error,
+                           (stacksplice_format_kind)(STACKSPLICE_FORMAT_BRIEF_JSON + 1), NULL, stop,
+                           &calls),
+        E_INVALIDARG);
     release(error);
 }

@@ -128,6 +128,8 @@ static const struct {
 } formats[] = {
     {STACKSPLICE_FORMAT_TEXT, {"ValueError: text\n", TEXT_PLACE, "line 1, in f\n        /*\n"}},
     {STACKSPLICE_FORMAT_JSON, {"report_small_stack_test.c\",\"line\":1", JSON_PLACE, ""}},
+    {STACKSPLICE_FORMAT_BRIEF_JSON,
+     {"report_small_stack_test.c\",\"line\":1", "\"propagation\":[{\"language\":\"lua\"", ""}},
     {STACKSPLICE_FORMAT_SENTRY,
      {"report_small_stack_test.c\",\"abs_path\":", "\"debug_id\":\"", ""}},
 };

@@ -81,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_format(error, STACKSPLICE_FORMAT_TEXT);
     check_format(error, STACKSPLICE_FORMAT_JSON);
     check_format(error, STACKSPLICE_FORMAT_SENTRY);
+    check_format(error, STACKSPLICE_FORMAT_BRIEF_JSON);
     ALWAYS(stacksplice_fingerprint((IUnknown *)error, fingerprint) == S_OK);
     (void)error->lpVtbl->Release(error);
     free_texts(&t);

@@ -19,6 +19,20 @@ static void check(const stacksplice_document *document, const stacksplice_format
     free(out.bytes);
 }
 
+/* That FORMAT writes one line of JSON. */
+static void check_line(const stacksplice_document *document,
+                       stacksplice_hresult (*format)(const stacksplice_document *document,
+                                                     const stacksplice_format_options *options,
+                                                     stacksplice_write_callback write, void *data))
+{
+    utf8_output line = {0};
+
+    ALWAYS(format(document, NULL, utf8_collect, &line) == S_OK);
+    ALWAYS(line.size && line.bytes[--line.size] == '\n');
+    ALWAYS(utf8_is_harmless(&line, SS_ESCAPE_JSON, ""));
+    free(line.bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const stacksplice_format_options all = {.size = sizeof all, .all_frames = 1};
@@ -26,7 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                              .order = STACKSPLICE_ORDER_NEWEST_LAST};
     const stacksplice_document *document = NULL;
     stacksplice_document_problem problem = {size + 1, ""};
-    utf8_output event = {0};
 
     if (stacksplice_document_read((const char *)data, size, &document, &problem) != S_OK) {
         ALWAYS(!document && problem.position <= size && *problem.text);
@@ -34,10 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check(document, &all);
     check(document, &last);
-    ALWAYS(stacksplice_format_document_for_sentry(document, NULL, utf8_collect, &event) == S_OK);
-    ALWAYS(event.size && event.bytes[--event.size] == '\n');
-    ALWAYS(utf8_is_harmless(&event, SS_ESCAPE_JSON, ""));
-    free(event.bytes);
+    check_line(document, stacksplice_format_document_for_sentry);
+    check_line(document, stacksplice_format_document_as_brief_json);
     stacksplice_document_free(document);
     return 0;
 }

@@ -37,8 +37,27 @@ def strict(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+# What a long report always has, and a brief one may lack.
+_OF_LONG = {
+    "error": ("type", "notes", "reference", "frames_left_out", "exceptions", "exceptions_left_out"),
+    "causes": ("transformed", "transformed_left_out", "transformed_above"),
+    "reception": ("frames_left_out",),
+    "frame": ("kind", "trust", "address"),
+}
+_INLINED = {"if": {"properties": {"kind": {"const": "native"}}}, "then": {"required": ["inlined"]}}
+
+
+def long(document: dict[str, Any]) -> dict[str, Any]:
+    """The same, of long reports alone."""
+    parts = document["$defs"]
+    for name, members in _OF_LONG.items():
+        parts[name]["required"] = [*parts[name].get("required", ()), *members]
+    parts["frame"]["allOf"].append(_INLINED)
+    return document
+
+
 @cache
-def validator(name: str, is_strict: bool = True):
+def validator(name: str, is_strict: bool = True, is_brief: bool = False):
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
     from referencing import Registry, Resource
@@ -68,6 +87,8 @@ def validator(name: str, is_strict: bool = True):
     documents = [
         strict(schema(each)) if is_strict else schema(each) for each in ("error-1", "report-1", "dump-1")
     ]
+    if not is_brief:
+        documents[0] = long(documents[0])
     registry = Registry().with_resources(
         (document["$id"], Resource.from_contents(document)) for document in documents
     )
@@ -79,11 +100,11 @@ def name_of(report: dict[str, Any]) -> str:
     return report["schema"].removeprefix("stacksplice-").replace("/", "-")
 
 
-def validate(text: str) -> dict[str, Any]:
+def validate(text: str, *, is_brief: bool = False) -> dict[str, Any]:
     """The report in TEXT, which must be one line and of the schema that it names."""
     assert text.count("\n") == text.endswith("\n")
     report = json.loads(text)
-    error = next(validator(name_of(report)).iter_errors(report), None)
+    error = next(validator(name_of(report), True, is_brief).iter_errors(report), None)
     if error is not None:
         raise error
     return report

@@ -157,7 +157,8 @@ typedef struct stacksplice_document_frame {
 typedef struct stacksplice_document_stack {
     const stacksplice_document_frame *frames; /* innermost first */
     uint32_t count;
-    uint32_t left_out; /* 0, or at least 1: the stack was longer */
+    uint32_t left_out;        /* 0, or at least 1: the stack was longer */
+    uint32_t hidden_left_out; /* of a brief report: how many frames that texts hide are not in it */
 } stacksplice_document_stack;
 
 /* A language that received the error. */
@@ -213,8 +214,9 @@ typedef struct stacksplice_document {
     stacksplice_document_stack stack;
     const stacksplice_document_node *nodes; /* the oldest first */
     uint32_t node_count;
-    const char *fingerprint;               /* as its report had it, or NULL */
-    const stacksplice_document_file *file; /* in which it stood, or NULL */
+    const char *fingerprint, *loose_fingerprint; /* as its report had them, or NULL */
+    const char *reference;                       /* the same; it names nothing in this process */
+    const stacksplice_document_file *file;       /* in which it stood, or NULL */
 
     const void *identity; /* equal for equal errors of one report */
     int is_group;
@@ -294,6 +296,18 @@ STACKSPLICE_API stacksplice_hresult stacksplice_document_folds(const stacksplice
  * signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_format_document_for_sentry(
+    const stacksplice_document *document, const stacksplice_format_options *options,
+    stacksplice_write_callback write, void *data);
+
+/*
+ * Write DOCUMENT as stacksplice_format writes an error object with STACKSPLICE_FORMAT_BRIEF_JSON: a report
+ * that was saved whole, for a place where it is to be short.  Its members of other names are not in it.
+ *
+ * Returns and errors: as stacksplice_format_document.
+ * [own: borrows document, text lent to WRITE | thread: any | alloc: as stacksplice_format |
+ * signal: no]
+ */
+STACKSPLICE_API stacksplice_hresult stacksplice_format_document_as_brief_json(
     const stacksplice_document *document, const stacksplice_format_options *options,
     stacksplice_write_callback write, void *data);
 

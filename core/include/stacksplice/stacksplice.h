@@ -350,7 +350,11 @@ typedef enum stacksplice_format_kind {
     /* An event for Sentry as JSON on one line: the error, what it was made from and the members of
        groups, at most 64 in all.  Each call makes an event of its own.  A host adds what Sentry
        should know of it, such as "release", and sends it: docs/how-to/crashes-to-sentry.md. */
-    STACKSPLICE_FORMAT_SENTRY = 4
+    STACKSPLICE_FORMAT_SENTRY = 4,
+    /* JSON for logs, a tenth as long: frames that texts hide are counted, others have what a person needs, and
+       those of C what symbols can be found by later.  No source lines, columns or variables; no file is
+       opened for them.  Whatever reads STACKSPLICE_FORMAT_JSON reads it. */
+    STACKSPLICE_FORMAT_BRIEF_JSON = 5
 } stacksplice_format_kind;
 
 typedef enum stacksplice_order {

@@ -120,14 +120,18 @@ bool ss_facts_has_own_message(const ss_facts *facts)
 
 ss_shown_stack ss_document_stack(const stacksplice_document_stack *stack)
 {
-    return (ss_shown_stack){
-        .frames = stack->frames, .count = stack->count, .left_out = stack->left_out};
+    return (ss_shown_stack){.frames = stack->frames,
+                            .count = stack->count,
+                            .left_out = stack->left_out,
+                            .hidden_left_out = stack->hidden_left_out};
 }
 
 static ss_shown_stack stack_of_view(const ss_error_view *view)
 {
-    return (ss_shown_stack){view->frames, NULL,           view->frame_count,
-                            NULL,         view->taken_at, view->frames_left_out};
+    return (ss_shown_stack){.elements = view->frames,
+                            .count = view->frame_count,
+                            .taken_at = view->taken_at,
+                            .left_out = view->frames_left_out};
 }
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)

@@ -23,13 +23,13 @@ static bool take_options(const stacksplice_format_options *options, ss_report *r
     return true;
 }
 
-static void write_json(const ss_report *report, const ss_facts *facts, bool for_sentry)
+static void write_json(const ss_report *report, const ss_facts *facts, stacksplice_format_kind kind)
 {
     ss_json json;
     ss_emit e = {&json.visitor, false};
 
     ss_json_init(&json, report->w, false);
-    if (for_sentry)
+    if (kind == STACKSPLICE_FORMAT_SENTRY)
         ss_sentry_event(report, &e, facts);
     else
         ss_visit_error(report, &e, NULL, facts, SS_SCHEMA_ERROR, 0);
@@ -47,16 +47,21 @@ static stacksplice_hresult write_report(ss_subject subject, stacksplice_format_k
     bool complete;
 
     (void)ss_code_epoch();
-    if (kind < STACKSPLICE_FORMAT_TEXT || kind > STACKSPLICE_FORMAT_SENTRY ||
+    if (kind < STACKSPLICE_FORMAT_TEXT || kind > STACKSPLICE_FORMAT_BRIEF_JSON ||
         !take_options(options, &report) || !ss_facts_of(subject, &facts))
         return E_INVALIDARG;
     ss_writer_init(&w, write, data);
+    if (kind == STACKSPLICE_FORMAT_BRIEF_JSON) {
+        report.brief_json = true;
+        report.all_frames = false;
+        report.source = NULL;
+    }
     if (kind == STACKSPLICE_FORMAT_TEXT)
         ss_report_text(&report, &facts);
     else if (kind == STACKSPLICE_FORMAT_STACK)
         ss_report_bare(&report, &facts);
     else
-        write_json(&report, &facts, kind == STACKSPLICE_FORMAT_SENTRY);
+        write_json(&report, &facts, kind);
     complete = ss_writer_finish(&w);
     ss_source_close(&source);
     ss_facts_release(&facts);
@@ -96,6 +101,13 @@ stacksplice_hresult stacksplice_format_document_for_sentry(
     stacksplice_write_callback write, void *data)
 {
     return write_document(document, STACKSPLICE_FORMAT_SENTRY, options, write, data);
+}
+
+stacksplice_hresult stacksplice_format_document_as_brief_json(
+    const stacksplice_document *document, const stacksplice_format_options *options,
+    stacksplice_write_callback write, void *data)
+{
+    return write_document(document, STACKSPLICE_FORMAT_BRIEF_JSON, options, write, data);
 }
 
 stacksplice_hresult stacksplice_document_folds(const stacksplice_document *document,

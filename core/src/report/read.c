@@ -39,7 +39,6 @@ typedef struct pending {
     uint32_t value;
     uint32_t causes_left_out;     /* beyond the last cause of its list */
     const char *above;            /* how that last one relates to an error above; or NULL */
-    const char *reference;        /* equal for equal errors; or NULL */
     stacksplice_document *last;   /* of its list of causes; or itself */
     stacksplice_document *before; /* of which it is the cause; or NULL */
     const char *relation;         /* to that one */
@@ -475,9 +474,11 @@ static const ss_field error_fields[] = {
     {"notes", SS_FIELD_NOTES, SS_RULE_IF_SET, ERROR(document.notes)},
     {"thread_id", SS_FIELD_OFFSET, SS_RULE_IF_SET, ERROR(document.thread_id)},
     {"relation", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(relation)},
-    {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(reference)},
+    {"reference", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.reference)},
     {"fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.fingerprint)},
+    {"loose_fingerprint", SS_FIELD_TEXT, SS_RULE_IF_SET, ERROR(document.loose_fingerprint)},
     {"frames_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.stack.left_out)},
+    {"hidden_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.stack.hidden_left_out)},
     {"process", SS_FIELD_PROCESS, SS_RULE_IF_SET, ERROR(document.place)},
     {"exceptions", SS_FIELD_MEMBERS, SS_RULE_IF_SET, ERROR(document.members)},
     {"exceptions_left_out", SS_FIELD_COUNT, SS_RULE_IF_SET, ERROR(document.members_left_out)},
@@ -763,7 +764,7 @@ static bool read_error(reader *r, pending *p)
         p->last->relation = relation_of(p->above);
     }
     p->document.is_group = p->document.members != NULL;
-    p->document.identity = identity_of(r, p->reference);
+    p->document.identity = identity_of(r, p->document.reference);
     return true;
 }
 

@@ -45,10 +45,11 @@ stacksplice_document_locals ss_locals_of(const ss_locals *locals, uint32_t eleme
 typedef struct ss_shown_stack {
     const uintptr_t *elements;
     const stacksplice_document_frame *frames;
-    uint32_t count;          /* of either */
-    const ss_locals *locals; /* of ELEMENTS; or NULL */
-    int64_t taken_at;        /* see ss_error_view; 0: unknown */
-    uint32_t left_out;       /* frames that are not in it */
+    uint32_t count;           /* of either */
+    const ss_locals *locals;  /* of ELEMENTS; or NULL */
+    int64_t taken_at;         /* see ss_error_view; 0: unknown */
+    uint32_t left_out;        /* frames that are not in it */
+    uint32_t hidden_left_out; /* of a brief report: frames that texts hide */
 } ss_shown_stack;
 
 /* The source of an error's facts: one of the two. */
@@ -135,6 +136,7 @@ typedef struct ss_report {
     bool color;
     bool shorten;
     bool alone;
+    bool brief_json;                /* STACKSPLICE_FORMAT_BRIEF_JSON */
     ss_binary *failfast;            /* scratch space, set if the process is failing; or NULL */
     ss_source *source;              /* NULL: open no file */
     uintptr_t crashed_at;           /* the element where the process crashed: no glue; 0: none */

@@ -74,8 +74,9 @@ static void emit_address(const element *of, const ss_shown_frame *shown)
 {
     const stacksplice_frame *f = shown->frame;
 
-    if (ss_unloaded_is(f->address)) { /* no address that an image of the event has */
-        ss_emit_text(of->e, "package", f->module);
+    if (!f->address || ss_unloaded_is(f->address)) { /* no address that an image of the event has */
+        if (f->module)
+            ss_emit_text(of->e, "package", f->module);
         return;
     }
     ss_emit_hex(of->e, "instruction_addr", f->address, 1);

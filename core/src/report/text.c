@@ -1005,6 +1005,21 @@ static uint64_t place_of(const stacksplice_frame *frame)
     return ss_hash_bytes(hash, name, strlen(name));
 }
 
+/* Of a frame without an address, as brief reports have them: what they say of its place. */
+static uint64_t told_place_of(const stacksplice_frame *frame)
+{
+    const char *const texts[] = {frame->language, frame->interpreter, frame->function,
+                                 frame->file,     frame->module,      frame->reason};
+    uint64_t hash = ss_hash_word(SS_HASH_START, frame->line);
+
+    for (size_t i = 0; i < SS_COUNT_OF(texts); i++) {
+        const char *text = texts[i] ? texts[i] : "";
+
+        hash = ss_hash_bytes(hash, text, strlen(text) + 1);
+    }
+    return hash;
+}
+
 /* Note what is missing in the frames of E, and in COUNT how many are shown; returns what equal elements share. */
 static uint64_t look_at(printer *p, const ss_element *e, uint32_t *count)
 {
@@ -1017,6 +1032,8 @@ static uint64_t look_at(printer *p, const ss_element *e, uint32_t *count)
 
         if (frame->kind == STACKSPLICE_FRAME_SCRIPT && has_own_look(p->r, frame))
             key = place_of(frame);
+        else if (!frame->address)
+            key = ss_hash_word(key, told_place_of(frame));
         *count += is_seen;
         p->replaced |= !shown.glue && shown.replaced;
         p->lineless |= is_seen && !e->saved && !shown.glue &&
@@ -1150,6 +1167,9 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
         print_elements(&p);
     if (p.facts)
         return;
+    if (r->all_frames && stack.hidden_left_out)
+        put(r, "%i... %u more frames, which a brief report only counts\n", indent,
+            (uint64_t)stack.hidden_left_out);
     if (p.lineless && !r->failfast) /* if the machine and not a binary is the reason */
         put_missing(&p, "no files and lines of C frames: ", stacksplice_lines_missing());
     put_refused(&p);
@@ -1316,7 +1336,7 @@ static void put_alone(const ss_report *r, const ss_facts *facts)
 
     if (!is_last(r))
         put_title_and_notes(r, facts);
-    if (ss_facts_stack(facts).count) {
+    if (ss_facts_stack(facts).count || ss_facts_stack(facts).hidden_left_out) {
         ss_report_stack(r, facts, ss_report_stack_of(r, facts, &locals), is_last(r) ? 2 : 4);
         ss_locals_end(&locals);
     }

@@ -13,7 +13,7 @@
 
 /* In the order of reports. */
 const ss_field ss_frame_fields[SS_FRAME_FIELDS] = {
-    {"kind", SS_FIELD_KIND, SS_RULE_NEEDED, FRAME(kind)},
+    {"kind", SS_FIELD_KIND, SS_RULE_ALWAYS, FRAME(kind)},
     {"trust", SS_FIELD_TRUST, SS_RULE_ALWAYS, FRAME(trust)},
     {"language", SS_FIELD_TEXT, SS_RULE_NEEDED, FRAME(language)},
     {"function", SS_FIELD_TEXT, SS_RULE_IF_SET, FRAME(function)},
@@ -54,6 +54,17 @@ static bool can_have(const stacksplice_frame *frame, ss_field_rule rule)
     default:
         return true;
     }
+}
+
+/*
+ * Whether a brief report leaves F out.  A frame without these is one of a script, was read or recorded, and has no
+ * address by which somebody could look it up.
+ */
+static bool is_understood(const ss_field *f, const stacksplice_frame *frame)
+{
+    return (f->type == SS_FIELD_KIND && frame->kind == STACKSPLICE_FRAME_SCRIPT) ||
+           (f->type == SS_FIELD_TRUST && frame->trust != STACKSPLICE_TRUST_INFERRED) ||
+           (f->type == SS_FIELD_ADDRESS && !frame->address);
 }
 
 /* A number or a flag that is 0 is left out, unless it counts ALWAYS. */
@@ -98,13 +109,15 @@ static void emit_field(ss_emit *e, const ss_field *f, const void *at, bool alway
     }
 }
 
-static void emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame)
+static void emit_frame(ss_emit *e, const char *key, const stacksplice_document_frame *frame,
+                       bool brief)
 {
     ss_emit_begin(e, key, STACKSPLICE_OBJECT);
     for (const ss_field *f = ss_frame_fields; f < ss_frame_fields + SS_FRAME_FIELDS; f++) {
-        if (can_have(&frame->frame, f->rule))
-            emit_field(e, f, (const char *)frame + f->at,
-                       f->rule == SS_RULE_OF_NATIVE || f->rule == SS_RULE_WITH_MODULE);
+        bool always = f->rule == SS_RULE_OF_NATIVE || f->rule == SS_RULE_WITH_MODULE;
+
+        if (can_have(&frame->frame, f->rule) && !(brief && is_understood(f, &frame->frame)))
+            emit_field(e, f, (const char *)frame + f->at, always && !brief);
     }
     ss_emit_end(e, STACKSPLICE_OBJECT);
 }
@@ -123,7 +136,7 @@ stacksplice_hresult stacksplice_frame_visit(const stacksplice_frame *frame, cons
         return E_INVALIDARG;
     saved.frame = *frame;
     saved.glue = stacksplice_frame_role(frame) == STACKSPLICE_ROLE_GLUE;
-    emit_frame(&e, key, &saved);
+    emit_frame(&e, key, &saved, false);
     return e.stopped ? S_FALSE : S_OK;
 }
 
@@ -137,7 +150,7 @@ static void emit_shown(const ss_report *r, ss_emit *e, const ss_shown_frame *sho
     ss_text source = ss_report_source(r, shown, line, &frame.source_column);
 
     frame.source = (stacksplice_document_text){source.utf8, source.length};
-    emit_frame(e, NULL, &frame);
+    emit_frame(e, NULL, &frame, false);
 }
 
 static SS_NOINLINE void emit_element(const ss_report *r, ss_emit *e, const ss_shown_stack *stack,
@@ -153,6 +166,87 @@ static SS_NOINLINE void emit_element(const ss_report *r, ss_emit *e, const ss_sh
     }
     ss_element_end(&found);
 }
+
+/* ---- A stack in brief -------------------------------------------------------------------------*/
+
+typedef struct brief_stack {
+    const ss_report *r;
+    ss_emit *e;
+    ss_shown_stack stack;
+    uint32_t start_up; /* as in ss_folds */
+    uint32_t hidden;   /* frames, so far */
+    bool was_kept;     /* the element before */
+    bool any;          /* a frame, and no gap, was kept */
+} brief_stack;
+
+/* A frame that nobody can look up later any better needs no place in its binary. */
+static void emit_kept(const brief_stack *b, const ss_shown_frame *shown)
+{
+    stacksplice_document_frame kept = {.frame = *shown->frame, .glue = shown->glue};
+    stacksplice_frame *f = &kept.frame;
+    bool can_be_looked_up = f->kind == STACKSPLICE_FRAME_NATIVE && !(f->function && f->line);
+
+    f->end_line = f->column = f->end_column = 0;
+    if (!can_be_looked_up) {
+        f->function_offset = f->module_offset = 0;
+        f->build_id = NULL;
+        f->address = 0;
+    }
+    if (!b->was_kept)
+        f->calls = NULL; /* what it calls is not here */
+    emit_frame(b->e, NULL, &kept, true);
+}
+
+/* Whether texts show a frame of E; all that it stands for go together, since some are inlined into others. */
+static bool is_kept(const brief_stack *b, const ss_element *e)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < e->count && !found; i++) {
+        const ss_shown_frame shown = ss_element_at(e, i);
+
+        found = ss_report_shows(b->r, shown.frame, shown.glue || e->begin >= b->start_up);
+    }
+    return found;
+}
+
+/* Emit or count the frames of the element that AT is in; returns where the next one is. */
+static SS_NOINLINE uint32_t emit_in_brief(brief_stack *b, uint32_t at)
+{
+    ss_element found;
+    bool kept;
+
+    ss_element_begin(&found, b->r, &b->stack, at, true);
+    kept = is_kept(b, &found);
+    for (uint32_t i = 0; kept && i < found.count && !b->e->stopped; i++) {
+        const ss_shown_frame shown = ss_element_at(&found, i);
+
+        emit_kept(b, &shown);
+    }
+    b->hidden += kept ? 0 : found.count;
+    b->was_kept = kept;
+    b->any |= kept && ss_element_at(&found, 0).frame->kind != STACKSPLICE_FRAME_GAP;
+    ss_element_end(&found);
+    return found.end;
+}
+
+/* The member "stack" alone.  FIRST: up to the first frame that texts show; returns how many it has hidden. */
+static uint32_t emit_brief_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack, bool first)
+{
+    brief_stack b = {.r = r,
+                     .e = e,
+                     .stack = stack,
+                     .start_up = ss_report_folds(r, stack).start_up,
+                     .was_kept = true};
+
+    ss_emit_begin(e, "stack", STACKSPLICE_ARRAY);
+    for (uint32_t at = 0; at < stack.count && !e->stopped && !(first && b.any);)
+        at = emit_in_brief(&b, at);
+    ss_emit_end(e, STACKSPLICE_ARRAY);
+    return b.hidden;
+}
+
+/* ---- Stacks ----------------------------------------------------------------------------------*/
 
 void ss_visit_stack(const ss_report *r, ss_emit *e, ss_shown_stack stack)
 {
@@ -193,6 +287,8 @@ typedef struct walk {
     const ss_report *r;
     ss_emit *e;
     const char *schema; /* for the outermost error, until it is written; or NULL */
+    bool brief;         /* what is empty, 0 or null is left out */
+    bool is_alone;      /* there is no other error than the outermost */
     uint32_t parts;
     uint32_t errors; /* so far */
     uint32_t level;  /* of nested groups */
@@ -200,8 +296,6 @@ typedef struct walk {
 } walk;
 
 static void emit_error(walk *w, const char *key, const ss_facts *facts, const char *relation);
-
-/* ---- The error alone -------------------------------------------------------------------------*/
 
 void ss_visit_text(ss_emit *e, const char *key, ss_text text)
 {
@@ -211,9 +305,26 @@ void ss_visit_text(ss_emit *e, const char *key, ss_text text)
         ss_emit_utf16(e, key, text.utf16, text.length);
 }
 
-static void emit_details(ss_emit *e, const ss_facts *facts)
+/* ---- What a brief report leaves out where there is nothing ------------------------------------*/
+
+static void emit_count(walk *w, const char *key, uint32_t count)
+{
+    if (count || !w->brief)
+        ss_emit_integer(w->e, key, count);
+}
+
+static void emit_text(walk *w, const char *key, const char *text)
+{
+    if (text || !w->brief)
+        ss_emit_text(w->e, key, text);
+}
+
+/* ---- The error alone -------------------------------------------------------------------------*/
+
+static void emit_details(walk *w, const ss_facts *facts)
 {
     const char *symbol = ss_hresult_symbol(facts->view.hresult);
+    ss_emit *e = w->e;
 
     ss_emit_hex(e, "hresult", (uint32_t)facts->view.hresult, 8);
     ss_emit_integer(e, "hresult_signed", facts->view.hresult);
@@ -221,7 +332,7 @@ static void emit_details(ss_emit *e, const ss_facts *facts)
         ss_emit_text(e, "symbol", symbol);
     ss_visit_text(e, "description", ss_facts_description(facts));
     ss_visit_text(e, "message", ss_facts_message(facts));
-    ss_emit_text(e, "type", facts->type);
+    emit_text(w, "type", facts->type);
     ss_emit_text(e, "language", facts->language);
 }
 
@@ -233,6 +344,15 @@ static int emit_note(const char *text, size_t length, void *data)
     return e->stopped;
 }
 
+/* Stops at the first one. */
+static int note_any(const char *text, size_t length, void *data)
+{
+    (void)text;
+    (void)length;
+    *(bool *)data = true;
+    return 1;
+}
+
 void ss_visit_notes(ss_emit *e, const ss_facts *facts)
 {
     ss_emit_begin(e, "notes", STACKSPLICE_ARRAY);
@@ -240,19 +360,31 @@ void ss_visit_notes(ss_emit *e, const ss_facts *facts)
     ss_emit_end(e, STACKSPLICE_ARRAY);
 }
 
-/* Emit the numbers that identify its thread and the error. */
-static void emit_place(ss_emit *e, const ss_facts *facts)
+static void emit_notes(walk *w, const ss_facts *facts)
+{
+    bool any = !w->brief;
+
+    if (!any)
+        ss_facts_each_note(facts, note_any, &any);
+    if (any)
+        ss_visit_notes(w->e, facts);
+}
+
+/* Emit the numbers that identify its thread and, among others, the error. */
+static void emit_place(walk *w, const ss_facts *facts)
 {
     const WCHAR *reference = facts->view.reference;
     size_t length = 0;
 
     while (reference[length])
         length++;
-    ss_emit_integer(e, "thread_id", (int64_t)facts->view.thread_id);
+    ss_emit_integer(w->e, "thread_id", (int64_t)facts->view.thread_id);
+    if (w->is_alone && w->brief)
+        return;
     if (length)
-        ss_emit_utf16(e, "reference", reference, length);
+        ss_emit_utf16(w->e, "reference", reference, length);
     else
-        ss_emit_text(e, "reference", NULL);
+        emit_text(w, "reference", facts->document ? facts->document->reference : NULL);
 }
 
 static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack stack, void *data)
@@ -262,15 +394,24 @@ static bool emit_node(const char *receiver, uint64_t thread_id, ss_shown_stack s
     ss_emit_begin(w->e, NULL, STACKSPLICE_OBJECT);
     ss_emit_text(w->e, "language", receiver);
     ss_emit_integer(w->e, "thread_id", (int64_t)thread_id);
-    ss_visit_stack(w->r, w->e, stack);
+    if (w->brief)
+        (void)emit_brief_stack(w->r, w->e, stack, true);
+    else
+        ss_visit_stack(w->r, w->e, stack);
     ss_emit_end(w->e, STACKSPLICE_OBJECT);
     return !w->e->stopped;
 }
 
-static void emit_fingerprints(const walk *w, const ss_facts *facts)
+static void emit_fingerprints(walk *w, const ss_facts *facts)
 {
+    const stacksplice_document *document = facts->document;
     char fingerprint[33];
 
+    if (document) { /* the elements of which they were made are gone */
+        emit_text(w, "fingerprint", document->fingerprint);
+        emit_text(w, "loose_fingerprint", document->loose_fingerprint);
+        return;
+    }
     ss_report_fingerprint(w->r, facts, false, fingerprint);
     ss_emit_text(w->e, "fingerprint", fingerprint);
     if (w->r->failfast)
@@ -283,9 +424,17 @@ static void emit_fingerprints(const walk *w, const ss_facts *facts)
 static void emit_stack(walk *w, const ss_facts *facts)
 {
     ss_locals locals = {.count = 0};
-    ss_shown_stack stack =
-        w->e->visitor->element ? ss_facts_stack(facts) : ss_report_stack_of(w->r, facts, &locals);
+    ss_shown_stack stack = ss_facts_stack(facts);
 
+    if (w->brief) {
+        uint32_t hidden = emit_brief_stack(w->r, w->e, stack, false);
+
+        emit_count(w, "frames_left_out", stack.left_out);
+        emit_count(w, "hidden_left_out", stack.hidden_left_out + hidden);
+        return;
+    }
+    if (!w->e->visitor->element)
+        stack = ss_report_stack_of(w->r, facts, &locals);
     ss_visit_stack(w->r, w->e, stack);
     ss_locals_end(&locals);
 }
@@ -293,11 +442,11 @@ static void emit_stack(walk *w, const ss_facts *facts)
 static void emit_alone(walk *w, const ss_facts *facts)
 {
     if (w->parts & STACKSPLICE_READ_DETAILS)
-        emit_details(w->e, facts);
+        emit_details(w, facts);
     if (w->parts & STACKSPLICE_READ_NOTES)
-        ss_visit_notes(w->e, facts);
+        emit_notes(w, facts);
     if (w->parts & STACKSPLICE_READ_DETAILS)
-        emit_place(w->e, facts);
+        emit_place(w, facts);
     if (w->parts & STACKSPLICE_READ_FINGERPRINT)
         emit_fingerprints(w, facts);
     if (w->parts & STACKSPLICE_READ_STACK)
@@ -340,7 +489,7 @@ static void emit_members(walk *w, const ss_facts *facts)
     uint32_t members = 0, left_out = 0;
 
     if (!ss_facts_group(facts, &members, &left_out)) {
-        ss_emit_text(w->e, "exceptions", NULL);
+        emit_text(w, "exceptions", NULL);
     } else {
         ss_emit_begin(w->e, "exceptions", STACKSPLICE_ARRAY);
         w->level++;
@@ -351,7 +500,7 @@ static void emit_members(walk *w, const ss_facts *facts)
         w->level--;
         ss_emit_end(w->e, STACKSPLICE_ARRAY);
     }
-    ss_emit_integer(w->e, "exceptions_left_out", left_out);
+    emit_count(w, "exceptions_left_out", left_out);
 }
 
 /* ---- Causes ----------------------------------------------------------------------------------*/
@@ -366,7 +515,8 @@ static void emit_causes(walk *w, const ss_facts *facts)
 {
     stacksplice_relation relation = facts->view.relation;
     uint32_t left_out = facts->view.causes_left_out, before = w->around.count;
-    ss_subject next = ss_facts_previous(facts);
+    ss_subject last = {NULL, facts->document}, next = ss_facts_previous(facts);
+    bool any = next.error || next.document || !w->brief;
     const char *above = NULL;
     ss_facts cause;
 
@@ -376,7 +526,8 @@ static void emit_causes(walk *w, const ss_facts *facts)
     }
     if (w->e->visitor->error)
         return;
-    ss_emit_begin(w->e, "transformed", STACKSPLICE_ARRAY);
+    if (any)
+        ss_emit_begin(w->e, "transformed", STACKSPLICE_ARRAY);
     while (!w->e->stopped && ss_facts_of(next, &cause)) {
         const char *name = relation_name(relation);
         bool may = may_emit(w, &cause);
@@ -387,12 +538,19 @@ static void emit_causes(walk *w, const ss_facts *facts)
         (void)ss_seen_add(&w->around, &cause);
         left_out = may ? cause.view.causes_left_out : !above;
         relation = cause.view.relation;
+        last = next;
         next = may ? ss_facts_previous(&cause) : (ss_subject){NULL, NULL};
         ss_facts_release(&cause);
     }
-    ss_emit_end(w->e, STACKSPLICE_ARRAY);
-    ss_emit_integer(w->e, "transformed_left_out", left_out);
-    ss_emit_text(w->e, "transformed_above", above);
+    if (any)
+        ss_emit_end(w->e, STACKSPLICE_ARRAY);
+    if (!above && last.document && last.document->cause_above)
+        above = relation_name(relation);
+    emit_count(w, "transformed_left_out", left_out);
+    if (w->level) /* the last member of the outermost error says that the report is whole */
+        emit_text(w, "transformed_above", above);
+    else
+        ss_emit_text(w->e, "transformed_above", above);
     w->around.count = before;
 }
 
@@ -426,8 +584,16 @@ static void emit_error(walk *w, const char *key, const ss_facts *facts, const ch
 void ss_visit_error(const ss_report *r, ss_emit *e, const char *key, const ss_facts *facts,
                     const char *schema, uint32_t parts)
 {
-    walk w = {.r = r, .e = e, .schema = schema, .parts = parts ? parts : UINT32_MAX};
+    walk w = {.r = r,
+              .e = e,
+              .schema = schema,
+              .brief = r->brief_json,
+              .parts = parts ? parts : UINT32_MAX};
+    ss_subject previous = ss_facts_previous(facts);
+    uint32_t members, left_out;
 
+    w.is_alone =
+        !previous.error && !previous.document && !ss_facts_group(facts, &members, &left_out);
     emit_error(&w, key, facts, NULL);
 }
 

@@ -291,7 +291,7 @@ static void print_source(IUnknown *error, const char *file)
         printf("no lines of %s: %s\n", file, reason);
 }
 
-/* Show a saved report, the JSON of one error, and make an event for Sentry of it. */
+/* Show a saved report, the JSON of one error, and make of it an event for Sentry and a line for a log. */
 static void show_saved(const char *json, size_t length)
 {
     const stacksplice_document *document;
@@ -304,6 +304,7 @@ static void show_saved(const char *json, size_t length)
     stacksplice_format_document(document, NULL, print, stdout);
     stacksplice_document_folds(document, print_fold, NULL);
     stacksplice_format_document_for_sentry(document, NULL, print, stdout);
+    stacksplice_format_document_as_brief_json(document, NULL, print, stdout);
     stacksplice_document_free(document);
 }
 
