@@ -94,6 +94,9 @@ print(info.fingerprint, info.loose_fingerprint)
 line = info.to_json()
 again = stacksplice.ErrorInfo.from_json(line)
 
+# A tenth as long, for a log that many errors fill.
+assert len(info.to_json(brief=True)) < len(line)
+
 # The same as plain values, for a structured log.
 data = info.to_dict()
 assert stacksplice.ErrorInfo.from_dict(data).message == "'XXX'"

@@ -58,6 +58,7 @@ PyObject *sspy_redact_name(PyObject *module, PyObject *name);
 /* reports.c: JSON is a str; ValueError if it does not describe an error, or a frame */
 PyObject *sspy_format_document(PyObject *module, PyObject *arguments);
 PyObject *sspy_format_document_for_sentry(PyObject *module, PyObject *json);
+PyObject *sspy_format_document_as_brief_json(PyObject *module, PyObject *json);
 PyObject *sspy_check_document(PyObject *module, PyObject *json); /* None */
 PyObject *sspy_format_frame(PyObject *module, PyObject *json);
 /* Of a stack: [(begin, end, name)] of what brief reports count in one line. */

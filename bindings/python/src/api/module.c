@@ -103,6 +103,7 @@ static PyMethodDef functions[] = {
     {"_places", sspy_places, METH_O, NULL},
     {"_format_document", sspy_format_document, METH_VARARGS, NULL},
     {"_format_document_for_sentry", sspy_format_document_for_sentry, METH_O, NULL},
+    {"_format_document_as_brief_json", sspy_format_document_as_brief_json, METH_O, NULL},
     {"_check_document", sspy_check_document, METH_O, NULL},
     {"_format_frame", sspy_format_frame, METH_O, NULL},
     {"_folds_of", sspy_folds_of, METH_O, NULL},

@@ -99,7 +99,12 @@ PyObject *sspy_format_document(PyObject *Py_UNUSED(module), PyObject *arguments)
     return result;
 }
 
-PyObject *sspy_format_document_for_sentry(PyObject *Py_UNUSED(module), PyObject *json)
+typedef stacksplice_hresult (*document_format)(const stacksplice_document *document,
+                                               const stacksplice_format_options *options,
+                                               stacksplice_write_callback write, void *data);
+
+/* What FORMAT writes of the error that JSON describes. */
+static PyObject *written_again(PyObject *json, document_format format)
 {
     sspy_text_buffer buffer = {NULL, 0, 0};
     const stacksplice_document *document = read_document(json);
@@ -107,10 +112,19 @@ PyObject *sspy_format_document_for_sentry(PyObject *Py_UNUSED(module), PyObject 
 
     if (!document)
         return NULL;
-    result = sspy_text_finish(
-        &buffer, stacksplice_format_document_for_sentry(document, NULL, sspy_text_append, &buffer));
+    result = sspy_text_finish(&buffer, format(document, NULL, sspy_text_append, &buffer));
     stacksplice_document_free(document);
     return result;
+}
+
+PyObject *sspy_format_document_for_sentry(PyObject *Py_UNUSED(module), PyObject *json)
+{
+    return written_again(json, stacksplice_format_document_for_sentry);
+}
+
+PyObject *sspy_format_document_as_brief_json(PyObject *Py_UNUSED(module), PyObject *json)
+{
+    return written_again(json, stacksplice_format_document_as_brief_json);
 }
 
 PyObject *sspy_check_document(PyObject *Py_UNUSED(module), PyObject *json)

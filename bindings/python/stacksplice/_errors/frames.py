@@ -92,6 +92,7 @@ class Frame:
         """
         try:
             values = {name: data[name] for name in cls.__slots__ if data.get(name) is not None}
+            values.setdefault("kind", "script")  # as brief reports leave out
             if isinstance(values.get("address"), str):
                 values["address"] = int(values["address"], 16)
             return cls(**values)

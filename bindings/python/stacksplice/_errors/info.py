@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from .._stacksplice import ErrorHandle
 
-_TEXT, _JSON = 1, 2
+_TEXT, _JSON, _BRIEF_JSON = 1, 2, 5
 # Parts of an error that ErrorHandle.read() tells: stacksplice/read.h.
 _DETAILS, _NOTES, _FINGERPRINT, _STACK, _PROPAGATION, _MEMBERS, _CAUSES = (1 << bit for bit in range(7))
 _OF_CAUSES = ("transformed_left_out", "transformed_above")
+_OF_PYTHON = ("process", "came_from", "raised_as")  # members that the core does not write
 _SCHEMA = "stacksplice-error/1"
 FILE_SCHEMA = "stacksplice-report/1"  # of what a process wrote that failed
 
@@ -302,15 +303,32 @@ class ErrorInfo:
         """
         return str(self._part(_FINGERPRINT).get("loose_fingerprint") or "")
 
-    def to_json(self) -> str:
-        """The report as JSON, schema stacksplice-error/1; a crash's file as it was, stacksplice-report/1."""
+    def to_json(self, *, brief: bool = False) -> str:
+        """The report as JSON, schema stacksplice-error/1; a crash's file as it was, stacksplice-report/1.
+
+        brief: a tenth as long, for logs and engines that keep many.  Frames that texts hide are counted, and
+        others have function, file and line, those of C what symbols can be found by later.  There are no
+        lines of source, columns or variables, and members that are empty are left out.  Fingerprints are the
+        same, and whatever reads a report reads it.  Of a crash's file it is the error alone.
+        """
         if self._handle is not None and not self._came:
-            return self._handle.format(_JSON, 0, True, False)
+            return self._handle.format(_BRIEF_JSON if brief else _JSON, 0, True, False)
+        return self._json_of_values(brief)
+
+    def _json_of_values(self, brief: bool) -> str:
+        """The same of a report that is not the core's."""
         import json
 
         from .._base.redaction import clean_report
 
-        return json.dumps(clean_report(self._file or self._plain()), ensure_ascii=False) + "\n"
+        if not brief:
+            return json.dumps(clean_report(self._file or self._plain()), ensure_ascii=False) + "\n"
+        report = self._plain()
+        text = _stacksplice._format_document_as_brief_json(json.dumps(report))
+        more = {name: report[name] for name in _OF_PYTHON if report.get(name)}
+        if not more:
+            return text
+        return json.dumps({**json.loads(text), **clean_report(more)}, ensure_ascii=False) + "\n"
 
     def _plain(self) -> Mapping[str, Any]:
         """The report as plain values, of an error that is alive with what those behind it went through in
@@ -322,11 +340,11 @@ class ErrorInfo:
 
         return data_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, brief: bool = False) -> dict[str, Any]:
         """The report as plain values: what `to_json` writes."""
         import json
 
-        data: dict[str, Any] = json.loads(self.to_json())
+        data: dict[str, Any] = json.loads(self.to_json(brief=brief))
         return data
 
     def format(

@@ -286,5 +286,6 @@ def _merge(found: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     for name, value in saved.items():
         if name not in merged and name not in _FOUND:
             merged[name] = value
-    merged["address"] = merged.pop("address")  # the last member of a frame
+    if "address" in merged:
+        merged["address"] = merged.pop("address")  # the last member of a frame
     return merged

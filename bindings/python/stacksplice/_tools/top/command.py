@@ -87,9 +87,10 @@ class Groups:
 _TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _HEAD = (
     r'\s*\{"schema": ?"stacksplice-error/1", ?"hresult": ?"0x[0-9a-f]{8}", ?"hresult_signed": ?-?\d+, ?'
-    rf'(?:"symbol": ?{_TEXT}, ?)?"description": ?{_TEXT}, ?"message": ?{_TEXT}, ?"type": ?(?:null|{_TEXT}), ?'
-    rf'"language": ?{_TEXT}, ?"notes": ?\[(?:{_TEXT}(?:, ?)?)*\], ?"thread_id": ?\d+, ?'
-    rf'"reference": ?(?:null|{_TEXT}), ?"fingerprint": ?"([0-9a-f]{{32}})"'
+    rf'(?:"symbol": ?{_TEXT}, ?)?"description": ?{_TEXT}, ?"message": ?{_TEXT}, ?'
+    rf'(?:"type": ?(?:null|{_TEXT}), ?)?"language": ?{_TEXT}, ?'
+    rf'(?:"notes": ?\[(?:{_TEXT}(?:, ?)?)*\], ?)?"thread_id": ?\d+, ?'
+    rf'(?:"reference": ?(?:null|{_TEXT}), ?)?"fingerprint": ?"([0-9a-f]{{32}})"'
 )
 _ends = re.compile(rb'"transformed_above": ?(?:null|"cause"|"context")\}\s*\Z').search
 _STRICT = re.compile(_HEAD.encode()).match
