@@ -9,7 +9,7 @@ import sys
 import pytest
 import stacksplice
 from brief_reports import assert_agree, script_frames
-from building import built, ran
+from building import built, lua_with_stacksplice, ran
 from raising import caught, fail, with_cause
 from stacksplice import ErrorInfo
 from test_saved_reports import CROSSING
@@ -229,6 +229,21 @@ def test_sentry_and_opentelemetry_take_it(lua, border):
 
 
 # ---- Other ways to it ----------------------------------------------------------------------------
+
+
+def test_lua_writes_it(tmp_path):
+    lua, variables = lua_with_stacksplice()
+    script = tmp_path / "x.lua"
+    script.write_text("""
+        local stacksplice = require "stacksplice"
+        local _, _, err = stacksplice.pcall(error, {code = 5})
+        io.write(err:json(), err:json{}, err:json{brief = true})
+        print(pcall(err.json, err, 1))
+    """)
+    long, same, brief, refused = ran(lua, script, **variables).stdout.splitlines()
+    assert long == same and len(brief) < len(long)
+    assert json.loads(brief)["fingerprint"] == json.loads(long)["fingerprint"]
+    assert "table expected, got number" in refused
 
 
 def test_of_the_file_of_a_crash_it_is_the_error(tmp_path):

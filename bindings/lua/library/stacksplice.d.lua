@@ -83,9 +83,12 @@ function Error:isinstance(name) end
 ---@return string
 function Error:text(all_frames) end
 
----The report as one line of JSON, with all frames.
+---The report as one line of JSON, with all frames. With `{brief = true}` it is a tenth as long: frames that
+---texts hide are counted, and there are no lines of source, columns or variables. Whatever reads the one
+---reads the other.
+---@param options? {brief: boolean?}
 ---@return string
-function Error:json() end
+function Error:json(options) end
 
 ---Return what debug.traceback returns, for any running or suspended coroutine. If only Lua is on the
 ---stack, the text is the same, byte for byte unless a secret is left out. Otherwise the frames of other

@@ -329,7 +329,15 @@ static int error_text(lua_State *L)
 
 static int error_json(lua_State *L)
 {
-    return error_report(L, STACKSPLICE_FORMAT_JSON);
+    bool brief = false;
+
+    if (!lua_isnoneornil(L, 2)) {
+        luaL_checktype(L, 2, LUA_TTABLE);
+        lua_getfield(L, 2, "brief");
+        brief = lua_toboolean(L, -1);
+        lua_settop(L, 1);
+    }
+    return error_report(L, brief ? STACKSPLICE_FORMAT_BRIEF_JSON : STACKSPLICE_FORMAT_JSON);
 }
 
 /* Push the whole name of its type; push nothing and return false when it has none. [-0, +(0|1),
