@@ -112,7 +112,7 @@ def ecs(report: dict[str, Any]) -> str:
         | {"filename": "shop.py", "funcName": "quote", "created": _MOMENT, "process": 1, "thread": 2}
         | {"threadName": "MainThread", "stacksplice": report}
     )
-    line = stacksplice.logging.JsonFormatter().format(record)
+    line = stacksplice.logging.JsonFormatter(brief=False).format(record)
     assert "\n" not in line
     fields = json.loads(line)
     assert fields["stacksplice"] == report

@@ -228,6 +228,33 @@ def test_json_lines_have_the_names_of_ecs(log, crossing):
     assert stacksplice.ErrorInfo.from_dict(failed["stacksplice"]).message == "logged"
 
 
+def test_json_lines_have_reports_in_brief(log, crossing):
+    formatter = stacksplice.logging.JsonFormatter
+    streams = [attach(log, formatter(**how)) for how in ({}, {"brief": True}, {"brief": False})]
+    log_it(log, crossing)
+    usual, brief, whole = [line["stacksplice"] for stream in streams for line in lines(stream)]
+    assert usual == brief and brief["fingerprint"] == whole["fingerprint"]
+    assert "hidden_left_out" in brief and "source" in whole["stack"][0] and "source" not in brief["stack"][0]
+    assert len(json.dumps(brief)) < len(json.dumps(whole)) / 2
+
+
+def test_what_the_filter_keeps_is_whole_unless_it_is_to_be_brief(log, crossing):
+    kept = []
+    for how in ({}, {"brief": True}):
+        handler = logging.handlers.QueueHandler(queue.SimpleQueue())
+        handler.addFilter(stacksplice.logging.Filter(**how))
+        log.addHandler(handler)
+        log_it(log, crossing)
+        kept.append(handler.queue.get())
+        log.removeHandler(handler)
+    whole, brief = kept
+    assert "source" in whole.stacksplice["stack"][0] and "source" not in brief.stacksplice["stack"][0]
+    for record, has_source in zip(kept, (True, False)):
+        line = json.loads(stacksplice.logging.JsonFormatter().format(record))
+        assert "hidden_left_out" in line["stacksplice"]
+        assert ('raise ValueError("logged")' in line["error.stack_trace"]) == has_source
+
+
 def test_json_of_an_error_that_crossed_nothing(log):
     stream = attach(log, stacksplice.logging.JsonFormatter())
 

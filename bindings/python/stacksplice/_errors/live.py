@@ -165,13 +165,13 @@ def _type_of(exc: BaseException) -> str:
     return name if module in (None, "builtins") else f"{module}.{name}"
 
 
-def report_of(exc: BaseException, info: ErrorInfo) -> dict[str, Any]:
-    """The report of INFO, the error of EXC, for a record that will lose EXC.
+def report_of(exc: BaseException, info: ErrorInfo, brief: bool) -> dict[str, Any]:
+    """The report of INFO, the error of EXC, in full or BRIEF, for a record that will lose EXC.
 
     Where the error's own words are those of another language "raised_as" has those of EXC: of lupa's
     LuaError the one has the type "table".
     """
-    report = info.to_dict()
+    report = info.to_dict(brief=brief)
     told = {"type": _type_of(exc), "message": redaction.text_of(_message(exc))}
     if told != {"type": info.type, "message": report["message"]}:
         report["raised_as"] = told
