@@ -23,11 +23,11 @@ def test_brief_and_long_agree(count):
         info = stacksplice.error_info(exc)
         if info is None:
             return
-        # What was raised again in several errors may have a longer stack each time that somebody reads it.
+        # A stack that has what its exception passed later grows no further when it is read again.
         lengths = [[len(holder["stack"]) for holder in stacks_in(info.to_dict())] for _ in range(2)]
-        if lengths[0] == lengths[1]:
-            seen.append(names)
-            assert_agree(info)
+        assert lengths[0] == lengths[1], names
+        seen.append(names)
+        assert_agree(info)
 
     with_random_errors(count, check)
     assert seen  # the others crossed nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
 import sys
 import traceback
@@ -131,6 +132,38 @@ def test_reports_do_not_change(price):
     off = caught(price, fail)
     shown = [[(f.language, f.function) for f in stacksplice.error_info(exc).stack] for exc in (on, off)]
     assert shown[0] == shown[1]
+
+
+def test_a_frame_that_went_on_is_put_in_once(fail_in_lua):
+    """Its later line stands beside the one at which the stack has it, whoever reads the stack again."""
+    libc = ctypes.CDLL(None)
+    comparison = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+    def sort(inner):
+        kept = []
+
+        def compare(_a, _b):
+            try:
+                inner()
+            except Exception as exc:
+                kept.append(exc)
+            return 0
+
+        libc.qsort((ctypes.c_int * 2)(2, 1), 2, 4, comparison(compare))
+        raise kept[-1]
+
+    def outer():
+        sort(inner)
+
+    def inner():
+        sort(fail_in_lua)
+
+    exc = caught(outer)
+    stacks = [stacksplice.error_info(exc).stack for _ in range(3)]
+    names = [frame.function.rpartition(".")[2] for frame in stacks[0] if frame.language == "python"]
+    ours = [name for name in names if name in ("outer", "inner", "sort", "compare")]
+    assert ours == ["compare", "sort", "sort", "inner", "compare", "sort", "sort", "outer"]
+    assert [len(stack) for stack in stacks] == [len(stacks[0])] * 3
 
 
 def test_without_memory_the_exception_is_as_it_was(crossing, price):

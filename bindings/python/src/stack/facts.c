@@ -53,6 +53,7 @@ static int look(const stacksplice_frame *frame, void *data)
         return 0;
     facts->is_python = !strcmp(frame->language, "python");
     facts->is_here = facts->is_python && is_of(frame, asked->id);
+    facts->is_passed = frame->trust == STACKSPLICE_TRUST_TRACEBACK;
     facts->is_in_file = frame->file && strcmp(frame->file, "[C]") != 0;
     facts->file_line = frame->file ? add_number(file, frame->line) | 1 : 0;
     facts->function = ss_mix_text(ss_mix_text(file, frame->function), frame->interpreter) | 1;

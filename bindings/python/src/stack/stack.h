@@ -40,6 +40,7 @@ typedef struct sspy_facts {
     uint64_t file_line;      /* the line and the file; 0 if it has none */
     bool is_python, is_here; /* a frame of Python; of this interpreter's */
     bool is_in_file;         /* and no function of C */
+    bool is_passed;          /* a traceback tells of it: when it was read, it may have ended */
     bool is_gap;
     bool awaits; /* a seam: the frames of a task that awaits the inner one end here */
     bool ends;   /* the gap outside of which a greenlet was called */

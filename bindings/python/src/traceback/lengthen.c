@@ -50,14 +50,15 @@ static items read_stack(sspy_state *state, sspy_elements stack)
 }
 
 /* Whether STACK has the frames of Python from HEAD on, in their order, and each that was called by the
-   one before it next to that one: what stands further inward is another call of the same function. */
+   one before it next to that one: what stands further inward is another call of the same function, or a
+   later line of the same call, which was put there before. */
 static bool has_all(sspy_state *state, sspy_elements stack, const PyTracebackObject *head)
 {
     const PyTracebackObject *before = NULL;
     uint32_t left = stack.count;
 
     for (const PyTracebackObject *entry = head; entry; before = entry, entry = entry->tb_next) {
-        bool next_to = before && sspy_called_next(before);
+        bool next_to = before && sspy_called_next(before), is_later = false;
         uintptr_t passed, live = 0;
 
         if (sspy_kind_of(entry) != SSPY_ENTRY_OF_PYTHON)
@@ -68,12 +69,17 @@ static bool has_all(sspy_state *state, sspy_elements stack, const PyTracebackObj
                 live = sspy_element_of(entry, STACKSPLICE_TRUST_EXACT);
             if (stack.frames[left - 1] == live)
                 break;
-            if (next_to && sspy_facts_of(state, stack.frames[left - 1]).is_python)
-                return false;
+            if (next_to && sspy_facts_of(state, stack.frames[left - 1]).is_python) {
+                is_later = sspy_facts_of(state, stack.frames[left - 1]).function ==
+                           sspy_facts_of(state, passed).function;
+                if (!is_later)
+                    return false;
+            }
             left--;
         }
-        if (!left--)
+        if (!left || (is_later && stack.frames[left - 1] != passed))
             return false;
+        left--;
     }
     return true;
 }
@@ -157,7 +163,9 @@ static uint32_t count_waiting(const items *list)
 typedef struct column {
     uint32_t at; /* in the stack */
     uint32_t
-        caller; /* the number, from 1 on, of the frame of Python that called it; 0: not known */
+        caller;     /* the number, from 1 on, of the frame of Python that called it; 0: not known */
+    bool is_later;  /* it may be a later line of that frame, put there before: */
+    uint32_t outer; /* then OUTER, or 0, called both */
 } column;
 
 enum { ANY = UINT32_MAX };
@@ -207,6 +215,20 @@ static bool has_other_entries(const items *entries)
     return i < entries->count;
 }
 
+/* The column of the element AT, before which CALLER is the last of Python. */
+static column column_of(const table *t, uint32_t at, uint32_t caller)
+{
+    const sspy_facts *facts = &t->stack->all[at].facts;
+    const column *before = caller ? &t->columns[caller - 1] : NULL;
+    column c = {.at = at, .caller = caller};
+
+    if (before && facts->is_passed && t->stack->all[before->at].facts.function == facts->function) {
+        c.is_later = true;
+        c.outer = before->is_later ? before->outer : before->caller;
+    }
+    return c;
+}
+
 static void set_columns(table *t)
 {
     bool others = has_other_entries(t->entries);
@@ -217,7 +239,7 @@ static void set_columns(table *t)
         const sspy_facts *facts = &element->facts;
 
         if (facts->is_python || (others && is_of_others(t->entries, element)))
-            t->columns[t->width++] = (column){i, caller};
+            t->columns[t->width++] = column_of(t, i, caller);
         if (facts->is_python)
             caller = t->width;
         else if (facts->is_gap)
@@ -231,15 +253,18 @@ static bool is_same_thread(const table *t, uint32_t entry, const column *c)
     return !t->waiting || (entry < t->waiting) == (c->at < t->stack_waiting);
 }
 
-/* The number of the column that ENTRY's caller must be if ENTRY is C; 0: it can be any. */
-static uint32_t caller_for(const table *t, uint32_t entry, const column *c)
-{
-    return t->stack->all[c->at].facts.is_python && is_called(t->entries, entry) ? c->caller : 0;
-}
-
 static bool is_same_function(const table *t, uint32_t entry, const column *c)
 {
     return t->entries->all[entry].facts.function == t->stack->all[c->at].facts.function;
+}
+
+/* The number of the column that ENTRY's caller must be if ENTRY is C; 0: it can be any. */
+static uint32_t caller_for(const table *t, uint32_t entry, const column *c)
+{
+    if (!t->stack->all[c->at].facts.is_python || !is_called(t->entries, entry))
+        return 0;
+    return c->is_later && !is_same_function(t, entry - 1, &t->columns[c->caller - 1]) ? c->outer
+                                                                                      : c->caller;
 }
 
 /* Whether ENTRY can be the call that the column of that NUMBER is: of the same thread and of the same
@@ -349,6 +374,13 @@ static uint32_t take_inner(table *t, uint32_t rows)
     return rows;
 }
 
+/* Whether an entry that can be the columns of COULD can have called C. */
+static bool can_call(const column *c, const bool *could)
+{
+    return !c->caller || could[c->caller - 1] ||
+           (c->is_later && (!c->outer || could[c->outer - 1]));
+}
+
 /* Fill the row of ENTRY: SHARED is that of before, and becomes this one's; so is CAN. */
 static void fill_row(table *t, uint32_t entry, uint32_t *shared, const bool *could, bool *can)
 {
@@ -358,12 +390,12 @@ static void fill_row(table *t, uint32_t entry, uint32_t *shared, const bool *cou
 
     for (uint32_t i = 0; i < t->width; i++) {
         const column *c = &t->columns[i];
-        uint32_t outer = shared[i], caller = called ? c->caller : 0;
+        uint32_t outer = shared[i];
         bool is_python = t->stack->all[c->at].facts.is_python;
 
         can[i] = is_same_thread(t, entry, c) &&
                  (!of_python ||
-                  (is_same_function(t, entry, c) && (!caller || !is_python || could[caller - 1])));
+                  (is_same_function(t, entry, c) && (!called || !is_python || can_call(c, could))));
         if (is_alike(t, entry, i + 1, can[i])) {
             put_cell(t, entry, i, ALIKE);
             inner = diagonal + 1;
