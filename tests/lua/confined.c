@@ -20,7 +20,7 @@ static const char script[] =
     "local function raise(v) tell(stacksplice.traceback('here')) error(v) end\n"
     "local function run() chunk(raise) end\n"
     "local ok, value, err = stacksplice.pcall(run)\n"
-    "tell(err:text()) tell(err:text(true)) tell(err:json()) tell(err:json(true))\n"
+    "tell(err:text()) tell(err:text(true)) tell(err:json()) tell(err:json{brief = true})\n"
     "tell('' .. err) tell(err.message)\n"
     "ok, value, err = stacksplice.pcall(stacksplice.error, 'made of it', err)\n"
     "tell(err:text(true)) tell(err:json())\n"

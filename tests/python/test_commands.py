@@ -119,7 +119,8 @@ def test_show_reads_logs(info, border, tmp_path):
     handler.close()
     lines = log.read_text(encoding="utf-8").splitlines()
     moments = [json.loads(line)["@timestamp"] for line in lines[1:3]]
-    text = info.format()
+    # A log has no lines of source.
+    text = stacksplice.ErrorInfo.from_json(info.to_json(brief=True)).format()
     assert command("show", str(log)).stdout == "\n".join(
         f"==== @timestamp: {moment}, log.level: error, log.logger: shop, message: no price {number} ===="
         f"\n{text}"

@@ -259,7 +259,7 @@ def in_gdb(root, program: str, core: str, debugger: str, *commands: str) -> str:
 
 
 def test_gdb(root, program, core):
-    seen = in_gdb(root, program, core, "gdb-multiarch", "stacksplice bt all", "echo BT\\n", "bt")
+    seen = in_gdb(root, program, core, "gdb-multiarch", "stacksplice bt all -all-frames", "echo BT\\n", "bt")
     every, _, own = seen.partition("BT\n")
     assert scripts_of(every) == told(root, core)
     # gdb's own unwinder may end early.
@@ -280,4 +280,4 @@ def test_a_gdb_that_does_not_know_the_machine(root, program, core):
 
 def test_lldb(root, program, core):
     begin = (f"platform select remote-linux --sysroot {root}", f"target create {program} --core {core}")
-    assert scripts_of(lldb(*begin, "stacksplice bt all")) == told(root, core)
+    assert scripts_of(lldb(*begin, "stacksplice bt all -all-frames")) == told(root, core)

@@ -73,7 +73,7 @@ def core(tmp_path) -> Iterator[Callable[[], Path]]:
 
 def scripts_in_gdb(core: Path) -> list[tuple]:
     """The script frames that gdb's command shows of CORE, the innermost first."""
-    text = gdb(f"core-file {core}", "stacksplice bt", arguments=(sys.executable,))
+    text = gdb(f"core-file {core}", "stacksplice bt -all-frames", arguments=(sys.executable,))
     lines = re.findall(r'^    \((Python|Lua)\) File "(.*?)", line (\d+), in (\S+)', text, re.M)
     assert lines, text
     return [
