@@ -3,6 +3,7 @@
  * the characters that they read.  It has the rules' sources of its own, compiled so that they count.
  */
 #include "redact/redact.h"
+#include "instruments.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -175,7 +176,8 @@ static void check_all(stacksplice_text_kind kind)
 
     for (size_t i = 0; i < count; i++) {
         check(pieces[i], kind);
-        for (size_t j = 0; j < count; j++) {
+        /* One thread runs here: its sanitizer finds nothing in it, and takes minutes for all pairs. */
+        for (size_t j = UNDER_TSAN ? i % 8 : 0; j < count; j += UNDER_TSAN ? 8 : 1) {
             snprintf(pair, sizeof pair, "%s%s", pieces[i], pieces[j]);
             check(pair, kind);
         }
