@@ -486,3 +486,34 @@ describe("the memory of errors", function()
     end)
   end
 end)
+
+describe("a report as JSON", function()
+  local function fail() error({code = 7}) end
+  local function again()
+    local _, value = pcall(fail)
+    error(value, 0)
+  end
+
+  it("is shorter in brief, and of the same error", function()
+    local _, _, err = stacksplice.pcall(again)
+    local long, short = err:json(), err:json({brief = true})
+    local fingerprint = long:match('"fingerprint":"%x+"')
+    assert.truthy(#short < #long and short:find(fingerprint, 1, true), short)
+    assert.equal(long, err:json({}))
+    assert.equal(long, err:json({brief = false}))
+  end)
+
+  it("is the same each time that it is made", function()
+    local _, _, err = stacksplice.pcall(again)
+    local first, short = err:json(), err:json({brief = true})
+    assert.equal(first, err:json())
+    assert.equal(short, err:json({brief = true}))
+  end)
+
+  it("refuses other options than a table", function()
+    local _, _, err = stacksplice.pcall(again)
+    local ok, message = pcall(err.json, err, true)
+    assert.is_false(ok)
+    assert.truthy(message:find("table expected, got boolean", 1, true), message)
+  end)
+end)
