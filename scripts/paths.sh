@@ -13,6 +13,8 @@ tests_of() {
     tests/host/*.py) by_file "$1" ;; # unittest, by ctest
     tests/*/test_*.py*) say "pytest $1" ;;
     tests/*/*.*) by_file "$1" ;;
+    tests/python/support*) ;; # what the tests share
+    tests/python/*) say "pytest $1" ;;
     tests/*) [ ! -e "$1/CMakeLists.txt" ] || say "ctest ${1#tests/} ." ;;
 
     core | core/src | core/include* | core/schema*) printf '%s\n' "ctest core ." "ctest conformance ." ;;
@@ -73,10 +75,10 @@ by_file() {
     say "ctest $folder ^(($folder|error)[._])?${name%_test}(_test)?(_static|[.](c|cpp|wchar))?$"
 }
 
-# python_files BEGIN...: the files of tests/python whose names begin so.
+# python_files BEGIN...: the files below tests/python whose names begin so.
 python_files() {
     for begin; do
-        for file in tests/python/"$begin"*.py; do say "pytest $file"; done
+        for file in tests/python/*/"$begin"*.py; do say "pytest $file"; done
     done
 }
 

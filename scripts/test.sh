@@ -189,7 +189,7 @@ command_part() {
     iterate)
         run_ctest iterate dev iterate
         before=$root/build/dev/tests/core/libolder_c_library.so
-        LD_PRELOAD=$before run_pytest iterate-frames tests/python/test_frames.py tests/python/test_frames_captures.py
+        LD_PRELOAD=$before run_pytest iterate-frames tests/python/frames/test_frames.py tests/python/frames/test_frames_captures.py
         ;;
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
@@ -206,14 +206,14 @@ command_part() {
     suites)
         prepare_tests=prepare_suites_venv
         run_pytest "suites-$py_version" tests/suites tests/bridges/test_pyinstaller.py \
-            tests/python/test_hooks.py::test_qt_ends_its_programs_as_before
+            tests/python/hooks/test_hooks.py::test_qt_ends_its_programs_as_before
         ;;
     pytest)
         # Three of about the same time.
         case $2 in
-        first) third=$(echo tests/python/test_[a-d]*.py) ;;
-        second) third=$(echo tests/python/test_[e-l]*.py) ;;
-        third) third="$(echo tests/python/test_[!a-l]*.py) ${python_tests#tests/python}" ;;
+        first) third=$(echo tests/python/*/test_[a-d]*.py) ;;
+        second) third=$(echo tests/python/*/test_[e-l]*.py) ;;
+        third) third="$(echo tests/python/*/test_[!a-l]*.py) ${python_tests#tests/python}" ;;
         esac
         run_pytest "pytest-$py_version-$2" -m "not long" $third
         ;;

@@ -135,7 +135,7 @@ def try_wheel(release: Release, wheel: Path, python: Path, version: str) -> None
     library = python.parent.parent / "lib" / "libgcc_s.so.1"
     library.unlink(missing_ok=True)  # the part musl-python links to its own
     shutil.copyfile(unwinder, library)
-    files = [f"tests/python/test_{name}.py" for name in TESTS]
+    files = [file for name in TESTS for file in release.tree.glob(f"tests/python/*/test_{name}.py")]
     options = ["-m", "not long and not any_python", "-p", "no:cacheprovider"]
     options += ["-o", "faulthandler_timeout=300", f"--basetemp={release.folder('pytest')}/musl"]
     environment = {**outside(), "CC": str(python.with_name("cc"))}

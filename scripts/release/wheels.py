@@ -172,7 +172,7 @@ def try_wheel(release: Release, wheel: Path, python: str, tag: str) -> None:
     folder = there.parent.parent / "wheel"
     folder.mkdir()
     shutil.copy(wheel, folder)
-    files = [f"tests/python/test_{name}.py" for name in TESTS]
+    files = [file for name in TESTS for file in release.tree.glob(f"tests/python/*/test_{name}.py")]
     # Not -q, and the stacks of a test of five minutes: the log of a run that hangs says where.
     options = ["-m", "not long", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=300"]
     options.append(f"--basetemp={release.folder('pytest')}/{tag}")

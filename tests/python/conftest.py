@@ -11,14 +11,13 @@ from types import ModuleType
 
 import pytest
 import stacksplice
-from building import HERE, Child, compile_c, core_library
+from building import HERE, TESTS, Child, compile_c, core_library
 from foreign import calls_failing_lua, calls_lua
 from frame_oracle import Checker
 from lua_border import compile_crossing
+from pytest_runs import run  # noqa: F401
 from raising import leaf_behind
 from validating import validate_all
-
-sys.path.append(str(HERE.parent))  # for gap_reasons.py
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +46,7 @@ def border(border_path: Path) -> ModuleType:
 def native(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The module of related_module.c."""
     output = tmp_path_factory.mktemp("related") / f"related_module{sysconfig.get_config_var('EXT_SUFFIX')}"
-    sources = [HERE / "related_module.c", HERE.parent / "support" / "error_double.c"]
+    sources = [HERE / "related_module.c", TESTS / "support" / "error_double.c"]
     return _load("related_module", compile_c(output, sources, "-shared", "-fPIC", *core_library()))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import stacksplice
-from building import ROOT, Child
+from building import HERE, ROOT, Child
 from frame_oracle import chain
 from lupa_runtimes import NESTED, VERSIONS, lua_lines, module
 from stacksplice import _stacksplice
@@ -262,4 +262,4 @@ assert os.waitpid(forked, 0)[1] == 0
 """
     for version in VERSIONS:
         module(version)
-    child(source, str(Path(__file__).parent))
+    child(source, str(HERE))

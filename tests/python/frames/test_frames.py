@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
-from building import HERE
+from building import TESTS
 from frame_oracle import Checker
 from racing import race
 
-sys.path.append(str(HERE.parent / "proof"))
+sys.path.append(str(TESTS / "proof"))
 
 try:
     from workloads import IN_ANY_THREAD, signals

@@ -157,5 +157,6 @@ def test_stripped_interpreter(tmp_path, border_path):
         "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}",
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
     }
-    command = [str(program), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_frames.py")]
+    file = Path(__file__).with_name("test_frames.py")
+    command = [str(program), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
     ran(*command, env=environment)

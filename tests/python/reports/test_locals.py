@@ -16,7 +16,7 @@ import pytest
 import stacksplice
 import versions
 from building import command
-from raising import caught
+from raising import caught, error_of, frames_of, text_of_value
 
 CALLS: list[str] = []
 # docs/how-to/local-variables.md
@@ -53,31 +53,6 @@ def hostile(base: type) -> object:
 
     made = type.__call__(Meta, "Hostile", (base,), {**HOSTILE, "__class__": property(_call("class"))})
     return base.__new__(made)
-
-
-def error_of(exc: BaseException) -> stacksplice.ErrorInfo:
-    stacksplice.originate(exc)
-    stacksplice.take_error()
-    info = stacksplice.error_info(exc)
-    assert info is not None
-    return info
-
-
-def frames_of(exc: BaseException) -> dict[str, dict[str, str]]:
-    """The variables of each of Python's frames in EXC's report, by the last part of its function."""
-    frames = error_of(exc).to_dict()["stack"]
-    return {
-        frame["function"].rpartition(".")[2]: frame.get("locals", {})
-        for frame in reversed(frames)
-        if frame["language"] == "python" and frame["kind"] == "script"
-    }
-
-
-def text_of_value(value: object) -> str:
-    def raiser(value):
-        raise ValueError
-
-    return frames_of(caught(raiser, value))["raiser"]["value"]
 
 
 # ---- Values ---------------------------------------------------------------------------------------

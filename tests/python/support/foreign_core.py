@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, ROOT
+from building import ROOT, TESTS
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = ["qemu-aarch64", "-cpu", "max"]  # with pointer authentication
@@ -31,7 +31,7 @@ def programs() -> Path:
     needs(EMULATOR[0], "apt-get", "dpkg-deb")
     where = str(ROOT / "build" / "targets" / "arm64-programs")
     done = subprocess.run(
-        [sys.executable, HERE.parent / "target_root.py", "arm64-programs", where],
+        [sys.executable, TESTS / "target_root.py", "arm64-programs", where],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import stacksplice
 
 
@@ -67,3 +68,34 @@ def in_file(file, stack) -> list[str]:
 
 def report(exc, **options) -> str:
     return "".join(stacksplice.format_exception(exc, **options))
+
+
+def error_of(exc: BaseException) -> stacksplice.ErrorInfo:
+    stacksplice.originate(exc)
+    stacksplice.take_error()
+    info = stacksplice.error_info(exc)
+    assert info is not None
+    return info
+
+
+def frames_of(exc: BaseException) -> dict[str, dict[str, str]]:
+    """The variables of each of Python's frames in EXC's report, by the last part of its function."""
+    frames = error_of(exc).to_dict()["stack"]
+    return {
+        frame["function"].rpartition(".")[2]: frame.get("locals", {})
+        for frame in reversed(frames)
+        if frame["language"] == "python" and frame["kind"] == "script"
+    }
+
+
+def text_of_value(value: object) -> str:
+    def raiser(value):
+        raise ValueError
+
+    return frames_of(caught(raiser, value))["raiser"]["value"]
+
+
+@pytest.fixture(autouse=True)
+def without_names(monkeypatch):
+    """For modules that import it: the names that asyncio makes up depend on what ran before."""
+    monkeypatch.setattr("stacksplice._errors.awaiting._MAX_NAMES", 0)

@@ -11,13 +11,8 @@ import types
 import pytest
 import stacksplice
 from gap_reasons import AWAITED, RUN_BY_LOOP
+from raising import without_names  # noqa: F401
 from stacksplice._errors import awaiting
-
-
-@pytest.fixture(autouse=True)
-def without_names(monkeypatch):
-    """The names that asyncio makes up depend on what ran before."""
-    monkeypatch.setattr("stacksplice._errors.awaiting._MAX_NAMES", 0)
 
 
 def elements(stack) -> list[tuple[str, str, int] | str]:

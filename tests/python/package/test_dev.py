@@ -68,7 +68,10 @@ def test_the_tests_of_a_folder_are_there(path):
     [
         ("core/src/report/json.c", [("ctest", "core ^report")]),
         ("tests/lua/spec/errors_spec.lua", [("busted", "tests/lua/spec/errors_spec.lua")]),
-        ("tests/python/test_dev.py::test_it[a b]", [("pytest", "tests/python/test_dev.py::test_it[a b]")]),
+        (
+            "tests/python/package/test_dev.py::test_it[a b]",
+            [("pytest", "tests/python/package/test_dev.py::test_it[a b]")],
+        ),
         ("tests/suites", []),
     ],
 )

@@ -11,8 +11,7 @@ import socket
 import subprocess
 
 import pytest
-from building import ROOT, lua_with_stacksplice
-from test_dump_programs import ROOT as PROGRAMS
+from building import PROGRAMS_ROOT, ROOT, lua_with_stacksplice
 
 pytestmark = pytest.mark.any_python
 
@@ -42,7 +41,7 @@ def shown_lines() -> str:
 def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
     lua, variables = lua_with_stacksplice()
     names = ("/usr/share/lua/5.4/?.lua", f"/usr/lib/{platform.machine()}-linux-gnu/lua/5.4/?.so")
-    own, native = (f"{str(PROGRAMS).rstrip('/')}{name}" for name in names)
+    own, native = (f"{str(PROGRAMS_ROOT).rstrip('/')}{name}" for name in names)
     variables |= {"LUA_PATH_5_4": f"{own};;", "LUA_CPATH_5_4": f"{variables['LUA_CPATH']};{native};;"}
     if subprocess.run([lua, "-e", "require 'socket'"], env=variables, capture_output=True).returncode:
         pytest.skip("LuaSocket (Debian: lua-socket) is neither installed nor in STACKSPLICE_PROGRAMS_ROOT")

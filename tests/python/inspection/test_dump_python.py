@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import stacksplice
 from building import HERE, Resting, command, compile_c
+from raising import text_of_value
 from stacksplice._base.redaction import local_of
 from test_core import copy_of, damage
 from test_dump import PAGE, PROGRAM, dumped, interpreters, locals_of
-from test_locals import text_of_value
 
 # docs/how-to/local-variables.md
 VARIABLES, FRAMES = 20, 32

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, PACKAGE, Resting, command, compile_c, ran, start
+from building import HERE, PACKAGE, ROOT, Resting, command, compile_c, ran, start
 from stacksplice import _stacksplice
 from stacksplice._tools.dump.text import is_c_library, mark_start_up
 from validating import validator
@@ -217,7 +217,7 @@ fall(500)"""
 def interpreters() -> Iterator[str]:
     """One program for each CPython from 3.11 on that this machine has."""
     folders = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    fetched = HERE.parent.parent / "build" / "interpreters"
+    fetched = ROOT / "build" / "interpreters"
     names = [sys.executable, *map(str, Path("/usr/bin").glob("python3.1?"))]
     names += [str(path) for path in sorted(folders.glob("3.1[1-9].*/bin/python3"))]
     names += [str(path) for path in sorted(fetched.glob("python3.1?/usr/bin/python3.1?"))]

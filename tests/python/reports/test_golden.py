@@ -1,6 +1,6 @@
 """Every format of fixed reports, byte for byte: a change of a format shows as a difference in golden/.
 
-    STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/test_golden.py
+    STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/reports/test_golden.py
 
 writes the files anew.  That a saved report is the live error is what test_saved_reports.py tests; what pages
 have, test_html.py.
@@ -21,12 +21,11 @@ import golden_reports
 import pytest
 import stacksplice
 import stacksplice.logging
-from building import HERE
 from golden_steady import lines_of, steady
 from stacksplice import ErrorInfo
 
 pytestmark = pytest.mark.any_python
-GOLDEN = HERE / "golden"
+GOLDEN = Path(__file__).resolve().parent / "golden"
 WRITES = os.environ.get("STACKSPLICE_WRITE_EXPECTED") == "1"
 _MOST_EQUAL = 100  # characters in a row
 

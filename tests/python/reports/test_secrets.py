@@ -14,10 +14,10 @@ import stacksplice
 import stacksplice.logging
 from building import command
 from html_pages import error, frame
+from pytest_runs import sections
 from stacksplice import ErrorInfo
 from stacksplice._base import redaction
 from stacksplice._errors import github
-from test_pytest_plugin import run, sections  # noqa: F401
 
 SECRET = "hunter2"
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -247,7 +247,7 @@ def test_it():
 
 
 @any_python
-def test_pytest(run, tmp_path):  # noqa: F811
+def test_pytest(run, tmp_path):
     output = run(SUITE, "--junitxml=junit.xml", GITHUB_ACTIONS="true")
     (section,) = sections(output)
     assert_clean(section)

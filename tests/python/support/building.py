@@ -15,7 +15,10 @@ import pytest
 import stacksplice
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+TESTS = HERE.parents[1]
+ROOT = TESTS.parent
+# Where programs that only tests need are installed or unpacked.
+PROGRAMS_ROOT = Path(os.environ.get("STACKSPLICE_PROGRAMS_ROOT", "/"))
 SHARED = ROOT / "bindings" / "shared"
 # The extension's own, its parts for lupa and what it shares with others; and where they find each other.
 EXTENSION_ROOT = ROOT / "bindings" / "python" / "src"

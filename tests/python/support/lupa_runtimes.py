@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import stacksplice
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # for versions.py, also in children
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # for versions.py, also in children
 
 import versions  # noqa: E402
 

@@ -1,6 +1,6 @@
 """What programs that fail print, as a new user meets it: golden_programs/NAME.txt is of NAME.py or NAME.lua.
 
-    STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/test_golden_programs.py
+    STACKSPLICE_WRITE_EXPECTED=1 python -m pytest tests/python/reports/test_golden_programs.py
 
 writes the files anew.  Read the difference as somebody who sees the report for the first time.
 """
@@ -15,10 +15,10 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from building import HERE, lua_with_stacksplice, ran
+from building import lua_with_stacksplice, ran
 from test_golden import WRITES, read
 
-PROGRAMS = HERE / "golden_programs"
+PROGRAMS = Path(__file__).resolve().parent / "golden_programs"
 NAMES = sorted(path.name for path in PROGRAMS.glob("*.*") if path.suffix != ".txt" and path.stem != "shop")
 IN_COLOUR = ("tasks.py",)
 

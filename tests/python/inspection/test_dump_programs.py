@@ -18,14 +18,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from building import Resting
+from building import PROGRAMS_ROOT, Resting
 from debugging import in_gdb
 from test_core import copy_of, read
 from test_dump import dumped
 
 pytestmark = [pytest.mark.any_python, pytest.mark.skipif(sys.platform != "linux", reason="reads processes")]
 
-ROOT = Path(os.environ.get("STACKSPLICE_PROGRAMS_ROOT", "/"))
 
 # Says where it is by error(), which every host has: the last part of each file's name, and the line.
 SCRIPT = r"""
@@ -55,8 +54,8 @@ os.rename("FOLDER/telling", "FOLDER/told") io.open("FOLDER/pipe"):read() return 
 
 def program(name: str) -> Path:
     for folder in ("bin", "sbin"):
-        if (ROOT / "usr" / folder / name).exists():
-            return ROOT / "usr" / folder / name
+        if (PROGRAMS_ROOT / "usr" / folder / name).exists():
+            return PROGRAMS_ROOT / "usr" / folder / name
     found = shutil.which(name)
     if not found:
         pytest.skip(f"no {name}: install it, or unpack its package and name the folder")
@@ -67,7 +66,7 @@ def program(name: str) -> Path:
 def begun(folder: Path, *arguments: str | Path, **variables: str) -> Iterator[int]:
     """A host that has begun its script."""
     machine = f"lib/{platform.machine()}-linux-gnu"
-    libraries = f"{ROOT / 'usr' / machine}:{ROOT / machine}"
+    libraries = f"{PROGRAMS_ROOT / 'usr' / machine}:{PROGRAMS_ROOT / machine}"
     log = (folder / "log").open("w")
     with ExitStack() as stack:
         stack.callback(log.close)
@@ -127,7 +126,7 @@ def redis(folder: Path) -> Iterator[tuple[int, str]]:
 @contextmanager
 def nginx(folder: Path) -> Iterator[tuple[int, str]]:
     path = script(folder)
-    modules = ROOT / "usr/lib/nginx/modules"
+    modules = PROGRAMS_ROOT / "usr/lib/nginx/modules"
     if not (binary := program("nginx")) or not (modules / "ngx_http_lua_module.so").exists():
         pytest.skip("no libnginx-mod-http-lua")
     (folder / "nginx.conf").write_text(f"""
@@ -139,7 +138,7 @@ http {{
   access_log off;
   client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
   uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
-  lua_package_path "{ROOT}/usr/share/lua/5.1/?.lua;;";
+  lua_package_path "{PROGRAMS_ROOT}/usr/share/lua/5.1/?.lua;;";
   server {{ listen unix:{folder}/socket; location / {{ content_by_lua_file {path}; }} }}
 }}
 """)
@@ -153,7 +152,7 @@ http {{
 
 @contextmanager
 def neovim(folder: Path) -> Iterator[tuple[int, str]]:
-    runtime = str(ROOT / "usr/share/nvim/runtime")
+    runtime = str(PROGRAMS_ROOT / "usr/share/nvim/runtime")
     options = ["--headless", "-u", "NONE", "-n", "-c", f"luafile {script(folder)}"]
     with begun(folder, program("nvim"), *options, VIMRUNTIME=runtime) as process:
         yield process, told_in_file(folder)
@@ -163,10 +162,13 @@ def neovim(folder: Path) -> Iterator[tuple[int, str]]:
 def wireshark(folder: Path) -> Iterator[tuple[int, str]]:
     data = folder / "data"  # a link in an unpacked package leads out of it
     data.mkdir()
-    for path in [*(ROOT / "usr/share/wireshark").glob("[!i]*"), ROOT / "etc/wireshark/init.lua"]:
+    for path in [
+        *(PROGRAMS_ROOT / "usr/share/wireshark").glob("[!i]*"),
+        PROGRAMS_ROOT / "etc/wireshark/init.lua",
+    ]:
         (data / path.name).symlink_to(path)
     # Of root it takes no other folder for its data: in a user namespace nobody is root.
-    user = ["unshare", "-U"] if ROOT != Path("/") and os.geteuid() == 0 else []
+    user = ["unshare", "-U"] if PROGRAMS_ROOT != Path("/") and os.geteuid() == 0 else []
     capture = folder / "nothing.pcap"
     capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
     options = ["-X", f"lua_script:{script(folder)}", "-r", capture]

@@ -13,8 +13,8 @@ import threading
 import pytest
 import stacksplice
 from gap_reasons import AWAITED, KEPT, RUN_BY_LOOP
-from raising import caught, fail, in_file
-from test_awaiting import WAYS, by_wait, without_names  # noqa: F401
+from raising import caught, fail, in_file, without_names  # noqa: F401
+from test_awaiting import WAYS, by_wait
 
 
 def here(stack) -> list[str]:

@@ -16,8 +16,7 @@ import pytest
 import stacksplice
 from building import ran
 from gap_reasons import AWAITED, KEPT, RUN_BY_LOOP
-from raising import caught, names, reasons
-from test_awaiting import without_names  # noqa: F401
+from raising import caught, names, reasons, without_names  # noqa: F401
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring before 3.12")
 

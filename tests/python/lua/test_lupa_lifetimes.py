@@ -10,7 +10,7 @@ from pathlib import Path
 import lupa_runtimes
 import pytest
 import stacksplice
-from building import ran
+from building import HERE, TESTS, ran
 from raising import caught
 
 lua = lupa_runtimes.lua
@@ -89,10 +89,9 @@ print((resident_after(2000) - before) // 2000)
 @pytest.mark.parametrize("name", lupa_runtimes.PARAMETERS)
 def test_memory_stays(name: str) -> None:
     """What each of 2000 runtimes leaves behind, in bytes; a state of Lua has 20,000."""
-    here = Path(__file__).resolve().parent
-    paths = [str(Path(stacksplice.__file__).resolve().parents[1]), str(here), str(here.parent)]
+    paths = [str(Path(stacksplice.__file__).resolve().parents[1]), str(HERE), str(TESTS)]
     source = f"import sys; sys.path[:0] = {paths}\n{GROWTH}"
-    done = ran(sys.executable, "-c", source, name, here, timeout=300)
+    done = ran(sys.executable, "-c", source, name, Path(__file__).parent, timeout=300)
     assert int(done.stdout) < 200
 
 

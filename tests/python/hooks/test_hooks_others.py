@@ -13,8 +13,8 @@ import time
 import pytest
 from building import HERE, compile_c, core_library, ran
 from gap_reasons import RETURNED
+from pytest_runs import SUITE, sections
 from test_hooks import COMBINED, PROLOGUE
-from test_pytest_plugin import SUITE, run, sections  # noqa: F401
 
 # ---- asyncio -------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ def test_rich(child, order):
     assert "╭─" in done.stderr and " in price:1" in done.stderr
 
 
-def test_pytest_with_its_plugin(run):  # noqa: F811
+def test_pytest_with_its_plugin(run):
     """Hooks that pytest sets itself are called, and ours are gone where it puts back its own."""
     source = (
         SUITE.partition("def test_call")[0]

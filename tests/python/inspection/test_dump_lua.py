@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from building import HERE, Resting, command, lua_with_stacksplice
+from building import HERE, ROOT, Resting, command, lua_with_stacksplice
 from debugging import begun
 from test_core import copy_of, damage, read
 from test_dump import PAGE, PROGRAM, dumped, locals_of
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.any_python
 
 def luas() -> Iterator[list[str]]:
     """The commands that run a script by Lua 5.3, 5.4 and 5.5 on this machine."""
-    fetched = HERE.parent.parent / "build" / "interpreters" / "lua5.5" / "usr" / "bin" / "lua5.5"
+    fetched = ROOT / "build" / "interpreters" / "lua5.5" / "usr" / "bin" / "lua5.5"
     for name in ("lua5.4", "lua5.5", str(fetched)):
         path = shutil.which(name)
         if path:
@@ -766,7 +766,7 @@ def test_damaged_values_do_no_harm(resting, tmp_path, seed):
 
 def test_no_line_is_read_from_the_file_of_a_language_that_is_compiled_to_lua(tmp_path):
     """Its lines are those of the Lua code.  Teal keeps lines."""
-    listed = (HERE.parent.parent / "bindings" / "shared" / "lua_chunks.c").read_text()
+    listed = (ROOT / "bindings" / "shared" / "lua_chunks.c").read_text()
     ends = re.findall(r'"(\.\w+)"', re.search(r"ends\[\] = \{(.*?)\};", listed).group(1))
     assert len(ends) == 5
     for end in (*ends, ".tl"):
