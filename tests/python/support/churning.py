@@ -33,7 +33,7 @@ class Place(NamedTuple):
     begins: int = 0
 
 
-_HERE = os.path.dirname(__file__)
+_TESTS = os.path.dirname(os.path.dirname(__file__))  # what runs the programs
 _FILES = ("<churn>", "<churn {}>", "/churn/{}.py", "churn.py")
 _NAMES = ("alpha", "beta", "gamma", "delta", "price_of_the_order", "x")
 
@@ -290,7 +290,7 @@ def _beside(found: list[Place], places: list[Place]) -> list[tuple[Place | None,
 def _seen(frame: Any) -> Place | None:
     """FRAME, if it is one of a program."""
     file = frame.file or ""
-    if frame.kind != "script" or "churn" not in file or file.startswith(_HERE):
+    if frame.kind != "script" or "churn" not in file or file.startswith(_TESTS):
         return None
     return Place(frame.language, frame.file, frame.function.rpartition(".")[2], frame.line)
 

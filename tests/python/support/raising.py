@@ -99,3 +99,4 @@ def text_of_value(value: object) -> str:
 def without_names(monkeypatch):
     """For modules that import it: the names that asyncio makes up depend on what ran before."""
     monkeypatch.setattr("stacksplice._errors.awaiting._MAX_NAMES", 0)
+    monkeypatch.setattr("stacksplice._errors.awaiting._named_tasks", set())
