@@ -1,13 +1,14 @@
 """Who may include whom: prints file:line for each #include that breaks a layer, and fails.
 
-The picture is in docs/inside/architecture.md; this table is its exact form.  Five more mistakes are found:
+The picture is in docs/inside/architecture.md; this table is its exact form.  Six more mistakes are found:
 
   * two headers of the core with one guard, or with one name for two types: they break the first
     file that needs both;
   * a type of another folder that may not be used, also where only its name stands;
   * files of one tree whose functions call each other in a circle;
   * a file of the core that uses a function of crash, which stands beside the core;
-  * a file of the core that names a language (in the trees of LANGUAGE_FREE).
+  * a file of the core that names a language (in the trees of LANGUAGE_FREE);
+  * a file of the bindings that compares versions of Lua, outside of VERSIONS.
 """
 
 import ast
@@ -35,13 +36,14 @@ CORE = {
 }
 # A room of the Lua binding -> the other rooms it may include.
 LUA = {
-    "life": set(),
-    "calibrate": {"life"},
-    "frames": {"life", "calibrate"},
-    "value": {"life", "frames"},
-    "cross": {"life", "calibrate", "frames", "value"},
-    "traceback": {"life", "frames", "value"},
-    "api": {"life", "frames", "value", "cross", "traceback"},
+    "version": set(),
+    "life": {"version"},
+    "calibrate": {"version", "life"},
+    "frames": {"version", "life", "calibrate"},
+    "value": {"version", "life", "frames"},
+    "cross": {"version", "life", "calibrate", "frames", "value"},
+    "traceback": {"version", "life", "frames", "value"},
+    "api": {"version", "life", "frames", "value", "cross", "traceback"},
 }
 # A folder of the reader of other processes -> the other folders it may include.
 INSPECT = {
@@ -68,6 +70,21 @@ SHARED = "shared"
 # What the core may not name, and where that is looked for.
 LANGUAGE = re.compile(r"\b_?(?:c?python|lua(?:jit)?)(?![a-z])", re.IGNORECASE)
 LANGUAGE_FREE = ["core", CRASH]
+# Where versions of Lua may be compared: the folder of their facts; what stands in the place of Lua's own
+# headers; the public header, which is installed without that folder.
+VERSIONS = (
+    "bindings/lua/src/version/",
+    "bindings/lupa/loadable/include/",
+    "bindings/lua/include/stacksplice/lua.h",
+)
+VERSION = re.compile(r"\b(?:LUA_VERSION_(?:NUM|RELEASE_NUM|MAJOR|MINOR|RELEASE)|LUAJIT_VERSION\w*)\b")
+# The question whether the binding was built for the Lua that loads it.
+COMPARED_ANYWHERE = {("bindings/lua/src/calibrate/learn.c", "if (ss_lua_version() != LUA_VERSION_NUM)")}
+# A comparison, or a condition of the preprocessor: anything else is a number that is passed on or printed.
+COMPARED = re.compile(
+    rf"^\s*#\s*(?:el)?if.*{VERSION.pattern}"
+    rf"|{VERSION.pattern}\s*(?:[<>]|==|!=)|(?:[<>]=?|==|!=)\s*{VERSION.pattern}"
+)
 # A folder of the Python binding -> the other folders it may include.
 PYTHON = {
     "life": set(),
@@ -385,6 +402,16 @@ def named_languages():
                         yield path, number, match[0]
 
 
+def compared_versions():
+    """(path, number) for each line of the bindings that compares a version of Lua, outside of VERSIONS."""
+    for path in sources():
+        if path.startswith("bindings/") and not path.startswith(VERSIONS):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+                for number, line in enumerate(source, 1):
+                    if COMPARED.search(line) and (path, line.strip()) not in COMPARED_ANYWHERE:
+                        yield path, number
+
+
 def main():
     found, files = 0, 0
     for root in ACYCLIC:
@@ -397,6 +424,9 @@ def main():
     for path, number, word in named_languages():
         found += 1
         print(f"{path}:{number}: {word}: the core names no language")
+    for path, number in compared_versions():
+        found += 1
+        print(f"{path}:{number}: ask for a fact of bindings/lua/src/version, and compare no versions here")
     for root, table in TREES:
         for path, number, name, folder in types_of_others(root, table):
             found += 1

@@ -2,7 +2,7 @@
  * What is known of Lua's insides: where 5.1, 5.2, 5.3.6, 5.4 (from 5.4.3) and 5.5 keep things, on
  * machines of 64 bits.  The inspection of other processes reads them by it, and the binding activations of its own
  * copy of Lua, after it has compared them.  A new version is one row in lua.c; a test says what to add
- * in calibrate/call_info.h of the binding.
+ * in version/call_info.h of the binding.
  */
 #ifndef SS_SHARED_LUA_H
 #define SS_SHARED_LUA_H

@@ -7,7 +7,7 @@
 
 #include <stacksplice/lua.h>
 
-#include "life/compat.h"
+#include "version/compat.h"
 
 enum { MAX_FRAMES = 1024, MAX_CROSSINGS = 64 };
 

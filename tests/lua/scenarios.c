@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "calibrate/calibrate.h"
-#include "life/compat.h"
+#include "version/compat.h"
 #include "oracle.h"
 #include "lua_state.h"
 #include "threads.h"

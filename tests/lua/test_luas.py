@@ -215,7 +215,7 @@ def binding_flags(version: str, build: Build, include: Path) -> list[str]:
         f"-I{include}",
         *(f"-I{folder}" for folder in HEADERS),
         "-include",
-        "life/compat.h",
+        "version/compat.h",
     ]
 
 

@@ -35,10 +35,11 @@ static void *allocate(void *data, void *block, size_t old_size, size_t new_size)
 
 static lua_State *new_state(void)
 {
-#if LUA_VERSION_NUM >= 505
+#if SS_LUA_SEEDS_STATES
     return lua_newstate(allocate, NULL, 1);
-#elif LUA_VERSION_NUM == 501
-    return SS_LUA_JIT ? luaL_newstate() : lua_newstate(allocate, NULL);
+#elif SS_LUA_JIT
+    (void)allocate; /* where its pointers are short it refuses every allocator but its own */
+    return luaL_newstate();
 #else
     return lua_newstate(allocate, NULL);
 #endif

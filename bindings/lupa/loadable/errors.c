@@ -174,7 +174,7 @@ static IUnknown *find(lua_State *L, wanted *now)
    value that it failed with. */
 static bool was_dead(lua_State *co, const char *text, size_t length)
 {
-#if LUA_VERSION_NUM == 501 /* where that replaces the value */
+#if SS_LUA_LIBRARY_REFUSES /* where that replaces the value */
     static const char refused[] = "cannot resume non-suspended coroutine";
 
     (void)co;

@@ -3,6 +3,8 @@
 
 #include <lua.h>
 
+#include "version/facts.h"
+
 #define DEFINE(result, name, parameters) result(*name) parameters;
 SS_LUA_COMMON_FUNCTIONS(DEFINE)
 SS_LUA_VERSION_FUNCTIONS(DEFINE)
@@ -15,7 +17,7 @@ static const struct row {
 } required[] = {SS_LUA_COMMON_FUNCTIONS(ROW) SS_LUA_VERSION_FUNCTIONS(ROW)},
   later[] = {SS_LUA_LATER_FUNCTIONS(ROW){NULL, NULL}};
 
-#if LUA_VERSION_NUM == 504
+#if SS_LUA_HAS_RESETTHREAD
 static int close_by_reset(lua_State *L, lua_State *from)
 {
     (void)from;
@@ -32,7 +34,7 @@ const char *ss_lua_bind(void *(*find)(void *data, const char *name), void *data)
     }
     for (const struct row *each = later; each->name; each++)
         *each->function = find(data, each->name);
-#if LUA_VERSION_NUM == 504
+#if SS_LUA_HAS_RESETTHREAD
     if (!lua_closethread)
         lua_closethread = close_by_reset;
 #endif

@@ -13,7 +13,7 @@ enum {
     MOST_FRAMES = 65535,
     MOST_SKIPPED = 1 << 24,
     NEAR_FRAMES = 512,
-    IS_READ_LATER = LUA_VERSION_NUM > 501
+    IS_READ_LATER = SS_LUA_TABLES_HAVE_LEN
 };
 
 /* ---- A stack that nobody has read yet --------------------------------------------------------*/
@@ -129,7 +129,7 @@ static int stack_pairs(lua_State *L)
     return 3;
 }
 
-#if LUA_VERSION_NUM == 502
+#if SS_LUA_HAS_IPAIRS_METHOD
 /* Here ipairs asks no __index. */
 static int next_frame(lua_State *L)
 {
@@ -159,7 +159,7 @@ static void push_metatable(lua_State *L)
         {"__newindex", stack_newindex},
         {"__len", stack_length},
         {"__pairs", stack_pairs},
-#if LUA_VERSION_NUM == 502
+#if SS_LUA_HAS_IPAIRS_METHOD
         {"__ipairs", stack_ipairs},
 #endif
         {NULL, NULL}

@@ -419,7 +419,7 @@ static bool is_closed_by_errors(lua_State *L)
     bool is_main = lua_pushthread(L);
 
     lua_pop(L, 1);
-    return is_main && LUA_VERSION_NUM >= 504;
+    return is_main && SS_LUA_CLOSES;
 }
 
 /* Call the function above DEADLINE with what is above it.  Inlined, so that stacks have no frame of
@@ -430,7 +430,7 @@ static inline __attribute__((always_inline)) int run(lua_State *L)
 
     lua_pushcfunction(L, stacksplice_lua_handler);
     lua_insert(L, HANDLER);
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_CLOSES
     lua_toclose(L, DEADLINE);
 #endif
     if (!is_closed_by_errors(L))

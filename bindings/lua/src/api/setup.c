@@ -277,7 +277,7 @@ static bool read_options(lua_State *L, int first, int last, asked *options)
 }
 
 /* Lua 5.1 and 5.2 make the table arg after the options have been carried out. */
-#if LUA_VERSION_NUM < 503
+#if SS_LUA_MAKES_ARG_LATE
 /* Push what arg would be without a script. [-0, +1, m], 2 slots */
 static void push_command_line(lua_State *L)
 {
@@ -305,7 +305,7 @@ static asked read_arguments(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushliteral(L, "arg");
     lua_rawget(L, -2);
-#if LUA_VERSION_NUM < 503
+#if SS_LUA_MAKES_ARG_LATE
     if (lua_isnil(L, -1)) {
         push_command_line(L);
         lua_replace(L, -2);

@@ -6,11 +6,8 @@
 #ifndef SS_LUA_CALIBRATE_H
 #define SS_LUA_CALIBRATE_H
 
-#include "calibrate/call_info.h"
+#include "version/call_info.h"
 #include "calibrate/layout.h"
-
-/* Whether Lua calls functions in C without keeping their activation: it follows from the order. */
-#define SS_LUA_BY_ORDER (LUA_VERSION_NUM < 503)
 
 /*
  * The layout.  The first call learns it in some milliseconds, on its own thread; other callers

@@ -35,7 +35,7 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_tolstring,
         (uintptr_t)SS_LUA_YIELD,
         (uintptr_t)lua_checkstack,
-#if LUA_VERSION_NUM == 501
+#if !SS_LUA_HAS_ARITH
         (uintptr_t)lua_equal,
         (uintptr_t)lua_lessthan,
 #else
@@ -45,23 +45,23 @@ static void add_known_apis(ss_lua_layout *layout)
         (uintptr_t)lua_len,
         (uintptr_t)lua_setglobal,
 #endif
-#if LUA_VERSION_NUM >= 503
+#if SS_LUA_HAS_GETI
         (uintptr_t)lua_geti,
         (uintptr_t)lua_seti,
 #endif
-#if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50403
+#if SS_LUA_HAS_CLOSESLOT
         (uintptr_t)lua_closeslot,
 #endif
-#if LUA_VERSION_NUM >= 504 && LUA_VERSION_RELEASE_NUM >= 50406
+#if SS_LUA_HAS_CLOSETHREAD
         (uintptr_t)lua_closethread,
 #endif
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_HAS_USER_VALUES
         (uintptr_t)lua_newuserdatauv,
         (uintptr_t)lua_toclose,
 #else
         (uintptr_t)lua_newuserdata,
 #endif
-#if LUA_VERSION_NUM == 504
+#if SS_LUA_HAS_RESETTHREAD
         (uintptr_t)lua_resetthread,
 #endif
     };

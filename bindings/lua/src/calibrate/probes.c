@@ -246,7 +246,7 @@ enum { MOST_APART = 4096 /* the slots of two activations that follow each other 
 /* The address of the activation in L, if its words may be read; else 0. */
 static uintptr_t readable(lua_State *L, const lua_Debug *activation)
 {
-#if LUA_VERSION_NUM == 501
+#if SS_LUA_NUMBERS_CALLS
     uintptr_t block = ss_lua_word((uintptr_t)L + SS_LUA_AT_CALLS);
 #else
     uintptr_t block = (uintptr_t)activation->i_ci;
@@ -268,7 +268,7 @@ static bool has_slot(uintptr_t ci, uintptr_t inner)
    In 5.1 the level outside of it then stands for what was dropped. */
 static bool is_said_tail_call(lua_State *L, int level, const lua_Debug *activation)
 {
-#if LUA_VERSION_NUM == 501
+#if SS_LUA_TAIL_CALLS_HAVE_LEVELS
     lua_Debug outer;
 
     (void)activation;
@@ -317,7 +317,7 @@ PROBE int compare_activations(lua_State *L)
 {
     uintptr_t size = (uintptr_t)(lua_gettop(L) + 1 + LUA_MINSTACK) * SSI_LUA_VALUE, ci = 0;
 
-    if (size_of((uintptr_t)L) < SS_LUA_STATE_SIZE && LUA_VERSION_NUM == 501) {
+    if (size_of((uintptr_t)L) < SS_LUA_STATE_SIZE && SS_LUA_NUMBERS_CALLS) {
         sample.contradicted = true;
         return 0;
     }
@@ -585,7 +585,7 @@ PROBE int probe_true(lua_State *L)
     return 1;
 }
 
-#if LUA_VERSION_NUM >= 503
+#if SS_LUA_TELLS_CONTINUATIONS
 PROBE int probe_continuation(lua_State *L, int status, lua_KContext context)
 {
     (void)status;
@@ -624,12 +624,12 @@ PROBE int clear_hook(lua_State *L)
  * one API function, so that only Lua puts L in a register that outlives a call.  Those with a
  * continuation may yield; the continuation examines its caller too.
  */
-#if LUA_VERSION_NUM >= 503
+#if SS_LUA_TELLS_CONTINUATIONS
 #define CONTINUATION probe_continuation
 #else
 #define CONTINUATION probe
 #endif
-#if LUA_VERSION_NUM >= 502
+#if SS_LUA_CONTINUES /* and has lua_arith */
 #define ADD(L) lua_arith(L, LUA_OPADD)
 #define YIELD(L) lua_yieldk(L, 0, 0, CONTINUATION)
 #else
@@ -728,7 +728,7 @@ static void open_libraries(lua_State *L)
     /* Not static: the addresses may be found at run time. */
     const luaL_Reg libraries[] = {
         {LUA_GNAME, luaopen_base},
-#if LUA_VERSION_NUM >= 502
+#if SS_LUA_OPENS_COROUTINES
         {LUA_COLIBNAME, luaopen_coroutine},
 #endif
         {LUA_TABLIBNAME, luaopen_table},
@@ -820,7 +820,7 @@ static int run_scripts(lua_State *L)
 /* False when memory ran out. */
 static bool run_state(void)
 {
-#if LUA_VERSION_NUM >= 505
+#if SS_LUA_SEEDS_STATES
     lua_State *L = lua_newstate(allocate, NULL, 1);
 #else
     lua_State *L = lua_newstate(allocate, NULL);

@@ -1,5 +1,6 @@
 /* Which error a value is that is raised: one that a function of ours raises, or that a coroutine ended with. */
 #include "cross/cross.h"
+#include "version/instructions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +96,7 @@ void ss_lua_mark_last(lua_State *L, ss_lua_state *state)
 /* Until 5.1 only its own state knows an activation. */
 void ss_lua_push_function_of(lua_State *L, lua_State *thread, lua_Debug *activation)
 {
-    lua_State *asked = LUA_VERSION_NUM == 501 ? thread : L;
+    lua_State *asked = SS_LUA_NUMBERS_CALLS ? thread : L;
 
     lua_getinfo(asked, "f", activation);
     if (asked != L)
@@ -325,18 +326,16 @@ static bool has_twice(lua_State *L, int original, lua_State *thread, const lua_D
 #define FIRST_ARGUMENT 1U
 #endif
 
-/* Of an instruction that copies: where the numbers of its registers begin. */
+/* Of an instruction that copies: where the number of the register begins that it sets. */
 enum {
     AT_TARGET = SS_LUA_JIT ? 8 : SS_LUA_AT_REGISTER,
-    AT_COPIED = SS_LUA_JIT || LUA_VERSION_NUM >= 504 ? 16 : 23,
-    OPCODE = LUA_VERSION_NUM >= 504 ? 0x7f : 0x3f,
-    COPY = 0,
     MOST_ARGUMENTS = 2 /* of `error` */
 };
 
 static inline bool copies(uint32_t instruction)
 {
-    return SS_LUA_JIT || (instruction & OPCODE) == COPY; /* LuaJIT's numbers change */
+    return SS_LUA_JIT ||
+           (instruction & SS_LUA_OPERATION) == SS_LUA_MOVE; /* LuaJIT's numbers change */
 }
 
 /* Whether the activation calls with register NUMBER, as lua_getlocal counts, as the first argument. */
@@ -349,7 +348,7 @@ static bool passes(lua_State *thread, const lua_Debug *activation, int number)
         uint32_t target = pc[-i] >> AT_TARGET & 0xff;
 
         if (target == function + FIRST_ARGUMENT)
-            return copies(pc[-i]) && (pc[-i] >> AT_COPIED & 0xff) == (uint32_t)number - 1;
+            return copies(pc[-i]) && (pc[-i] >> SS_LUA_AT_B & 0xff) == (uint32_t)number - 1;
         if (target <= function)
             return false;
     }

@@ -1,6 +1,6 @@
 /* Calls and coroutines, of hosts and of scripts: failures become the thread's error, or have an error
    object. */
-#include "calibrate/call_info.h"
+#include "version/call_info.h"
 #include "cross/cross.h"
 
 /* Make the error value at the top the thread's error, and pop it.  HANDLER and FUNCTION are the indices of
@@ -94,7 +94,7 @@ SS_LUA_NOINLINE stacksplice_hresult stacksplice_lua_pcall(lua_State *L, int narg
     return ss_lua_may_be_interrupted() ? finish_interrupted(L, base, SS_LUA_HERE()) : S_OK;
 }
 
-#if LUA_VERSION_NUM >= 502
+#if SS_LUA_CONTINUES
 /*
  * A yielding call keeps below its handler what it needs when it comes back: the continuation and
  * its context.
@@ -153,7 +153,7 @@ static void close_thread(lua_State *L, lua_State *from)
     stacksplice_saved_error saved;
 
     (void)stacksplice_save_error(&saved);
-#if LUA_VERSION_RELEASE_NUM >= 50406
+#if SS_LUA_HAS_CLOSETHREAD
     (void)lua_closethread(L, from);
 #else
     (void)from;
@@ -176,7 +176,7 @@ static lua_State *main_thread(lua_State *L)
 /* The main thread failed.  It can run nothing again until it is closed, and its value stays. */
 static void close_main(lua_State *L)
 {
-#if LUA_VERSION_RELEASE_NUM >= 50406
+#if SS_LUA_HAS_CLOSETHREAD
     (void)lua_closethread(L, NULL);
 #else
     (void)lua_resetthread(L);
@@ -493,7 +493,7 @@ static SS_LUA_BODY int rename_protected(lua_State *L)
 /* What the library says of CO, which L cannot resume; NULL if it may, or if lua_resume says it. */
 static const char *refusal(lua_State *L, lua_State *co)
 {
-#if LUA_VERSION_NUM == 501
+#if SS_LUA_LIBRARY_REFUSES
     lua_Debug activation;
 
     if (lua_status(co) == LUA_YIELD)
@@ -506,7 +506,7 @@ static const char *refusal(lua_State *L, lua_State *co)
         return "cannot resume dead coroutine";
 #endif
     (void)L;
-    if (LUA_VERSION_NUM < 504 && lua_status(co) == LUA_OK && lua_gettop(co) == 0)
+    if (!SS_LUA_RESUME_REFUSES && lua_status(co) == LUA_OK && lua_gettop(co) == 0)
         return "cannot resume dead coroutine";
     return NULL;
 }
@@ -579,10 +579,10 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
     failure now = {.co = co, .above = SS_LUA_HERE()};
     int results;
 
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_HAS_TYPEERROR
     luaL_argexpected(L, co, 1, "thread");
 #else
-    luaL_argcheck(L, co, 1, LUA_VERSION_NUM < 503 ? "coroutine expected" : "thread expected");
+    luaL_argcheck(L, co, 1, SS_LUA_THREAD_EXPECTED);
 #endif
     results = resume(L, co, lua_gettop(L) - 1, &now);
     if (results < 0 && goes_on(L))
@@ -596,7 +596,7 @@ SS_LUA_OWN int ss_lua_resume_function(lua_State *L)
 
 /* ---- Wrapping --------------------------------------------------------------------------------*/
 
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_CLOSES
 /*
  * Closing a coroutine returns the status of its last error, and a closer may have raised it with
  * an equal value.  So the coroutine's own error gets a status that nothing in a coroutine raises,
@@ -621,11 +621,11 @@ static bool mark_status(lua_State *co)
 static bool close_wrapped(lua_State *L, lua_State *co)
 {
     bool replaced = false;
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_CLOSES
     bool marked = mark_status(co);
     int status;
 
-#if LUA_VERSION_RELEASE_NUM >= 50406
+#if SS_LUA_HAS_CLOSETHREAD
     status = lua_closethread(co, L);
 #else
     status = lua_resetthread(co);
@@ -750,7 +750,7 @@ SS_LUA_OWN int ss_lua_wrap_function(lua_State *L)
 {
     lua_State *co;
 
-    if (LUA_VERSION_NUM == 501 && !SS_LUA_JIT)
+    if (!SS_LUA_WRAPS_C)
         luaL_argcheck(L, lua_isfunction(L, 1) && !lua_iscfunction(L, 1), 1,
                       "Lua function expected");
     luaL_checktype(L, 1, LUA_TFUNCTION);

@@ -16,8 +16,9 @@
  * call that fails replaces what is known of the one before at that place.
  */
 #include "calibrate/calibrate.h"
-#include "calibrate/call_info.h"
 #include "cross/cross.h"
+#include "version/call_info.h"
+#include "version/instructions.h"
 
 #include <string.h>
 
@@ -56,29 +57,8 @@ typedef struct code {
     uint32_t count, next;
 } code;
 
-/* What we need of an instruction; which ones set their register A, by their numbers. */
-enum {
-    AT_A = LUA_VERSION_NUM < 504 ? 6 : 7,
-    AT_B = LUA_VERSION_NUM < 504 ? 23 : 16,
-    AT_C = LUA_VERSION_NUM < 504 ? 14 : 24,
-    BITS_A = 0xff,
-    BITS_BC = LUA_VERSION_NUM < 504 ? 0x1ff : 0xff,
-    OPERATION = LUA_VERSION_NUM < 504 ? 0x3f : 0x7f,
-    MOVE = 0,
-    CLOSURE = LUA_VERSION_NUM == 501   ? 36
-              : LUA_VERSION_NUM == 502 ? 37
-              : LUA_VERSION_NUM == 503 ? 44
-                                       : 79,
-};
-#if LUA_VERSION_NUM == 501
-static const uint64_t sets_a[2] = {UINT64_C(0x31b83ffc7f), 0};
-#elif LUA_VERSION_NUM == 502
-static const uint64_t sets_a[2] = {UINT64_C(0x6b707ff8ff), 0};
-#elif LUA_VERSION_NUM == 503
-static const uint64_t sets_a[2] = {UINT64_C(0x35b83ffff8ff), 0};
-#else
-static const uint64_t sets_a[2] = {UINT64_C(0x3e3ffffff87bff), UINT64_C(0x3a638)};
-#endif
+/* The operations that set their register A. */
+static const uint64_t sets_a[2] = SS_LUA_SETS_A;
 
 static bool knows_code(void)
 {
@@ -143,10 +123,11 @@ static bool find_scope(const code *c, uint32_t number, scope *out)
 static bool is_constant(const code *c, uint32_t number, const scope *in)
 {
     for (uint32_t i = in->begin; i < in->end; i++) {
-        uint32_t operation = c->instructions[i] & OPERATION;
+        uint32_t operation = c->instructions[i] & SS_LUA_OPERATION;
 
-        if (operation == CLOSURE || ((sets_a[operation / 64] >> operation % 64 & 1) &&
-                                     field(c->instructions[i], AT_A, BITS_A) == number))
+        if (operation == SS_LUA_CLOSURE ||
+            ((sets_a[operation / 64] >> operation % 64 & 1) &&
+             field(c->instructions[i], SS_LUA_AT_REGISTER, SS_LUA_BITS_A) == number))
             return false;
     }
     return true;
@@ -157,15 +138,16 @@ enum { NOWHERE = -1, MOST_ARGUMENTS = 4 };
 /* The register that was copied to argument POSITION, from 1, of the call; NOWHERE: none is known to be. */
 static int copied(const code *c, uint32_t position)
 {
-    uint32_t function = field(calling(c), AT_A, BITS_A);
+    uint32_t function = field(calling(c), SS_LUA_AT_REGISTER, SS_LUA_BITS_A);
 
     for (uint32_t i = 2; i < 2 + MOST_ARGUMENTS && i <= c->next; i++) {
         uint32_t instruction = c->instructions[c->next - i];
-        uint32_t target = field(instruction, AT_A, BITS_A);
+        uint32_t target = field(instruction, SS_LUA_AT_REGISTER, SS_LUA_BITS_A);
 
         if (target == function + position)
-            return (instruction & OPERATION) == MOVE ? (int)field(instruction, AT_B, BITS_BC)
-                                                     : NOWHERE;
+            return (instruction & SS_LUA_OPERATION) == SS_LUA_MOVE
+                       ? (int)field(instruction, SS_LUA_AT_B, SS_LUA_BITS_BC)
+                       : NOWHERE;
         if (target <= function)
             return NOWHERE;
     }
@@ -228,10 +210,11 @@ static ss_lua_caught *caught_variable(ss_lua_state *state, lua_State *thread, ui
 static ss_lua_caught *caught_result(ss_lua_state *state, lua_State *thread, uintptr_t ci,
                                     const code *c, uint32_t position)
 {
-    uint32_t function = field(calling(c), AT_A, BITS_A);
+    uint32_t function = field(calling(c), SS_LUA_AT_REGISTER, SS_LUA_BITS_A);
     ss_lua_caught *caught;
 
-    if (field(calling(c), AT_B, BITS_BC) || field(c->instructions[c->next - 2], AT_C, BITS_BC))
+    if (field(calling(c), SS_LUA_AT_B, SS_LUA_BITS_BC) ||
+        field(c->instructions[c->next - 2], SS_LUA_AT_C, SS_LUA_BITS_BC))
         return NULL;
     caught = caught_in(state, thread, ci, (int)(function + position));
     return caught && caught->pc == (uintptr_t)(c->instructions + c->next - 1) ? caught : NULL;
@@ -743,11 +726,11 @@ SS_LUA_OWN int ss_lua_keeping_pcall(lua_State *L)
    called. */
 SS_LUA_OWN int ss_lua_keeping_xpcall(lua_State *L)
 {
-    if (LUA_VERSION_NUM < 503)
-        luaL_checkany(L, 2);
-    else
+    if (SS_LUA_XPCALL_CHECKS_HANDLER)
         luaL_checktype(L, 2, LUA_TFUNCTION);
-    if (LUA_VERSION_NUM == 501)
+    else
+        luaL_checkany(L, 2);
+    if (!SS_LUA_XPCALL_PASSES)
         lua_settop(L, 2);
     lua_pushboolean(L, 1);
     lua_pushvalue(L, 1);

@@ -3,10 +3,10 @@
  * functions that the error ended; what such a method raises takes the place of that error.  So the new
  * error gets the first one as its context.
  */
-#include "calibrate/call_info.h"
+#include "version/call_info.h"
 #include "cross/cross.h"
 
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_CLOSES
 
 /* Whether the value at the top, what METHOD runs, is the __close of the value below it.  Where a tail call
    replaced the method, its variable must do. [-0, +0, m], 1 slot */

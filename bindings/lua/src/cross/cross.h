@@ -40,7 +40,7 @@ bool ss_lua_take_raising(lua_State *L, ss_lua_state *state, int index, lua_State
 
 /* Push the error object of the error whose place in CALL the one now raised takes, and return true, if
    CALLED closes a variable because of it.  Before 5.4 nothing is closed. [-0, +(0|1), m] */
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_CLOSES
 bool ss_lua_push_displaced(lua_State *L, ss_lua_state *state, ss_lua_ci called,
                            ss_lua_call_place call, const void *above);
 #else

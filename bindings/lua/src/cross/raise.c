@@ -138,7 +138,7 @@ static bool comes_from_wrap(lua_State *L, lua_State **dead)
         return false;
     if (is_closed(wrapped))
         return true;
-    if (LUA_VERSION_NUM >= 504 || lua_status(wrapped) == LUA_OK || lua_status(wrapped) == LUA_YIELD)
+    if (SS_LUA_CLOSES || lua_status(wrapped) == LUA_OK || lua_status(wrapped) == LUA_YIELD)
         return false;
     if (!wrapped_at(L, wrapped, 0))
         *dead = wrapped;
@@ -157,7 +157,7 @@ static SS_LUA_BODY int note_raise(lua_State *L)
     if (state->handling)
         return 0;
     state->handling++;
-#if LUA_VERSION_NUM >= 505
+#if SS_LUA_REPLACES_NIL_ERROR
     /* After the handler Lua replaces a nil error by this text, so the text is the error. */
     if (lua_isnil(L, 1)) {
         lua_pushliteral(L, "<no error object>");

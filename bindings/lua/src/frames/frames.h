@@ -2,7 +2,7 @@
 #ifndef SS_LUA_FRAMES_H
 #define SS_LUA_FRAMES_H
 
-#include "calibrate/call_info.h"
+#include "version/call_info.h"
 #include "life/life.h"
 
 /* One activation in a capture, for callers that need more than its token. */

@@ -134,8 +134,7 @@ ss_lua_call_place ss_lua_innermost_call(lua_State *L, ss_lua_ci *called)
     handler = ci ? ss_lua_base_slot(ci) + place.at : 0;
     for (; ci && ss_lua_slot_of(ci) >= handler; ci = ss_lua_outer(ci))
         inner = ci;
-    if (LUA_VERSION_NUM >= 504 && inner &&
-        ss_lua_slot_of(inner) - handler > BEFORE_METHOD * SSI_LUA_VALUE)
+    if (SS_LUA_CLOSES && inner && ss_lua_slot_of(inner) - handler > BEFORE_METHOD * SSI_LUA_VALUE)
         *called = ss_lua_ci_of(L, inner);
     place.caller = ci ? ss_lua_function_of(ci) : 0;
     return place;
@@ -486,7 +485,7 @@ static bool is_of(uintptr_t ci, uintptr_t function)
 {
     uintptr_t called = ss_lua_c_function_of(ci);
 
-#if LUA_VERSION_NUM == 502
+#if SS_LUA_CONTINUES_BY_GETCTX
     if (called && ss_lua_word(ci + SS_LUA_AT_CONTINUATION) == function)
         return true;
 #endif
@@ -755,7 +754,7 @@ static bool add_site(ss_lua_collection *c, uint32_t frame, const ss_lua_site *si
                            .hook = site->hook,
                            .L = (lua_State *)found[0],
                            .ci = ss_lua_ci_address((lua_State *)found[0], (ss_lua_ci)found[1])};
-#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+#if SS_LUA_STORES_PLACE_WHEN_ASKED
     if (site->hook) { /* has Lua store where the function goes on that was interrupted */
         lua_Debug interrupted = {.i_ci = (ss_lua_ci)found[1]};
 

@@ -248,7 +248,7 @@ static bool runs_lua(lua_State *L)
     if (!ci || !ss_lua_read_words(ci + SS_LUA_AT_FUNCTION, &slot, 1) ||
         !ss_lua_read_words(slot + sizeof slot, &tag, 1) || !ss_lua_read_words(slot, &function, 1))
         return false;
-#if LUA_VERSION_NUM == 501
+#if !SS_LUA_TAGS_TELL_C
     return (uint8_t)tag == LUA_TFUNCTION && ss_lua_read_words(function + sizeof word, &word, 1) &&
            !(word >> 16 & 0xff);
 #else

@@ -1,5 +1,5 @@
 /* Activations as tokens, and what is known of them by their addresses. */
-#include "calibrate/call_info.h"
+#include "version/call_info.h"
 #include "frames/collection.h"
 #include "shared/mix.h"
 

@@ -5,7 +5,7 @@
  */
 #include "frames/collection.h"
 
-#if LUA_VERSION_NUM == 501
+#if SS_LUA_NUMBERS_CALLS
 /* Its activations have no addresses that stay. */
 void ss_lua_report_words(const ss_lua_collection *c)
 {

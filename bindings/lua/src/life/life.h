@@ -17,7 +17,7 @@
 #include <stacksplice/lua.h>
 #include <stacksplice/script.h>
 
-#include "life/compat.h"
+#include "version/compat.h"
 #include "shared/lua_chunks.h"
 
 /* Separates a function of ours, which must not be inlined, from its callers (frames.h). */

@@ -606,14 +606,6 @@ void ss_lua_plant_gc_canary(lua_State *L, ss_lua_state *state)
    record. */
 #define STATE_KEY "stacksplice.state.1"
 
-#if LUA_VERSION_NUM >= 505
-#define VERSION "5.5"
-#elif LUA_VERSION_NUM == 504
-#define VERSION "5.4"
-#else
-#define VERSION "5.3"
-#endif
-
 /* VALUE is the exception, whose pin is removed.  Clearing an existing entry allocates nothing. */
 static void drop_value(void *L, void *state, void *value)
 {
@@ -660,7 +652,7 @@ static void reset_record(lua_State *L, ss_lua_state *state)
     ss_lua_push_main(L);
     state->main = lua_tothread(L, -1);
     lua_pop(L, 1);
-    stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
+    stacksplice_owner_show(ss_lua_owner(state), state->main, SS_LUA_SHOWN_VERSION);
     state->last = (stacksplice_ties){NULL, NULL, 0};
     memset(state->raising, 0, sizeof state->raising);
     state->resumed = (ss_lua_resumed){0};
@@ -689,7 +681,7 @@ void ss_lua_state_learn_main(lua_State *L, ss_lua_state *state)
 {
     if (lua_pushthread(L)) {
         state->main = L;
-        stacksplice_owner_show(ss_lua_owner(state), state->main, VERSION);
+        stacksplice_owner_show(ss_lua_owner(state), state->main, SS_LUA_SHOWN_VERSION);
     }
     lua_pop(L, 1);
 }

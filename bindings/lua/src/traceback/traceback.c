@@ -17,15 +17,6 @@
 
 /* Lines in the form of luaL_traceback, for stacks with other languages' frames. */
 
-/* Where a function's name comes from: 5.1 has only that of the calling code; 5.2 asks package.loaded
-   for functions in C without one; 5.3 and 5.4 ask it first, and 5.5 where the code has none. */
-enum { PLAIN, LOADED_OF_C, LOADED_FIRST, CODE_FIRST };
-#define SS_LUA_NAMES                         \
-    (LUA_VERSION_NUM == 501   ? PLAIN        \
-     : LUA_VERSION_NUM == 502 ? LOADED_OF_C  \
-     : LUA_VERSION_NUM < 505  ? LOADED_FIRST \
-                              : CODE_FIRST)
-
 static void ss_lua_text_add(ss_lua_gathered *text, const char *more)
 {
     (void)ss_lua_gather(more, strlen(more), text);
@@ -52,7 +43,7 @@ static void ss_lua_text_begin(ss_lua_gathered *text, const char *message)
 static void ss_lua_text_skipped(ss_lua_gathered *text, int count)
 {
     ss_lua_text_add(text, "\n\t...");
-#if LUA_VERSION_NUM >= 504
+#if SS_LUA_COUNTS_SKIPPED
     ss_lua_text_add(text, "\t(skipping ");
     ss_lua_text_number(text, count);
     ss_lua_text_add(text, " levels)");
@@ -96,16 +87,16 @@ static void add_name(lua_State *L, ss_lua_gathered *text, lua_Debug *activation)
 {
     bool is_c = *activation->what == 'C';
 
-    if (SS_LUA_NAMES == CODE_FIRST && *activation->namewhat)
+    if (SS_LUA_NAMES == SS_LUA_CODE_FIRST && *activation->namewhat)
         add_quoted(text, activation->namewhat, activation->name);
-    else if (SS_LUA_NAMES >= LOADED_FIRST && add_loaded(L, text, activation))
+    else if (SS_LUA_NAMES >= SS_LUA_LOADED_FIRST && add_loaded(L, text, activation))
         return;
     else if (*activation->namewhat)
-        add_quoted(text, SS_LUA_NAMES < LOADED_FIRST ? "function" : activation->namewhat,
+        add_quoted(text, SS_LUA_NAMES < SS_LUA_LOADED_FIRST ? "function" : activation->namewhat,
                    activation->name);
     else if (*activation->what == 'm')
         ss_lua_text_add(text, "main chunk");
-    else if (SS_LUA_NAMES == LOADED_OF_C && is_c && add_loaded(L, text, activation))
+    else if (SS_LUA_NAMES == SS_LUA_LOADED_OF_C && is_c && add_loaded(L, text, activation))
         return;
     else if (is_c)
         ss_lua_text_add(text, "?");
@@ -127,13 +118,13 @@ static void add_activation(lua_State *L, ss_lua_gathered *text, lua_State *threa
         ss_lua_text_number(text, activation->currentline);
         ss_lua_text_add(text, ":");
     }
-    if (SS_LUA_NAMES == PLAIN && nameless) {
+    if (SS_LUA_NAMES == SS_LUA_PLAIN && nameless) {
         ss_lua_text_add(text, " ?"); /* a function in C, or what a tail call has dropped */
         return;
     }
     ss_lua_text_add(text, " in ");
     add_name(L, text, activation);
-    if (SS_LUA_NAMES > PLAIN && ss_lua_is_tail_called(thread, activation))
+    if (SS_LUA_NAMES > SS_LUA_PLAIN && ss_lua_is_tail_called(thread, activation))
         ss_lua_text_add(text, "\n\t(...tail calls...)");
 }
 
@@ -147,7 +138,7 @@ static void ss_lua_text_activation(lua_State *L, ss_lua_gathered *text, const ss
 
 /* ---- Lua alone -------------------------------------------------------------------------------*/
 
-#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+#if !SS_LUA_HAS_TRACEBACK
 /* The text of debug.traceback, which 5.1 has in that function only, and scripts may replace it. */
 static void push_alone(lua_State *L, lua_State *thread, const char *message, int level)
 {
@@ -281,7 +272,7 @@ static void find_activations(const snapshot *shot, line *lines)
 /* The line of a tail-called function includes the gap of its tail calls, but in 5.1. */
 static uint32_t make_lines(const snapshot *shot, line *lines)
 {
-    uintptr_t tail_calls = LUA_VERSION_NUM > 501 ? ss_lua_gap(SS_LUA_TAIL_CALLS) : 0;
+    uintptr_t tail_calls = !SS_LUA_TAIL_CALLS_HAVE_LEVELS ? ss_lua_gap(SS_LUA_TAIL_CALLS) : 0;
     uint32_t count = 0;
 
     find_activations(shot, lines);
@@ -425,7 +416,7 @@ static SS_LUA_NOINLINE bool push_with_others(lua_State *L, lua_State *thread, co
     return true;
 }
 
-#if LUA_VERSION_NUM == 501 && !SS_LUA_JIT
+#if !SS_LUA_HAS_TRACEBACK
 /*
  * Leave the message alone behind ARG, and set *LEVEL to where to begin, if there is such an argument; false if
  * the value at the top is the result, as it is no message.  5.1 ignores a level that is no number: with one

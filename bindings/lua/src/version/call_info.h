@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "life/compat.h"
+#include "version/compat.h"
 #include "shared/lua.h"
 
 #if SS_LUA_JIT
-#include "calibrate/jit.h"
+#include "version/jit.h"
 
 /* A tail call of LuaJIT leaves nothing, and its states have no words of a handler and of hooks. */
 enum { SS_LUA_TAIL_CALLED = 0, SS_LUA_AT_REGISTER = 0, SS_LUA_AT_HANDLER = 0, SS_LUA_AT_HOOKS = 0 };

@@ -22,15 +22,13 @@
 #include <lauxlib.h>
 #include <stacksplice/lua.h>
 
+#include "version/facts.h"
+
 #if LUA_VERSION_NUM < 503
-#include "life/older.h"
+#include "version/older.h"
 #endif
 
-#ifndef SS_LUA_JIT
-#define SS_LUA_JIT 0
-#endif
-
-/* What lua_Debug calls an activation; calibrate/call_info.h says more. */
+/* What lua_Debug calls an activation; version/call_info.h says more. */
 #if LUA_VERSION_NUM == 501
 typedef int ss_lua_ci;
 #else

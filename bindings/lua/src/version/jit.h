@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "life/compat.h"
+#include "version/compat.h"
 #include "shared/lua.h"
 
 /* Whether references have 32 bits; learnt with the layout. */
