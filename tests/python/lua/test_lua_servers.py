@@ -1,6 +1,6 @@
-"""The error handler that docs/how-to/lua-servers.md shows, in a server of the real LuaSocket.
+"""What docs/how-to/lua-servers.md shows, in programs that run the real LuaSocket and the real cqueues.
 
-It is a package of Debian, installed or unpacked in the folder STACKSPLICE_PROGRAMS_ROOT.
+They are packages of Debian, installed or unpacked in the folder STACKSPLICE_PROGRAMS_ROOT.
 """
 
 from __future__ import annotations
@@ -32,19 +32,57 @@ end
 """
 
 
+RAISE = '  error("no rate for " .. currency)'
+QUEUES = """
+local cqueues, stacksplice = require "cqueues", require "stacksplice"
+stacksplice.install{pcall = true}
+REPORTED
+local function rate(currency)
+  cqueues.sleep(0.001)
+  error("no rate for " .. currency)
+end
+local function raise_again()
+  local ok, found = pcall(rate, "USD")
+  if not ok then error(found, 0) end
+  return found
+end
+local function parse()
+  error({code = 7, message = "no rate"})
+end
+local function wrap()
+  local next_rate = coroutine.wrap(function() parse() end)
+  local found = next_rate()
+  return found
+end
+for _, job in ipairs{raise_again, wrap} do
+  for _, body in ipairs{reported(job), job} do
+    local queue = cqueues.new()
+    queue:wrap(body)
+    print("ended", queue:loop(60))
+  end
+end
+"""
+
+
 def shown_lines() -> str:
     """The two lines of the page."""
     page = (ROOT / "docs/how-to/lua-servers.md").read_text(encoding="utf-8")
     return re.search(r"LuaSocket alone .*?```text\n(.*?)```", page, re.DOTALL)[1]
 
 
-def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
+def lua_with(module: str, package: str) -> tuple[str, dict[str, str]]:
+    """A Lua and its variables, by which it finds stacksplice and MODULE, which Debian's PACKAGE has."""
     lua, variables = lua_with_stacksplice()
     names = ("/usr/share/lua/5.4/?.lua", f"/usr/lib/{platform.machine()}-linux-gnu/lua/5.4/?.so")
     own, native = (f"{str(PROGRAMS_ROOT).rstrip('/')}{name}" for name in names)
     variables |= {"LUA_PATH_5_4": f"{own};;", "LUA_CPATH_5_4": f"{variables['LUA_CPATH']};{native};;"}
-    if subprocess.run([lua, "-e", "require 'socket'"], env=variables, capture_output=True).returncode:
-        pytest.skip("LuaSocket (Debian: lua-socket) is neither installed nor in STACKSPLICE_PROGRAMS_ROOT")
+    if subprocess.run([lua, "-e", f"require '{module}'"], env=variables, capture_output=True).returncode:
+        pytest.skip(f"{module} (Debian: {package}) is neither installed nor in STACKSPLICE_PROGRAMS_ROOT")
+    return lua, variables
+
+
+def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
+    lua, variables = lua_with("socket", "lua-socket")
     (tmp_path / "server.lua").write_text(SERVER.replace("HANDLER", shown_lines()))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([lua, "server.lua"], cwd=tmp_path, env=variables, **pipes) as server:
@@ -58,3 +96,46 @@ def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
     assert answers == [b"", b"1\n"] and server.returncode == 0
     assert told.startswith('{code = 7, message = "no rate for USD"}\nstack traceback:\n')
     assert re.search(r"server\.lua:6: in function <server\.lua:4>\n", told)
+
+
+def shown_function() -> str:
+    """The function of the page that wraps others."""
+    page = (ROOT / "docs/how-to/lua-servers.md").read_text(encoding="utf-8")
+    return re.search(r"^local function reported.*?^end$", page, re.DOTALL | re.MULTILINE)[0]
+
+
+def test_a_queue_of_cqueues_tells_where_an_error_began(tmp_path):
+    """After a timer, raised again by the caller of `pcall`, and in a coroutine; without, the value alone."""
+    lua, variables = lua_with("cqueues", "lua-cqueues")
+    (tmp_path / "queues.lua").write_text(QUEUES.replace("REPORTED", shown_function()))
+    command = [lua, "queues.lua"]
+    ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = (tmp_path / "queues.lua").read_text().splitlines()
+    again, first, wrapped, second, alone = re.split(r"^ended\t", ran.stdout, flags=re.MULTILINE)
+    failed, _, wrapped = wrapped.partition("\n")
+
+    def in_order(text: str, *expected: str) -> bool:
+        """Whether TEXT has these: lines of the script, or gaps."""
+        found = (f"line {lines.index(e) + 1}, in" if e in lines else e for e in expected)
+        return re.search(".*".join(map(re.escape, found)), text, re.DOTALL) is not None
+
+    assert in_order(
+        again,
+        RAISE,
+        "[gap: caught by pcall here, raised again]",
+        "  if not ok then error(found, 0) end",
+        "cqueues.lua",
+    )
+    assert in_order(
+        wrapped,
+        '  error({code = 7, message = "no rate"})',
+        "  local next_rate = coroutine.wrap(function() parse() end)",
+        "[gap: the coroutine ended here; its caller had resumed it]",
+        "  local found = next_rate()",
+        "cqueues.lua",
+    )
+    assert first == second == "true\n"
+    place = f"queues.lua:{lines.index(RAISE) + 1}"
+    assert re.fullmatch(rf"false\t{place}: no rate for USD\tnil\tthread: \S+", failed)
+    assert re.fullmatch(r"false\ttable: \S+\tnil\tthread: \S+\n", alone)
