@@ -1,4 +1,4 @@
-"""What docs/how-to/lua-servers.md shows, in programs that run the real LuaSocket and the real cqueues.
+"""What docs/how-to/lua-servers.md shows, in programs that run the real LuaSocket, cqueues and luaunit.
 
 They are packages of Debian, installed or unpacked in the folder STACKSPLICE_PROGRAMS_ROOT.
 """
@@ -98,16 +98,16 @@ def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
     assert re.search(r"server\.lua:6: in function <server\.lua:4>\n", told)
 
 
-def shown_function() -> str:
+def shown_function(name: str) -> str:
     """The function of the page that wraps others."""
     page = (ROOT / "docs/how-to/lua-servers.md").read_text(encoding="utf-8")
-    return re.search(r"^local function reported.*?^end$", page, re.DOTALL | re.MULTILINE)[0]
+    return re.search(rf"^local function {name}.*?^end$", page, re.DOTALL | re.MULTILINE)[0]
 
 
 def test_a_queue_of_cqueues_tells_where_an_error_began(tmp_path):
     """After a timer, raised again by the caller of `pcall`, and in a coroutine; without, the value alone."""
     lua, variables = lua_with("cqueues", "lua-cqueues")
-    (tmp_path / "queues.lua").write_text(QUEUES.replace("REPORTED", shown_function()))
+    (tmp_path / "queues.lua").write_text(QUEUES.replace("REPORTED", shown_function("reported")))
     command = [lua, "queues.lua"]
     ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -139,3 +139,38 @@ def test_a_queue_of_cqueues_tells_where_an_error_began(tmp_path):
     place = f"queues.lua:{lines.index(RAISE) + 1}"
     assert re.fullmatch(rf"false\t{place}: no rate for USD\tnil\tthread: \S+", failed)
     assert re.fullmatch(r"false\ttable: \S+\tnil\tthread: \S+\n", alone)
+
+
+UNIT = """
+local luaunit, stacksplice = require "luaunit", require "stacksplice"
+stacksplice.install()
+TOLD
+local function fail() error("no rate for USD") end
+local function in_coroutine(f)
+  coroutine.wrap(function() f() end)()
+end
+TestOfRates = {
+  test_bare = function() in_coroutine(fail) end,
+  test_told = told(function() in_coroutine(fail) end),
+  test_wrong = told(function() luaunit.assertEquals(1, 2) end),
+  test_right = told(function() luaunit.assertEquals(1, 1) end),
+}
+os.exit(luaunit.LuaUnit.run())
+"""
+
+
+def test_luaunit_counts_as_before_and_the_text_has_the_coroutine(tmp_path):
+    lua, variables = lua_with("luaunit", "lua-unit")
+    (tmp_path / "rates.lua").write_text(UNIT.replace("TOLD", shown_function("told")))
+    command = [lua, "rates.lua", "--output", "text"]
+    ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
+    lines = (tmp_path / "rates.lua").read_text().splitlines()
+    fails = 1 + next(i for i, line in enumerate(lines) if line.startswith("local function fail"))
+    printed, _, summary = ran.stdout.partition("Tests with errors:")
+    assert re.search(
+        rf"^\trates\.lua:{fails}: in function 'f'\n.*^\t\.\.\.\t\(lua: the coroutine ended here",
+        printed,
+        re.DOTALL | re.MULTILINE,
+    )
+    assert f"\trates.lua:{fails}: in" not in summary  # what luaunit itself shows
+    assert summary.rstrip().endswith("1 success, 1 failure, 2 errors") and ran.returncode == 3
