@@ -28,6 +28,7 @@ check_style() {
     check gaps "$python" tests/check_gaps.py
     check walks "$python" tests/check_walks.py
     check surface "$python" tests/check_surface.py
+    check formats "$python" tests/check_formats.py
     check shellcheck shellcheck -x dev .ci/run scripts/lane.sh scripts/release/distributions.sh scripts/release/doors.sh
     { sources '*.[ch]'; sources '*.[ch]pp'; } >"$logs/sources"
     check clang-format xargs -0 -a "$logs/sources" clang-format --dry-run --Werror
