@@ -98,6 +98,21 @@ FORMATS = [
         "failfast.c has no memory for an error; inspect.c is RoInspectCapturedStackBackTrace",
     ),
     Format(
+        "the address of a token",
+        r"0x53530*\b|\bSTACKSPLICE_TOKEN_STRIDE\b",
+        ("core/include/stacksplice/source.h",),
+        ("core/src/splice/token.c", "core/src/splice/sink.c", "core/src/splice/unloaded.c"),
+        ("inspect/src/errors/errors.c",),
+        "each kind of token is made and read in its own file of the core",
+    ),
+    Format(
+        "the contents of a token",
+        r"\bstacksplice_token_row\b",
+        ("core/include/stacksplice/debugger.h",),
+        ("core/src/splice/token.c",),
+        ("inspect/src/errors/errors.c",),
+    ),
+    Format(
         "the first line of an error's text",
         r"\"HRESULT (?:0x)?\"",
         (),

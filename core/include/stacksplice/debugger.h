@@ -6,7 +6,7 @@
 #ifndef STACKSPLICE_DEBUGGER_H
 #define STACKSPLICE_DEBUGGER_H
 
-#include "stacksplice.h"
+#include "source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -145,6 +145,43 @@ typedef enum stacksplice_number {
     STACKSPLICE_NUMBERS
 } stacksplice_number;
 
+/*
+ * Two kinds of tokens have no entry in a table, and are told by these bits of the address.  Without
+ * the bits, the id of the first is a number of frames that were left out.  The id of the second is an
+ * address of code that was unloaded since: the offset in its lowest bits, and above them the index of
+ * its module, or STACKSPLICE_TOKEN_MODULES where that is not known.
+ */
+#define STACKSPLICE_TOKEN_LEFT_OUT (UINT64_C(1) << 47)
+#define STACKSPLICE_TOKEN_UNLOADED (UINT64_C(3) << 46)
+#define STACKSPLICE_TOKEN_MODULES ((1 << 12) - 1)
+#define STACKSPLICE_TOKEN_MODULE_BITS 30 /* of the offset */
+
+/* The strings of a token, in their order. */
+enum {
+    STACKSPLICE_TOKEN_LANGUAGE,
+    STACKSPLICE_TOKEN_FUNCTION,
+    STACKSPLICE_TOKEN_FILE,
+    STACKSPLICE_TOKEN_REASON,
+    STACKSPLICE_TOKEN_INTERPRETER,
+    STACKSPLICE_TOKEN_CALLS,
+    STACKSPLICE_TOKEN_SOURCE,
+    STACKSPLICE_TOKEN_STRINGS
+};
+
+#define STACKSPLICE_TOKEN_CHUNK 1        /* flags of a row */
+#define STACKSPLICE_TOKEN_ASYNCHRONOUS 2 /* see stacksplice_token_info */
+
+/* The first words of a token's row.  A size is one more than the string's length, 0 for none. */
+typedef struct stacksplice_token_row {
+    uint8_t kind;            /* stacksplice_frame_kind */
+    uint8_t trust;           /* stacksplice_trust */
+    uint8_t flags;           /* STACKSPLICE_TOKEN_CHUNK, STACKSPLICE_TOKEN_ASYNCHRONOUS */
+    uint8_t cut;             /* a bit for each string that was cut */
+    uint16_t first_sizes[2]; /* of the first strings */
+    uint32_t end_line, line, end_column, column;
+    uint16_t later_sizes[8]; /* of the others; the rest is 0 */
+} stacksplice_token_row;
+
 typedef struct stacksplice_inspection_block {
     char signature[16];    /* STACKSPLICE_INSPECTION_SIGNATURE */
     uint64_t self;         /* the address of the block */
@@ -156,20 +193,15 @@ typedef struct stacksplice_inspection_block {
     /* The stacksplice_record of the error with which the process failed fast, or 0. */
     uint64_t failed;
     /*
-     * A token is 0x5353000000000000 + 16 * id + 8.  With bit 47 set, id without it is a number of
-     * frames that were left out; with bit 46 as well, it is an address of code that was unloaded
-     * since, with 12 bits for a module and 30 for the offset in it; unloaded_modules is the address
-     * of the addresses of all modules, 0 from the first one on that nobody met.  Else an id below
-     * FIXED_TOKENS is an element of fixed_tokens, an array of stacksplice_token_info at that
-     * address.  Else it stands for the cell id % CELLS while that cell's state is
-     * id / CELLS * 2 + 1; token_chunks is the address of the addresses of all chunks, 0 where one is
-     * not mapped yet.
+     * unloaded_modules is the address of the addresses of all modules that
+     * STACKSPLICE_TOKEN_UNLOADED is about, 0 from the first one on that nobody met.  Of tokens
+     * without the bits above, an id below FIXED_TOKENS is an element of fixed_tokens, an array of
+     * stacksplice_token_info at that address.  Else it stands for the cell id % CELLS while that
+     * cell's state is id / CELLS * 2 + 1; token_chunks is the address of the addresses of all
+     * chunks, 0 where one is not mapped yet.
      *
-     * The row of a token has five words and then its strings, each beginning at a word: language,
-     * function, file, reason, interpreter, calls, source.  Byte 0 of word 0 is the kind, byte 1 the trust,
-     * byte 2 flags (1: chunk, 2: asynchronous), byte 3 a bit for each string that was cut.  Word 1
-     * is end_line and line, word 2 end_column and column, 32 bits each.  Word 0 from bit 32 on,
-     * word 3 and word 4 have 16 bits for the length plus one of each string, 0 for none.
+     * The row of a token has the words of a stacksplice_token_row and then its strings, each
+     * beginning at a word.
      */
     uint64_t token_chunks, fixed_tokens, unloaded_modules;
     /* The first word of each object that is laid out as the numbers say: an interface of another

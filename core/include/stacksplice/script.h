@@ -30,7 +30,7 @@ extern "C" {
 /* Return nonzero when ADDRESS is a token: see source.h. */
 static inline int stacksplice_is_token(uintptr_t address)
 {
-    return (uint64_t)address >> 48 == 0x5353;
+    return (uint64_t)address >> 48 == STACKSPLICE_TOKEN_BASE >> 48;
 }
 
 /* Flags of stacksplice_gap: the frames outward of it wait for the frames inward of it. */

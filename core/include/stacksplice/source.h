@@ -16,13 +16,19 @@ extern "C" {
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
 /*
- * A token is a synthetic instruction pointer: the non-canonical address
- * 0x5353000000000000 + 16 * id + 8 on 64-bit machines, where nothing can ever be mapped.  Tokens
- * belong to one process, survive fork, and are never reused.
+ * A token is a synthetic instruction pointer: on 64-bit machines the non-canonical address
+ *
+ *     STACKSPLICE_TOKEN_BASE + STACKSPLICE_TOKEN_STRIDE * id + STACKSPLICE_TOKEN_OFFSET,
+ *
+ * where nothing can ever be mapped.  Tokens belong to one process, survive fork, and are never reused.
  *
  * Their contents take at most 34 MB.  When that is full, the core drops contents that were not used
  * lately and are in no living error's stack; from then on such a token is a gap with that reason.
  */
+
+#define STACKSPLICE_TOKEN_BASE UINT64_C(0x5353000000000000) /* its upper 16 bits tell a token */
+#define STACKSPLICE_TOKEN_STRIDE 16
+#define STACKSPLICE_TOKEN_OFFSET 8 /* readers look up address - 1, which has the same id */
 
 /*
  * What a token stands for.  Strings are UTF-8 and copied; NULL and 0 mean unknown.  A language is

@@ -6,13 +6,14 @@
 
 uintptr_t stacksplice_left_out(uint32_t count)
 {
-    return (SS_TOKEN_BASE | SS_LEFT_OUT_BIT) + (uintptr_t)16 * count + 8;
+    return (SS_TOKEN_BASE | SS_LEFT_OUT_BIT) + (uintptr_t)STACKSPLICE_TOKEN_STRIDE * count +
+           STACKSPLICE_TOKEN_OFFSET;
 }
 
 /* The number that the token carries. */
 static uint32_t number_of(uintptr_t token)
 {
-    return (uint32_t)((token & (SS_LEFT_OUT_BIT - 1)) / 16);
+    return (uint32_t)((token & (SS_LEFT_OUT_BIT - 1)) / STACKSPLICE_TOKEN_STRIDE);
 }
 
 uint64_t ss_left_out_count(uintptr_t element)

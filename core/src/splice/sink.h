@@ -36,7 +36,7 @@ void ss_sink_finish(ss_sink *sink);
  * The gap in the middle of a long stack is a token that carries its number.  It is in no table, so
  * new depths cost no memory.  Number 0: a provider did not report the outer frames.
  */
-#define SS_LEFT_OUT_BIT ((uintptr_t)1 << 47)
+#define SS_LEFT_OUT_BIT ((uintptr_t)STACKSPLICE_TOKEN_LEFT_OUT)
 
 static inline bool ss_left_out_is(uintptr_t element)
 {

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stacksplice/debugger.h>
 #include <stacksplice/script.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,40 +18,34 @@
  * new word.  Strings are cut to the limits in docs/inside/contracts.md, so a row has a bounded size.  Readers
  * see "..." at the end of a cut string.
  */
-enum { STRINGS = 7, HEAD_WORDS = 5 /* before those of the strings */ };
+enum {
+    STRINGS = STACKSPLICE_TOKEN_STRINGS,
+    HEAD_WORDS = sizeof(stacksplice_token_row) / sizeof(uint64_t)
+};
 
 #define CUT_MARK "..."
 
-enum { CHUNK = 1, ASYNCHRONOUS = 2 }; /* flags */
-
-/* The first words of a row, as stacksplice/debugger.h tells them. */
+/* The first words of a row. */
 typedef union head {
-    struct {
-        uint8_t kind, trust, flags;
-        uint8_t cut;       /* a bit for each string */
-        uint16_t sizes[2]; /* of the first strings, each one more than its length; 0: absent */
-        uint32_t end_line, line, end_column, column;
-        uint16_t more_sizes[8]; /* the rest is 0 */
-    };
+    stacksplice_token_row of;
     uint64_t words[HEAD_WORDS];
 } head;
 
-static_assert(sizeof(head) == HEAD_WORDS * sizeof(uint64_t), "no gaps");
+static_assert(sizeof(head) == sizeof(stacksplice_token_row), "whole words");
 
 static const struct {
     size_t member;
     uint32_t most;
 } strings[STRINGS] = {
-    {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES},
-    {offsetof(stacksplice_token_info, function), SS_NAME_BYTES},
-    {offsetof(stacksplice_token_info, file), SS_FILE_BYTES},
-    {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES},
-    {offsetof(stacksplice_token_info, interpreter), SS_NAME_BYTES},
-    {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES},
-    {offsetof(stacksplice_token_info, source), SS_NAME_BYTES},
+    [STACKSPLICE_TOKEN_LANGUAGE] = {offsetof(stacksplice_token_info, language), SS_LANGUAGE_BYTES},
+    [STACKSPLICE_TOKEN_FUNCTION] = {offsetof(stacksplice_token_info, function), SS_NAME_BYTES},
+    [STACKSPLICE_TOKEN_FILE] = {offsetof(stacksplice_token_info, file), SS_FILE_BYTES},
+    [STACKSPLICE_TOKEN_REASON] = {offsetof(stacksplice_token_info, reason), SS_NAME_BYTES},
+    [STACKSPLICE_TOKEN_INTERPRETER] = {offsetof(stacksplice_token_info, interpreter),
+                                       SS_NAME_BYTES},
+    [STACKSPLICE_TOKEN_CALLS] = {offsetof(stacksplice_token_info, calls), SS_NAME_BYTES},
+    [STACKSPLICE_TOKEN_SOURCE] = {offsetof(stacksplice_token_info, source), SS_NAME_BYTES},
 };
-
-enum { THE_FILE = 2 };
 
 /* The member of INFO that holds string I; the language is the first. */
 static const char **member_of(stacksplice_token_info *info, uint32_t i)
@@ -60,7 +55,9 @@ static const char **member_of(stacksplice_token_info *info, uint32_t i)
 
 static uint16_t *size_of(head *h, uint32_t i)
 {
-    return i < SS_COUNT_OF(h->sizes) ? &h->sizes[i] : &h->more_sizes[i - SS_COUNT_OF(h->sizes)];
+    uint32_t first = SS_COUNT_OF(h->of.first_sizes);
+
+    return i < first ? &h->of.first_sizes[i] : &h->of.later_sizes[i - first];
 }
 
 /* What a row is made of: its head, then its strings. */
@@ -94,13 +91,15 @@ static void content_of(const stacksplice_token_info *info, description *content)
     head *h = &content->head;
     uint64_t hash = SS_HASH_START;
 
-    *h = (head){.kind = (uint8_t)info->kind,
-                .trust = (uint8_t)info->trust,
-                .flags = (info->chunk ? CHUNK : 0) | (info->asynchronous ? ASYNCHRONOUS : 0),
-                .line = info->line,
-                .end_line = info->end_line,
-                .column = info->column,
-                .end_column = info->end_column};
+    h->of =
+        (stacksplice_token_row){.kind = (uint8_t)info->kind,
+                                .trust = (uint8_t)info->trust,
+                                .flags = (info->chunk ? STACKSPLICE_TOKEN_CHUNK : 0) |
+                                         (info->asynchronous ? STACKSPLICE_TOKEN_ASYNCHRONOUS : 0),
+                                .line = info->line,
+                                .end_line = info->end_line,
+                                .column = info->column,
+                                .end_column = info->end_column};
     content->parts[0] = (part){(const char *)h, sizeof *h};
     content->words = HEAD_WORDS;
     for (uint32_t i = 0; i < STRINGS; i++) {
@@ -111,9 +110,9 @@ static void content_of(const stacksplice_token_info *info, description *content)
         content->parts[1 + i] = (part){text, kept};
         content->words += (kept + 7) / 8;
         *size_of(h, i) = (uint16_t)(text ? kept + 1 : 0);
-        h->cut |= (uint8_t)(cut << i);
-        if (cut && i == THE_FILE)
-            h->flags |= CHUNK; /* the cut text names no file, or another one */
+        h->of.cut |= (uint8_t)(cut << i);
+        if (cut && i == STACKSPLICE_TOKEN_FILE)
+            h->of.flags |= STACKSPLICE_TOKEN_CHUNK; /* the cut text names no file, or another one */
     }
     for (uint32_t i = 0; i <= STRINGS; i++)
         if (content->parts[i].size)
@@ -243,17 +242,18 @@ static size_t read_row(const ss_cell *first, stacksplice_token_info *info, char 
     for (uint32_t i = 0; i < HEAD_WORDS; i++)
         h.words[i] = next_word(&row);
     *info = (stacksplice_token_info){.size = sizeof *info,
-                                     .kind = (stacksplice_frame_kind)h.kind,
-                                     .trust = (stacksplice_trust)h.trust,
-                                     .line = h.line,
-                                     .end_line = h.end_line,
-                                     .column = h.column,
-                                     .end_column = h.end_column,
-                                     .chunk = (h.flags & CHUNK) != 0,
-                                     .asynchronous = (h.flags & ASYNCHRONOUS) != 0};
+                                     .kind = (stacksplice_frame_kind)h.of.kind,
+                                     .trust = (stacksplice_trust)h.of.trust,
+                                     .line = h.of.line,
+                                     .end_line = h.of.end_line,
+                                     .column = h.of.column,
+                                     .end_column = h.of.end_column,
+                                     .chunk = (h.of.flags & STACKSPLICE_TOKEN_CHUNK) != 0,
+                                     .asynchronous =
+                                         (h.of.flags & STACKSPLICE_TOKEN_ASYNCHRONOUS) != 0};
     for (uint32_t i = 0; i < STRINGS; i++)
         if (*size_of(&h, i))
-            *member_of(info, i) = put_string(&row, *size_of(&h, i) - 1u, h.cut >> i & 1, &sink);
+            *member_of(info, i) = put_string(&row, *size_of(&h, i) - 1u, h.of.cut >> i & 1, &sink);
     return sink.needed;
 }
 
@@ -515,9 +515,7 @@ static void sweep(void)
 
 /* ---- Tokens ----------------------------------------------------------------------------------*/
 
-#define STRIDE 16
 #define TOKEN_SPAN (UINTPTR_MAX >> 16) /* the upper 16 bits make an address a token */
-#define OFFSET 8                       /* address - 1, which readers look up, is the same token */
 #define PATIENCE_MS 50                 /* for a writer that this thread may have interrupted */
 
 SS_LOCK(tokens_lock);
@@ -541,17 +539,18 @@ static const stacksplice_token_info unknown =
 
 uintptr_t ss_token_of(uint64_t id)
 {
-    return SS_TOKEN_BASE + (uintptr_t)(STRIDE * id) + OFFSET;
+    return SS_TOKEN_BASE + (uintptr_t)(STACKSPLICE_TOKEN_STRIDE * id) + STACKSPLICE_TOKEN_OFFSET;
 }
 
 static uint64_t id_of(uintptr_t token)
 {
-    return (token - SS_TOKEN_BASE) / STRIDE;
+    return (token - SS_TOKEN_BASE) / STACKSPLICE_TOKEN_STRIDE;
 }
 
 bool ss_token_is(uintptr_t address)
 {
-    return (address ^ SS_TOKEN_BASE) < TOKEN_SPAN && address % STRIDE == OFFSET;
+    return (address ^ SS_TOKEN_BASE) < TOKEN_SPAN &&
+           address % STACKSPLICE_TOKEN_STRIDE == STACKSPLICE_TOKEN_OFFSET;
 }
 
 size_t ss_token_read(uintptr_t token, stacksplice_token_info *info, char *buffer, size_t capacity)

@@ -12,7 +12,7 @@
 #include <stacksplice/source.h>
 
 #if UINTPTR_MAX > 0xffffffffu
-#define SS_TOKEN_BASE ((uintptr_t)0x5353000000000000)
+#define SS_TOKEN_BASE ((uintptr_t)STACKSPLICE_TOKEN_BASE)
 #endif
 
 /* Enough for the strings of nearly all tokens: see ss_token_read. */

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { STRIDE = 16, IN_STRIDE = 8 };
-
 _Atomic(ss_met_module *) ss_met_modules[SS_MET_MOST];
 static _Atomic uint32_t met_count; /* (ATOMIC) */
 static _Atomic uint64_t epoch = 1; /* (ATOMIC) */
@@ -171,7 +169,9 @@ static __attribute__((constructor)) void begin(void)
 static uintptr_t token_of(uint32_t number, uintptr_t offset)
 {
     return (SS_TOKEN_BASE | SS_UNLOADED_BITS) +
-           (uintptr_t)STRIDE * ((uintptr_t)number << SS_UNLOADED_OFFSET_BITS | offset) + IN_STRIDE;
+           (uintptr_t)STACKSPLICE_TOKEN_STRIDE *
+               ((uintptr_t)number << STACKSPLICE_TOKEN_MODULE_BITS | offset) +
+           STACKSPLICE_TOKEN_OFFSET;
 }
 
 static bool holds(const ss_met_module *m, uintptr_t address)
@@ -194,7 +194,7 @@ static uintptr_t settled(uintptr_t address, uint64_t then)
         if (m->since <= then && !until)
             return address;
         if (m->since <= then && until > then)
-            return (address - m->start) >> SS_UNLOADED_OFFSET_BITS
+            return (address - m->start) >> STACKSPLICE_TOKEN_MODULE_BITS
                        ? token_of(SS_MET_MOST, 0)
                        : token_of(i, address - m->start);
         is_taken = is_taken || !until;
@@ -236,10 +236,10 @@ bool ss_met_file_stays(uintptr_t address)
 
 const ss_met_module *ss_unloaded_module(uintptr_t token, uintptr_t *offset)
 {
-    uintptr_t number = (token & ~(SS_TOKEN_BASE | SS_UNLOADED_BITS)) / STRIDE;
+    uintptr_t number = (token & ~(SS_TOKEN_BASE | SS_UNLOADED_BITS)) / STACKSPLICE_TOKEN_STRIDE;
 
-    *offset = number & (((uintptr_t)1 << SS_UNLOADED_OFFSET_BITS) - 1);
-    number >>= SS_UNLOADED_OFFSET_BITS;
+    *offset = number & (((uintptr_t)1 << STACKSPLICE_TOKEN_MODULE_BITS) - 1);
+    number >>= STACKSPLICE_TOKEN_MODULE_BITS;
     return number < atomic_load(&met_count) ? atomic_load(&ss_met_modules[number]) : NULL;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/platform.h"
 #include "splice/token.h"
+#include <stacksplice/debugger.h>
 
 /* A binary that was met.  Never freed, and changed only as marked. */
 typedef struct ss_met_module {
@@ -23,8 +24,8 @@ typedef struct ss_met_module {
     char path[];            /* (RO) empty: unknown */
 } ss_met_module;
 
-/* A token has 12 bits for the module, its number here, and 30 for the offset in it. */
-enum { SS_MET_MOST = (1 << 12) - 1, SS_UNLOADED_OFFSET_BITS = 30 };
+/* A token has the number of the module here, and the offset in it. */
+enum { SS_MET_MOST = STACKSPLICE_TOKEN_MODULES };
 extern _Atomic(ss_met_module *) ss_met_modules[SS_MET_MOST]; /* (ATOMIC) grows only */
 
 /*
@@ -47,7 +48,7 @@ uint64_t ss_settle(uintptr_t *frames, uint32_t count, uint64_t epoch);
  */
 bool ss_met_file_stays(uintptr_t address);
 
-#define SS_UNLOADED_BITS ((uintptr_t)3 << 46)
+#define SS_UNLOADED_BITS ((uintptr_t)STACKSPLICE_TOKEN_UNLOADED)
 #define SS_UNLOADED_REASON "this code was unloaded"
 
 static inline bool ss_unloaded_is(uintptr_t element)

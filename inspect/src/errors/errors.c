@@ -187,12 +187,7 @@ void ssi_blocks_find(const ssi_target *target, ssi_blocks *blocks, ssi_scripts *
 
 /* The table is read as its users read it: a cell whose state is another one has another row. */
 
-#define TOKEN_BASE ((uint64_t)0x5353000000000000)
-#define LEFT_OUT_BIT ((uint64_t)1 << 47)
-#define UNLOADED_BIT ((uint64_t)1 << 46) /* with the other one */
-
-enum { OFFSET_BITS = 30, MODULES = (1 << 12) - 1 }; /* of code that was unloaded */
-enum { STRIDE = 16, HEAD = 5, STRINGS = 7, ASYNCHRONOUS = 2, MAX_STRING = 1 << 16 };
+enum { STRINGS = STACKSPLICE_TOKEN_STRINGS, MAX_STRING = 1 << 16 };
 
 typedef struct row {
     const ssi_block *block;
@@ -247,29 +242,33 @@ static const char *next_string(row *r, size_t length, bool cut)
 
 static void decode(row *r, stacksplice_frame *frame)
 {
-    static const struct {
-        uint8_t word, shift;
-    } lengths[STRINGS] = {{0, 32}, {0, 48}, {3, 0}, {3, 16}, {3, 32}, {3, 48}, {4, 0}};
-    const char **const strings[STRINGS] = {&frame->language, &frame->function,    &frame->file,
-                                           &frame->reason,   &frame->interpreter, &frame->calls,
-                                           &frame->source};
-    uint64_t head[HEAD];
+    const char **const strings[STRINGS] = {[STACKSPLICE_TOKEN_LANGUAGE] = &frame->language,
+                                           [STACKSPLICE_TOKEN_FUNCTION] = &frame->function,
+                                           [STACKSPLICE_TOKEN_FILE] = &frame->file,
+                                           [STACKSPLICE_TOKEN_REASON] = &frame->reason,
+                                           [STACKSPLICE_TOKEN_INTERPRETER] = &frame->interpreter,
+                                           [STACKSPLICE_TOKEN_CALLS] = &frame->calls,
+                                           [STACKSPLICE_TOKEN_SOURCE] = &frame->source};
+    uint64_t words[sizeof(stacksplice_token_row) / sizeof(uint64_t)];
+    stacksplice_token_row head;
+    int first = sizeof head.first_sizes / sizeof *head.first_sizes;
 
-    for (int i = 0; i < HEAD; i++)
-        head[i] = next_word(r);
-    frame->kind = (uint8_t)head[0] == STACKSPLICE_FRAME_SCRIPT ? STACKSPLICE_FRAME_SCRIPT
-                                                               : STACKSPLICE_FRAME_GAP;
-    frame->trust = head[0] >> 8 & 3;
-    frame->asynchronous = head[0] >> 16 & ASYNCHRONOUS;
-    frame->line = (uint32_t)(head[1] >> 32);
-    frame->end_line = (uint32_t)head[1];
-    frame->column = (uint32_t)(head[2] >> 32);
-    frame->end_column = (uint32_t)head[2];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        words[i] = next_word(r);
+    memcpy(&head, words, sizeof head);
+    frame->kind =
+        head.kind == STACKSPLICE_FRAME_SCRIPT ? STACKSPLICE_FRAME_SCRIPT : STACKSPLICE_FRAME_GAP;
+    frame->trust = head.trust & 3;
+    frame->asynchronous = head.flags & STACKSPLICE_TOKEN_ASYNCHRONOUS;
+    frame->line = head.line;
+    frame->end_line = head.end_line;
+    frame->column = head.column;
+    frame->end_column = head.end_column;
     for (int i = 0; i < STRINGS; i++) {
-        size_t stored = (uint16_t)(head[lengths[i].word] >> lengths[i].shift);
+        uint16_t size = i < first ? head.first_sizes[i] : head.later_sizes[i - first];
 
-        if (stored)
-            *strings[i] = next_string(r, stored - 1, head[0] >> (24 + i) & 1);
+        if (size)
+            *strings[i] = next_string(r, size - 1u, head.cut >> i & 1);
     }
 }
 
@@ -327,12 +326,12 @@ static void read_left_out(uint64_t count, stacksplice_frame *frame, uint64_t *le
  */
 static void read_unloaded(const ssi_block *block, uint64_t id, stacksplice_frame *frame)
 {
-    uint64_t module = 0, build_id = 0, which = id >> OFFSET_BITS;
-    uint64_t offset = id & ((1 << OFFSET_BITS) - 1);
+    uint64_t module = 0, build_id = 0, which = id >> STACKSPLICE_TOKEN_MODULE_BITS;
+    uint64_t offset = id & ((1 << STACKSPLICE_TOKEN_MODULE_BITS) - 1);
     const char *path;
 
     frame->reason = "this code was unloaded";
-    if (which >= MODULES ||
+    if (which >= STACKSPLICE_TOKEN_MODULES ||
         !ssi_read_word(block->unloaded_modules + which * sizeof module, &module) ||
         !ssi_read_word(module + (uint64_t)number_of(block, STACKSPLICE_NUMBER_MODULE_BUILD_ID),
                        &build_id))
@@ -356,14 +355,17 @@ static ssi_frame frame_of_token(const ssi_block *block, uint64_t element, uint64
 {
     ssi_frame frame = {
         .known = {.kind = STACKSPLICE_FRAME_GAP, .language = "native", .address = element}};
-    uint64_t id = (element - TOKEN_BASE) / STRIDE;
+    uint64_t id = (element - STACKSPLICE_TOKEN_BASE) / STACKSPLICE_TOKEN_STRIDE;
+    uint64_t bits = element & STACKSPLICE_TOKEN_UNLOADED;
+    uint64_t rest = (element & ~(STACKSPLICE_TOKEN_BASE | bits)) / STACKSPLICE_TOKEN_STRIDE;
 
-    if (element >> 48 != TOKEN_BASE >> 48 || element % STRIDE != STRIDE / 2)
+    if (!stacksplice_is_token(element) ||
+        element % STACKSPLICE_TOKEN_STRIDE != STACKSPLICE_TOKEN_OFFSET)
         frame.known.kind = STACKSPLICE_FRAME_NATIVE;
-    else if (element & LEFT_OUT_BIT && element & UNLOADED_BIT)
-        read_unloaded(block, (element & (UNLOADED_BIT - 1)) / STRIDE, &frame.known);
-    else if (element & LEFT_OUT_BIT)
-        read_left_out((element & (LEFT_OUT_BIT - 1)) / STRIDE, &frame.known, left_out);
+    else if (bits == STACKSPLICE_TOKEN_UNLOADED)
+        read_unloaded(block, rest, &frame.known);
+    else if (bits == STACKSPLICE_TOKEN_LEFT_OUT)
+        read_left_out(rest, &frame.known, left_out);
     else if (id < (uint64_t)number_of(block, STACKSPLICE_NUMBER_FIXED_TOKENS))
         read_fixed(block, id, &frame.known);
     else

@@ -25,8 +25,6 @@ typedef struct sspy_cache_row {
 } sspy_cache_row;
 
 #define SSPY_CACHE_ADDRESS UINT64_C(0xFFFFFFFFFFFF)
-/* The upper 16 bits of every token (source.h). */
-#define SSPY_TOKEN_BASE UINT64_C(0x5353000000000000)
 #define SSPY_TOKEN_BITS 48
 
 extern sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
@@ -66,7 +64,7 @@ static inline uintptr_t sspy_cache_find(uintptr_t place, uint32_t line)
         if (atomic_load_explicit(&row->ways[i].key, memory_order_relaxed) != key ||
             value >> SSPY_TOKEN_BITS != line || place > SSPY_CACHE_ADDRESS)
             return 0;
-        return (uintptr_t)(SSPY_TOKEN_BASE | (value & SSPY_CACHE_ADDRESS));
+        return (uintptr_t)(STACKSPLICE_TOKEN_BASE | (value & SSPY_CACHE_ADDRESS));
     }
     return 0;
 }
