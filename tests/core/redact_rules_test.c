@@ -99,6 +99,8 @@ static const row named[] = {
      "'cookie': ['unknown field'], 'password': '" P "'"},
 };
 
+#define SIXTY "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefgh"
+
 static const row formed[] = {
     {"id AKIAIOSFODNN7EXAMPLE.", "id [redacted: AWS key]."},
     {"xAKIAIOSFODNN7EXAMPLE AKIASHORT", NULL},
@@ -107,6 +109,8 @@ static const row formed[] = {
     {"at xoxb-1234567890-abcdef ok", "at [redacted: Slack token] ok"},
     {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl!", "[redacted: JWT]!"},
     {"eyJhbGciOiJIUzI1NiJ9 alone", NULL},
+    {"abcdefghijklmn.atlasv1." SIXTY " x", "[redacted: Terraform token] x"},
+    {"abcdefghijklmn.module1." SIXTY " x", NULL},
     {"a -----BEGIN RSA PRIVATE KEY-----\nMII\nabc\n-----END RSA PRIVATE KEY----- z",
      "a [redacted: private key] z"},
     {"-----BEGIN PRIVATE KEY-----\nMII", "[redacted: private key]"},
