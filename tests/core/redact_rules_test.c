@@ -72,6 +72,8 @@ static const row named[] = {
     {"password == 'hunter2'", "password == '" P "'"},
     {"password='unclosed\nnext line", "password='" P "\nnext line"},
     {"password:\nnext line", NULL},
+    {"password:\n  x1y\nuser: b", NULL},
+    {"password:\n  x1y2\nuser: b", "password:\n  " P "\nuser: b"},
     {"token::type", NULL},
     {"X-Amz-Signature=0f&b=1", "X-Amz-Signature=" K "&b=1"},
     {"/srv/secret:1: wrong\n\ttoken:12: in function <token:9>", NULL},
