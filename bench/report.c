@@ -1,7 +1,7 @@
 /*
  * Reports of native errors, 50 frames with files and lines, beside libraries for C++.
  *
- *   bench-report [--quick] [--rows=TEXT]   the row of addresses that were resolved before
+ *   bench-report [--quick] [--rows=TEXT]   the rows of addresses that were resolved before
  *   bench-report --first METHOD            the first report of this process: nanoseconds
  */
 #include "bench.h"
@@ -10,6 +10,7 @@
 #include "peer_reports.h"
 
 #include <dlfcn.h>
+#include <stacksplice/dedup.h>
 #include <stacksplice/stacksplice.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,14 @@ static void run_stacksplice(void *data)
                              count_bytes, &r->length);
 }
 
+static stacksplice_dedup *dedup;
+
+static void run_counted(void *data)
+{
+    if (stacksplice_dedup_add(dedup, (IUnknown *)(void *)((report *)data)->error) != S_FALSE)
+        abort();
+}
+
 static report *shared; /* of the peers, whose functions are found by name */
 static size_t (*boost_report)(const uintptr_t *, size_t);
 static size_t (*cpptrace_report)(const uintptr_t *, size_t);
@@ -69,6 +78,8 @@ static bench_method methods[] = {{.name = "stacksplice_format", .run = run_stack
                                  {.name = "boost stacktrace", .run = run_boost},
                                  {.name = "cpptrace", .run = run_cpptrace}};
 enum { METHODS = sizeof methods / sizeof *methods };
+
+static bench_method counted[] = {{.name = "stacksplice_dedup_add", .run = run_counted}};
 
 static NOINLINE void originate_here(void *data)
 {
@@ -111,6 +122,18 @@ static int first(report *r, const char *name)
     return 2;
 }
 
+static void count_many(report *r)
+{
+    const stacksplice_dedup_options options = {.size = sizeof options, .window = UINT32_MAX};
+
+    if (FAILED(stacksplice_dedup_new(&options, &dedup)))
+        abort();
+    counted[0].data = r;
+    (void)stacksplice_dedup_add(dedup, (IUnknown *)(void *)r->error); /* the one that is new */
+    bench_row("C, an error of 50 frames that is counted", counted, 1, DEPTH);
+    stacksplice_dedup_free(dedup);
+}
+
 int main(int argc, char **argv)
 {
     static report r;
@@ -120,6 +143,7 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "--first"))
         return first(&r, argv[2]);
     bench_row("C, a report of 50 frames", methods, METHODS, DEPTH);
+    count_many(&r);
     r.error->lpVtbl->Release(r.error);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* crash.h, deadline.h, redact.h, debugger.h: what a host switches on, and what a debugger reads. */
+/* crash.h, deadline.h, dedup.h, redact.h, debugger.h: what a host switches on, and what a debugger reads. */
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -6,6 +6,7 @@
 #include <stacksplice/crash.h>
 #include <stacksplice/deadline.h>
 #include <stacksplice/debugger.h>
+#include <stacksplice/dedup.h>
 #include <stacksplice/redact.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +151,28 @@ static void print_symbols(const char *path, const char *build_id, uint64_t offse
     (void)stacksplice_resolve_symbol(path, build_id, offset, print_place, stdout);
 }
 
+/* ---- Storms ----------------------------------------------------------------------------------*/
+
+/* The thread's error, a hundred times: one whole report and a line that says "count":99. */
+static void report_a_storm(void)
+{
+    const stacksplice_dedup_options options = {.size = sizeof options, .window = 10000};
+    stacksplice_dedup *dedup;
+    IRestrictedErrorInfo *error;
+
+    if (FAILED(stacksplice_dedup_new(&options, &dedup)))
+        return;
+    if (GetRestrictedErrorInfo(&error) == S_OK) {
+        for (int i = 0; i < 100; i++)
+            if (stacksplice_dedup_add(dedup, (IUnknown *)error) != S_FALSE)
+                stacksplice_format((IUnknown *)error, STACKSPLICE_FORMAT_BRIEF_JSON, NULL, print,
+                                   stdout);
+        error->lpVtbl->Release(error);
+    }
+    stacksplice_dedup_flush(dedup, 1, print, stdout);
+    stacksplice_dedup_free(dedup);
+}
+
 int main(int count, char **arguments)
 {
     pthread_t thread;
@@ -168,6 +191,7 @@ int main(int count, char **arguments)
     RoOriginateErrorW(E_BOUNDS, 0, u"no rate");
     assert(frames_of_this_thread() > 0);
     print_symbols(arguments[0], NULL, 16);
+    report_a_storm();
     puts("\nok");
     return 0;
 }
