@@ -6,11 +6,11 @@ import argparse
 from itertools import chain
 from typing import Any
 
-from ..._base.output import write_file
+from ..._base.output import warn, write_file
 from ..dump.errors import errors_of
 from ..dump.tasks import tasks_of
 from ..dump.text import facts, headed_threads
-from ..saved.files import DAMAGE, damaged, heading_of, read, report_of
+from ..saved.files import DAMAGE, damaged, heading_of, is_count, read, report_of
 from .page import Report, modules_of, page_of, render, shown_report
 from .threads import Thread, frames_of, groups_of
 from .values import Look, error_of
@@ -20,9 +20,14 @@ def write_page(options: argparse.Namespace) -> int:
     """Write the page of all files; one that cannot be shown keeps no other from being on it."""
     look = Look(not options.newest_first, options.all_frames)
     reports: list[Report] = []
+    counts = 0
 
     def use(document: Any, items: list[Any], count: int, place: str) -> None:
+        nonlocal counts
         for number, item in enumerate(items, count + 1):
+            if is_count(item):
+                counts += 1
+                continue
             data = report_of(item).to_dict()
             try:
                 heading = place if "header" in data else ", ".join(heading_of(item, place))
@@ -31,6 +36,8 @@ def write_page(options: argparse.Namespace) -> int:
                 raise damaged(number, exc) from exc
 
     status = read(options.reports, "show", use, True)
+    if counts:
+        warn(f"the page has whole reports: left out {counts:,} lines of counts, which show and top read")
     if not reports:
         return status
     return write_file(page_of(reports, look), options.html) or status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from ..._base.output import fail
@@ -31,6 +32,34 @@ def items_of(document: Any) -> list[Any]:
 def is_log(item: Any) -> bool:
     """Whether it is a line of a log with the names of the Elastic Common Schema."""
     return isinstance(item, dict) and "ecs.version" in item
+
+
+def is_count(item: Any) -> bool:
+    """Whether it is no report but says how often one came again: a line of stacksplice/dedup.h."""
+    return (
+        isinstance(item, dict)
+        and item.get("schema") == "stacksplice-repeats/1"
+        and type(item.get("count")) is int
+        and item["count"] > 0
+    )
+
+
+def time_of_count(item: dict[str, Any], name: str) -> datetime | None:
+    """The time under NAME in a line of counts; None if it has none that can be."""
+    try:
+        return datetime.fromtimestamp(item[name] / 1e9, timezone.utc) if item[name] else None
+    except (LookupError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def text_of_count(item: dict[str, Any]) -> str:
+    """A line of counts for people."""
+    times = [time_of_count(item, name) for name in ("first_ns", "last_ns")]
+    told = [f"{time:%Y-%m-%d %H:%M:%S}" for time in times if time is not None]
+    name = item.get("type") or item.get("hresult") or ""
+    words = ": ".join([_value(clean(value)) for value in (name, item.get("message")) if value])
+    text = f"... {item['count']:,} more of {_value(item.get('fingerprint'))}"
+    return text + (f", {' to '.join(told)} UTC" if told else "") + (f", the last: {words}" if words else "")
 
 
 def wrapper_of(item: Any) -> str | None:

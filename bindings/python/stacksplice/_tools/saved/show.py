@@ -10,10 +10,12 @@ from typing import Any
 from ..._base.output import write
 from ..._base.redaction import clean_report
 from ..._errors.report import wants_color
-from .files import DAMAGE, damaged, heading_of, read, report_of
+from .files import DAMAGE, damaged, heading_of, is_count, read, report_of, text_of_count
 
 
 def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
+    if is_count(item):
+        return text_of_count(item) + "\n"
     report, last = report_of(item), not options.newest_first
     color = options.color == "always" or options.color == "auto" and wants_color(sys.stdout)
     try:
@@ -29,7 +31,8 @@ def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) ->
 
 
 def _line_of(item: Any) -> str:
-    report_of(item)  # refuses what is none
+    if not is_count(item):
+        report_of(item)  # refuses what is none
     return json.dumps(clean_report(item)) + "\n"
 
 

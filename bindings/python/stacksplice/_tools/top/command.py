@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ..._base.output import columns, fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
-from ..saved.files import is_log, items_of, type_in, wrapper_of
+from ..saved.files import is_count, is_log, items_of, time_of_count, type_in, wrapper_of
 from ..saved.source import Source, check_depth, decoded, may_be_deep
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
@@ -31,10 +31,11 @@ Place: TypeAlias = tuple[int, int, int, int]
 class Group:
     """The reports of one key."""
 
-    __slots__ = ("count", "first", "first_time", "last", "last_time")
+    __slots__ = ("count", "first", "first_time", "has_report", "last", "last_time")
 
     def __init__(self, place: Place) -> None:
         self.count = 0
+        self.has_report = False  # FIRST is a whole report, no line of counts
         self.first = self.last = place
         self.first_time: str | None = None
         self.last_time: str | None = None
@@ -58,14 +59,14 @@ class Groups:
         self.missing = 0
         self._most = most
 
-    def add(self, key: Key, place: Place) -> Group:
-        """Count a report."""
+    def add(self, key: Key, place: Place, count: int = 1) -> Group:
+        """Count a report, or COUNT of them that stand in one place."""
         group = self.kept.get(key)
         if group is None:
             if len(self.kept) >= 2 * self._most:
                 self._shrink()
             group = self.kept[key] = Group(place)
-        group.count += 1
+        group.count += count
         group.last = place
         return group
 
@@ -114,13 +115,15 @@ _FINGERPRINT = re.compile("[0-9a-f]{32}").fullmatch
 
 class Found(NamedTuple):
     """A report: its fingerprint, when it was made if that is known, itself if that was read, and the object
-    in which it stands."""
+    in which it stands; or a line that says how many came again."""
 
     key: str
     is_strict: bool
     time: str | None
     report: dict[str, Any]
     around: dict[str, Any]
+    times: int = 1
+    last_time: str | None = None  # of a line that counts reports; "" if that has none
 
 
 def quick_reports_of(line: bytes, is_loose: bool) -> list[Found]:
@@ -179,6 +182,15 @@ def _field(around: dict[str, Any], name: str) -> str:
     return _NO_VALUE
 
 
+def _counted_by(item: dict[str, Any], key: str, is_strict: bool) -> Found:
+    """What a line of counts says."""
+    first, last = [
+        _time_of(str(time)) if time else None
+        for time in (time_of_count(item, "first_ns"), time_of_count(item, "last_ns"))
+    ]
+    return Found(key, is_strict, first, item, {}, item["count"], last or "")
+
+
 def reports_of(text: bytes, is_loose: bool) -> list[Found]:
     """The reports of a JSON document; a log line without an error has none.
 
@@ -191,6 +203,9 @@ def reports_of(text: bytes, is_loose: bool) -> list[Found]:
         members = report if isinstance(report, dict) else {}
         loose = members.get("loose_fingerprint") if is_loose else None
         key = loose or members.get("fingerprint")
+        if name is None and is_count(item) and isinstance(key, str) and _FINGERPRINT(key):
+            found.append(_counted_by(item, key, not loose))
+            continue
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
             check_depth(members)
             found.append(Found(key, not loose, _time_in(item), members, item if name else {}))
@@ -270,13 +285,16 @@ class Counter:
 
     def _count(self, source: File, found: Found, place: Place, text: bytes) -> None:
         values = tuple([_field(found.around, name) for name in self._by])
-        group = self.groups.add((found.key, values), place)
-        self.reports += 1
-        self.without_loose += found.is_strict and self._is_loose
-        if group.count == 1:
+        group = self.groups.add((found.key, values), place, found.times)
+        self.reports += found.times
+        self.without_loose += found.times if found.is_strict and self._is_loose else 0
+        is_report = found.last_time is None
+        if group.first == place or (is_report and not group.has_report):
             group.first = source.keep(place, text)
-        if found.time is not None:
-            group.seen(found.time)
+            group.has_report = is_report
+        for time in (found.time, found.last_time):
+            if time:
+                group.seen(time)
 
 
 _TITLE_MAX = 120
