@@ -79,7 +79,10 @@ def _stack_options(parser: Parser, more: str = "") -> None:
 
 def _reports(parser: Parser) -> None:
     parser.add_argument(
-        "reports", nargs="+", metavar="report", help="files of JSON reports, or - for standard input"
+        "reports",
+        nargs="+",
+        metavar="report",
+        help="files of JSON reports, folders of them, or - for standard input",
     )
 
 

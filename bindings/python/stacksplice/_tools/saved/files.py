@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
@@ -19,6 +20,30 @@ _Use: TypeAlias = Callable[[Any, list[Any], int, str], None]
 _OF_A_LOG = ("@timestamp", "log.level", "log.logger", "message")  # what a heading says of a line
 _WHEN, _WHICH = ("time",), ("process", "pid", "thread_id", "cwd")
 _NOT_OF_AN_EVENT = {*_WHEN, *_WHICH, "core_version", "host", "arch", "platform", "platform_release"}
+
+
+# How the names of files of reports end; in a folder the others are left alone.
+_ENDINGS = (".json", ".jsonl", ".ndjson")
+
+
+def files_in(paths: Sequence[str]) -> tuple[list[str], int]:
+    """PATHS, and in the place of each folder its files of reports by their names; the exit status, after
+    saying which folder has none or cannot be read.  What is written into a folder later is not read."""
+    found, status = [], 0
+    for path in paths:
+        if path == "-" or not os.path.isdir(path):
+            found.append(path)
+            continue
+        try:
+            with os.scandir(path) as entries:
+                inside = [each.path for each in entries if each.name.endswith(_ENDINGS) and each.is_file()]
+        except OSError as exc:
+            status = fail(f"cannot read {path}: {exc.strerror}")
+            continue
+        if not inside:
+            status = fail(f"cannot read {path}: the folder has no file that ends with {', '.join(_ENDINGS)}")
+        found += sorted(inside)
+    return found, status
 
 
 def items_of(document: Any) -> list[Any]:
@@ -156,11 +181,11 @@ def _read(source: Source, use: _Use, place: str, shows_progress: bool) -> None:
 def read(paths: Sequence[str], verb: str, use: _Use, shows_progress: bool = False) -> int:
     """Have USE take each document of those files as it is read; the exit status, after saying which file, or
     line of it, it "cannot VERB" and why.  Of a file that begins wrong the rest is not read."""
-    status = 0
-    for path in paths:
+    files, status = files_in(paths)
+    for path in files:
         source = Source(path)
         try:
-            _read(source, use, source.name if len(paths) > 1 else "", shows_progress)
+            _read(source, use, source.name if len(files) > 1 else "", shows_progress)
         except BrokenPipeError:
             raise  # of standard output
         except OSError as exc:

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ..._base.output import columns, fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
-from ..saved.files import is_count, is_log, items_of, time_of_count, type_in, wrapper_of
+from ..saved.files import files_in, is_count, is_log, items_of, time_of_count, type_in, wrapper_of
 from ..saved.source import Source, check_depth, decoded, may_be_deep
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
@@ -484,8 +484,10 @@ def _read(options: argparse.Namespace, files: list[File]) -> tuple[Counter, int]
 
 def top(options: argparse.Namespace) -> int:
     """Write the most frequent groups of the reports in the files; the exit status."""
-    files = [File(number, path) for number, path in enumerate(options.reports)]
+    paths, missing = files_in(options.reports)
+    files = [File(number, path) for number, path in enumerate(paths)]
     counter, status = _read(options, files)
+    status = status or missing
     if not counter.files:
         return status
     most = counter.groups.most_frequent()[: options.limit]
