@@ -154,6 +154,16 @@ static bool are_within(const uint64_t *group, unsigned last, uint64_t limit)
     return true;
 }
 
+/* An object's head has its thread, a lock and a second count; from 3.14 on each thread runs a copy of the
+   instructions, and the frame's group ends with the copy's number. */
+static void read_free_threaded(const uint64_t *frame, sspy_layout *layout)
+{
+    layout->is_free_threaded = true;
+    layout->object_head = 16;
+    if (layout->minor >= 14)
+        layout->frame_copy = (uint32_t)frame[7];
+}
+
 /* The groups: the interpreter's are size, id, next, threads, ..., garbage collector, modules,
    settings, builtins, pointer to the lock; the thread's size, previous, next, interpreter, frame;
    the frame's size, previous, code, instruction, locals, owner. */
@@ -162,9 +172,8 @@ static const char *read_table(const row *r, const uint64_t *words, sspy_layout *
     const uint64_t *interpreter = words + r->interpreter, *thread = words + r->thread;
     const uint64_t *frame = words + r->frame;
 
-    if (words[2])
-        return "it is a free-threaded build";
-    if (!are_within(words + 3, 2, 1 << 24) || !are_within(interpreter, r->gc + 4, 1 << 24) ||
+    if (words[2] > 1 || !are_within(words + 3, 2, 1 << 24) ||
+        !are_within(interpreter, r->gc + 4, 1 << 24) ||
         !are_within(thread, r->native_id, 1 << 16) || !are_within(frame, 5, 1024) ||
         !are_within(words + r->collecting - 1, r->collector ? 2 : 1, 1 << 16))
         return "its table of offsets is damaged";
@@ -189,6 +198,8 @@ static const char *read_table(const row *r, const uint64_t *words, sspy_layout *
     layout->frame_instruction = (uint32_t)frame[3];
     layout->frame_variables = (uint32_t)frame[4];
     layout->frame_owner = (uint32_t)frame[5];
+    if (words[2])
+        read_free_threaded(frame, layout);
     return NULL;
 }
 

@@ -21,8 +21,12 @@ enum { SSPY_CODE_TAG = 7 };
 /* Offsets in bytes. */
 typedef struct sspy_layout {
     unsigned minor;
-    bool cframe;           /* 3.11, 3.12: the chain's head is a _PyCFrame on the C stack */
-    uint32_t interpreters; /* in the runtime */
+    bool is_free_threaded;
+    uint32_t object_head; /* how much longer an object's head is than with the interpreter's lock */
+    uint32_t
+        frame_copy; /* which copy of its code's instructions a frame runs; 0: there are no copies */
+    bool cframe;    /* 3.11, 3.12: the chain's head is a _PyCFrame on the C stack */
+    uint32_t interpreters;                                          /* in the runtime */
     uint32_t interpreter_next, interpreter_threads, interpreter_id; /* in an interpreter */
     uint32_t interpreter_collecting, interpreter_modules;
     uint32_t interpreter_collector; /* the frame that began a collection; 0: it does not say */
@@ -43,7 +47,7 @@ typedef struct sspy_layout {
     bool int_tag;       /* from 3.12 on the sign of an int is beside its number of digits */
 } sspy_layout;
 
-/* These are the same in all of the versions. */
+/* These are the same in all of the versions, behind an object's head. */
 enum {
     SSPY_CODE_FLAGS = 48,
     SSPY_CODE_VARIABLES = 96, /* their names */
@@ -85,20 +89,27 @@ enum {
 enum { SSPY_TABLE_WORDS = 97 };
 const char *sspy_layout_of(uint64_t version, const uint64_t *words, sspy_layout *layout);
 
+/* Where the members of the object at ADDRESS begin that SSPY_OBJECT_TYPE and the others count from. */
+static inline uint64_t sspy_members(const sspy_layout *layout, uint64_t address)
+{
+    return address + layout->object_head;
+}
+
 /* Where the instructions of the code object at CODE begin. */
 static inline uint64_t sspy_code_start(const sspy_layout *layout, uint64_t code)
 {
-    return code + layout->code_first_traceable + 16;
+    uint64_t copies = layout->frame_copy ? sizeof(uint64_t) : 0; /* the place of an array of them */
+
+    return sspy_members(layout, code) + layout->code_first_traceable + 16 + copies;
 }
 
-/* Whether a frame of OWNER has begun to run CODE and so is shown (by the rule of
-   _PyFrame_IsIncomplete). */
-static inline bool sspy_has_begun(const sspy_layout *layout, unsigned owner, uint64_t code,
-                                  uint64_t instruction, int first_traceable)
+/* Whether a frame of OWNER has begun to run its code, whose instructions begin at START, and so is shown
+   (by the rule of _PyFrame_IsIncomplete). */
+static inline bool sspy_has_begun(unsigned owner, uint64_t start, uint64_t instruction,
+                                  int first_traceable)
 {
     return owner == SSPY_FRAME_GENERATOR ||
-           instruction >=
-               sspy_code_start(layout, code) + (uint64_t)first_traceable * SSPY_CODE_UNIT;
+           instruction >= start + (uint64_t)first_traceable * SSPY_CODE_UNIT;
 }
 
 /* ---- Places in the source ---------------------------------------------------------------------*/

@@ -165,6 +165,8 @@ typedef struct stacksplice_exception stacksplice_exception;
 
 /* Flags of a language: any thread may drop its values, at any time. */
 #define STACKSPLICE_LANGUAGE_ANY_THREAD 1u
+/* Several threads at once run an owner's scripts, without a lock of the interpreter. */
+#define STACKSPLICE_LANGUAGE_MANY_THREADS 2u
 
 /* A language.  It and everything it points to live as long as the process. */
 typedef struct stacksplice_language {

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Guards values of languages that allow any thread to drop them. */
+/* Guards the values, and the lists of those that keep one, of languages of which several threads change
+   them. */
 SS_LOCK(value_lock);
 
 /* ---- Owner -----------------------------------------------------------------------------------*/
@@ -101,6 +102,18 @@ static _Thread_local stacksplice_owner *current;
 
 /* ---- What is kept ----------------------------------------------------------------------------*/
 
+/* Lock OWNER's values where several threads may change them. */
+static bool lock_values(const stacksplice_owner *owner)
+{
+    return inner(owner)->language->flags && ss_lock_take(&value_lock);
+}
+
+static void unlock_values(bool locked)
+{
+    if (locked)
+        ss_lock_drop(&value_lock);
+}
+
 static void unlink_kept(stacksplice_exception *x)
 {
     if (!x->link)
@@ -112,8 +125,8 @@ static void unlink_kept(stacksplice_exception *x)
 }
 
 /*
- * Add X to the list that OWNER drops values from at its end; owner's thread.  False when OWNER is
- * closed.
+ * Add X to the list that OWNER drops values from at its end; owner's thread, with its values locked.
+ * False when OWNER is closed.
  */
 static bool can_keep(stacksplice_owner *self, stacksplice_exception *x)
 {
@@ -131,23 +144,46 @@ static bool can_keep(stacksplice_owner *self, stacksplice_exception *x)
     return true;
 }
 
+/* Move OWNER's list to *LIST. */
+static void take_list(stacksplice_owner *owner, stacksplice_exception **list)
+{
+    bool locked = lock_values(owner);
+
+    *list = inner(owner)->keeping;
+    inner(owner)->keeping = NULL;
+    if (*list)
+        (*list)->link = list;
+    unlock_values(locked);
+}
+
+/* The value of the first of LIST, which leaves the list; NULL at its end. */
+static void *take_first(const stacksplice_owner *owner, stacksplice_exception **list)
+{
+    bool locked = lock_values(owner);
+    stacksplice_exception *first = *list;
+    void *value = NULL;
+
+    if (first) {
+        value = atomic_exchange(&first->value, NULL);
+        unlink_kept(first);
+    }
+    unlock_values(locked);
+    return value;
+}
+
 void stacksplice_owner_drop_all(stacksplice_owner *self, void *context)
 {
     ss_owner *own = inner(self);
-    stacksplice_exception *list = own->keeping;
+    stacksplice_exception *list;
     stacksplice_saved_error saved;
+    void *value;
 
+    take_list(self, &list);
     if (!list)
         return;
-    own->keeping = NULL;
-    list->link = &list;
     (void)stacksplice_save_error(&saved);
-    while (list) {
-        void *value = atomic_exchange(&list->value, NULL);
-
-        unlink_kept(list);
+    while ((value = take_first(self, &list)) != NULL)
         own->language->drop(context, atomic_load(&own->data), value);
-    }
     (void)stacksplice_restore_error(&saved);
 }
 
@@ -218,27 +254,17 @@ static void drop_saving_slot(ss_owner *self, void *context, void *value)
     (void)stacksplice_restore_error(&saved);
 }
 
-/* Lock changes of the value, where other threads may change it. */
-static bool lock_value(const stacksplice_exception *x)
-{
-    return any_thread(x->owner) && ss_lock_take(&value_lock);
-}
-
-static void unlock_value(bool locked)
-{
-    if (locked)
-        ss_lock_drop(&value_lock);
-}
-
 /* Take the value if it must be dropped now, because nothing outside holds X; else NULL. */
 static void *take_value(stacksplice_exception *x)
 {
-    bool locked = lock_value(x);
+    bool locked = lock_values(x->owner);
     void *value = NULL;
 
     if (atomic_load(&x->outside) == 0)
         value = atomic_exchange(&x->value, NULL);
-    unlock_value(locked);
+    if (value)
+        unlink_kept(x);
+    unlock_values(locked);
     return value;
 }
 
@@ -256,8 +282,6 @@ void stacksplice_owner_drain(stacksplice_owner *public, void *context)
         /* Clear it before reading the count, so that a later release queues X again. */
         atomic_store(&x->queued, false);
         value = take_value(x);
-        if (value)
-            unlink_kept(x);
         drop_saving_slot(self, context, value);
         release_memory(x);
         x = next;
@@ -328,10 +352,8 @@ void stacksplice_owner_close(stacksplice_owner *public)
         ss_lock_drop(&wake_lock);
     ss_entry_free(self->entry);
     atomic_store(&self->data, NULL);
-    while (self->keeping) {
-        atomic_store(&self->keeping->value, NULL);
-        unlink_kept(self->keeping);
-    }
+    while (take_first(public, &self->keeping))
+        ;
     abandon(self);
     stacksplice_owner_unref(public);
 }
@@ -425,13 +447,13 @@ void stacksplice_exception_set_cause(stacksplice_exception *x, IScriptErrorInfo 
 
 int stacksplice_exception_keep(stacksplice_exception *x, void *value)
 {
-    bool locked = lock_value(x), kept = false;
+    bool locked = lock_values(x->owner), kept = false;
 
     if (!atomic_load(&x->value) && can_keep(x->owner, x)) {
         atomic_store(&x->value, value);
         kept = true;
     }
-    unlock_value(locked);
+    unlock_values(locked);
     return kept;
 }
 

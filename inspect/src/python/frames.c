@@ -550,15 +550,15 @@ bool ssi_frame_show(ssi_python_frames *frames, const ssi_seen_frame *seen)
 {
     const ssi_code_object *code = code_at(frames, seen->code);
     ssi_frame shown = {.known = {.interpreter = frames->interpreter}};
+    uint64_t start;
 
     if (!code)
         return add_unreadable(frames);
-    if (!sspy_has_begun(frames->layout, seen->owner, seen->code, seen->instruction,
-                        code->first_traceable))
+    start = sspy_code_start(frames->layout, seen->code);
+    if (!sspy_has_begun(seen->owner, start, seen->instruction, code->first_traceable))
         return true;
     shown.locals = locals_of(frames, seen);
-    return add(frames, code,
-               (int64_t)(seen->instruction - sspy_code_start(frames->layout, seen->code)), &shown);
+    return add(frames, code, (int64_t)(seen->instruction - start), &shown);
 }
 
 bool ssi_frame_show_traced(ssi_python_frames *frames, uint64_t entry)

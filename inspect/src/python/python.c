@@ -282,6 +282,8 @@ static const char *find_layouts(ssi_python *found, const ssi_pythons *all, uint6
     else if (!ssi_read_word(found->version_at, number))
         return "it does not say which version it is";
     why = sspy_layout_of(*number, words, &found->layout);
+    if (!why && found->layout.is_free_threaded)
+        why = "it is a free-threaded build"; /* whose objects have another head */
     if (!why)
         ssi_task_layout_find(&found->tasks, &found->layout, words[INTERPRETER_SIZE],
                              all->task_tables, all->task_table_count);

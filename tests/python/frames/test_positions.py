@@ -31,7 +31,6 @@ def position(shared):
     return shared.position
 
 
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="not a known build")
 def test_offsets_are_those_of_the_headers(shared):
     runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
     assert shared.differences(runtime) == []

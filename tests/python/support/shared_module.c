@@ -53,35 +53,36 @@ static PyObject *with_differences(PyObject *names, const offset *all, size_t cou
 /* RUNTIME: the address of _PyRuntime. */
 static PyObject *differences(PyObject *self, PyObject *runtime)
 {
-    static const offset same[] = {
-        ROW(SSPY_CODE_FLAGS, PyCodeObject, co_flags),
-        ROW(SSPY_CODE_VARIABLES, PyCodeObject, co_localsplusnames),
-        ROW(SSPY_CODE_KINDS, PyCodeObject, co_localspluskinds),
-        ROW(SSPY_CODE_FILE, PyCodeObject, co_filename),
-        ROW(SSPY_CODE_NAME, PyCodeObject, co_name),
-        ROW(SSPY_CODE_QUALNAME, PyCodeObject, co_qualname),
-        ROW(SSPY_CODE_TABLE, PyCodeObject, co_linetable),
-        ROW(SSPY_OBJECT_TYPE, PyObject, ob_type),
-        ROW(SSPY_VAR_SIZE, PyVarObject, ob_size),
-        ROW(SSPY_BYTES_DATA, PyBytesObject, ob_sval),
-        ROW(SSPY_TEXT_LENGTH, PyASCIIObject, length),
-        ROW(SSPY_TEXT_STATE, PyASCIIObject, state),
-        ROW(SSPY_TYPE_NAME, PyTypeObject, tp_name),
-        ROW(SSPY_TYPE_INSTANCE_SIZE, PyTypeObject, tp_basicsize),
-        ROW(SSPY_TYPE_FLAGS, PyTypeObject, tp_flags),
-        ROW(SSPY_HANDLED_VALUE, _PyErr_StackItem, exc_value),
-        ROW(SSPY_HANDLED_PREVIOUS, _PyErr_StackItem, previous_item),
-        ROW(SSPY_EXCEPTION_ARGS, PyBaseExceptionObject, args),
-        ROW(SSPY_EXCEPTION_TRACEBACK, PyBaseExceptionObject, traceback),
-        ROW(SSPY_EXCEPTION_CONTEXT, PyBaseExceptionObject, context),
-        ROW(SSPY_EXCEPTION_CAUSE, PyBaseExceptionObject, cause),
-        ROW(SSPY_EXCEPTION_SUPPRESSES, PyBaseExceptionObject, suppress_context),
-        ROW(SSPY_TRACEBACK_NEXT, PyTracebackObject, tb_next),
-        ROW(SSPY_TRACEBACK_FRAME, PyTracebackObject, tb_frame),
-        ROW(SSPY_TRACEBACK_INSTRUCTION, PyTracebackObject, tb_lasti),
-    };
     sspy_layout known;
     const char *why = sspy_layout_of(Py_Version, PyLong_AsVoidPtr(runtime), &known);
+    const offset same[] = {
+        ROW(sspy_members(&known, SSPY_CODE_FLAGS), PyCodeObject, co_flags),
+        ROW(sspy_members(&known, SSPY_CODE_VARIABLES), PyCodeObject, co_localsplusnames),
+        ROW(sspy_members(&known, SSPY_CODE_KINDS), PyCodeObject, co_localspluskinds),
+        ROW(sspy_members(&known, SSPY_CODE_FILE), PyCodeObject, co_filename),
+        ROW(sspy_members(&known, SSPY_CODE_NAME), PyCodeObject, co_name),
+        ROW(sspy_members(&known, SSPY_CODE_QUALNAME), PyCodeObject, co_qualname),
+        ROW(sspy_members(&known, SSPY_CODE_TABLE), PyCodeObject, co_linetable),
+        ROW(sspy_members(&known, SSPY_OBJECT_TYPE), PyObject, ob_type),
+        ROW(sspy_members(&known, SSPY_VAR_SIZE), PyVarObject, ob_size),
+        ROW(sspy_members(&known, SSPY_BYTES_DATA), PyBytesObject, ob_sval),
+        ROW(sspy_members(&known, SSPY_TEXT_LENGTH), PyASCIIObject, length),
+        ROW(sspy_members(&known, SSPY_TEXT_STATE), PyASCIIObject, state),
+        ROW(sspy_members(&known, SSPY_TYPE_NAME), PyTypeObject, tp_name),
+        ROW(sspy_members(&known, SSPY_TYPE_INSTANCE_SIZE), PyTypeObject, tp_basicsize),
+        ROW(sspy_members(&known, SSPY_TYPE_FLAGS), PyTypeObject, tp_flags),
+        ROW(SSPY_HANDLED_VALUE, _PyErr_StackItem, exc_value),
+        ROW(SSPY_HANDLED_PREVIOUS, _PyErr_StackItem, previous_item),
+        ROW(sspy_members(&known, SSPY_EXCEPTION_ARGS), PyBaseExceptionObject, args),
+        ROW(sspy_members(&known, SSPY_EXCEPTION_TRACEBACK), PyBaseExceptionObject, traceback),
+        ROW(sspy_members(&known, SSPY_EXCEPTION_CONTEXT), PyBaseExceptionObject, context),
+        ROW(sspy_members(&known, SSPY_EXCEPTION_CAUSE), PyBaseExceptionObject, cause),
+        ROW(sspy_members(&known, SSPY_EXCEPTION_SUPPRESSES), PyBaseExceptionObject,
+            suppress_context),
+        ROW(sspy_members(&known, SSPY_TRACEBACK_NEXT), PyTracebackObject, tb_next),
+        ROW(sspy_members(&known, SSPY_TRACEBACK_FRAME), PyTracebackObject, tb_frame),
+        ROW(sspy_members(&known, SSPY_TRACEBACK_INSTRUCTION), PyTracebackObject, tb_lasti),
+    };
     const offset own[] = {
         ROW(known.thread_next, PyThreadState, next),
         ROW(known.thread_interpreter, PyThreadState, interp),
@@ -93,13 +94,13 @@ static PyObject *differences(PyObject *self, PyObject *runtime)
 #else
         ROW(known.thread_raised, PyThreadState, curexc_value),
 #endif
-        ROW(known.code_first_line, PyCodeObject, co_firstlineno),
-        ROW(known.code_first_traceable, PyCodeObject, _co_firsttraceable),
+        ROW(sspy_members(&known, known.code_first_line), PyCodeObject, co_firstlineno),
+        ROW(sspy_members(&known, known.code_first_traceable), PyCodeObject, _co_firsttraceable),
         ROW(sspy_code_start(&known, 0), PyCodeObject, co_code_adaptive),
-        ROW(known.tuple_items, PyTupleObject, ob_item),
-        ROW(known.type_keys, PyHeapTypeObject, ht_cached_keys),
-        {"an ASCII text", known.text_ascii, sizeof(PyASCIIObject)},
-        {"another text", known.text_compact, sizeof(PyCompactUnicodeObject)},
+        ROW(sspy_members(&known, known.tuple_items), PyTupleObject, ob_item),
+        ROW(sspy_members(&known, known.type_keys), PyHeapTypeObject, ht_cached_keys),
+        {"an ASCII text", sspy_members(&known, known.text_ascii), sizeof(PyASCIIObject)},
+        {"another text", sspy_members(&known, known.text_compact), sizeof(PyCompactUnicodeObject)},
     };
     PyObject *names = why ? NULL : PyList_New(0);
 

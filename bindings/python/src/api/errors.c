@@ -202,14 +202,17 @@ static PyObject *handle_key(error_object *self, void *Py_UNUSED(unused))
 
 static int has_remote_report(sspy_state *state, PyObject *exc)
 {
-    return sspy_remote_report(state->interp, exc) != NULL;
+    PyObject *report = sspy_remote_report(state->interp, exc);
+
+    Py_XDECREF(report);
+    return report != NULL;
 }
 
 static PyObject *handle_remote(error_object *self, void *Py_UNUSED(unused))
 {
     PyObject *report = self->exception ? sspy_remote_report(self->interp, self->exception) : NULL;
 
-    return Py_NewRef(report ? report : Py_None);
+    return report ? report : Py_NewRef(Py_None);
 }
 
 static PyObject *handle_came(error_object *self, void *Py_UNUSED(unused))
@@ -602,7 +605,6 @@ static PyObject *remote_info(sspy_state *state, PyObject *exc)
 
     if (!report)
         Py_RETURN_NONE;
-    Py_INCREF(report);
     module = PyImport_ImportModule("stacksplice._errors.remote");
     info = module ? PyObject_CallMethod(module, "read", "O", report) : NULL;
     Py_XDECREF(module);

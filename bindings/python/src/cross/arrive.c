@@ -224,9 +224,30 @@ static int add_related(sspy_state *state, PyObject *exc, IUnknown *error)
 
 static PyObject *known_in(PyObject *table, PyObject *key)
 {
-    PyObject *reference = PyDict_GetItemWithError(table, key);
+    PyObject *reference = sspy_dict_get(table, key);
+    PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
 
-    return reference ? sspy_weakref_get(reference) : NULL;
+    Py_XDECREF(reference);
+    return exc;
+}
+
+/* Let TABLE know EXC by KEY, unless it knows another exception that lives.  The known one (new reference), or
+   NULL with an exception.  Threads that run Python at once may each have made one for the same error. */
+static PyObject *know(PyObject *table, PyObject *key, PyObject *exc)
+{
+    PyObject *reference = PyWeakref_NewRef(exc, NULL), *known = NULL;
+
+    while (reference && !known && !PyErr_Occurred()) {
+        PyObject *found = sspy_dict_set_default(table, key, reference);
+
+        known = found ? sspy_weakref_get(found) : NULL;
+        /* Of an exception that is gone; its end may take the entry away at the same moment. */
+        if (found && !known && PyDict_DelItem(table, key) && PyErr_ExceptionMatches(PyExc_KeyError))
+            PyErr_Clear();
+        Py_XDECREF(found);
+    }
+    Py_XDECREF(reference);
+    return known;
 }
 
 /* The script's whole message, with its NULs; NULL if no script raised ERROR or it had no message. */
@@ -270,7 +291,7 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
     HRESULT hr = E_FAIL;
     PyObject *message = message_and_hresult(restricted, &hr);
     PyObject *whole = message ? script_message(error) : NULL;
-    PyObject *exc = NULL, *reference;
+    PyObject *exc = NULL, *known;
     sspy_ties *ties;
 
     if (whole)
@@ -282,17 +303,13 @@ static PyObject *new_foreign(sspy_state *state, IScriptErrorInfo *error, PyObjec
     if (exc && add_related(state, exc, (IUnknown *)error))
         Py_CLEAR(exc);
     ties = exc ? sspy_ties_make_to_cross(state->interp, exc) : NULL;
-    reference = ties ? PyWeakref_NewRef(exc, NULL) : NULL;
     sspy_unknown_release(restricted);
     Py_XDECREF(message);
-    if (!reference || PyDict_SetItem(state->foreign, key, reference)) {
-        Py_XDECREF(reference);
-        Py_XDECREF(exc);
-        return NULL;
-    }
-    sspy_ties_set_error(ties, error, true);
-    Py_DECREF(reference);
-    return exc;
+    if (ties) /* before another thread finds it */
+        sspy_ties_set_error(ties, error, true);
+    known = ties ? know(state->foreign, key, exc) : NULL;
+    Py_XDECREF(exc);
+    return known;
 }
 
 static PyObject *foreign_object(sspy_state *state, IScriptErrorInfo *error)

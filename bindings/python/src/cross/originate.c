@@ -248,11 +248,13 @@ typedef struct crossing {
     stacksplice_ties spare; /* for an exception that can carry none: only its return is anonymous */
     IUnknown *exception;    /* an outside reference, which keeps the Python object; or NULL */
     stacksplice_section section;
+    sspy_critical alone; /* no other thread changes the same ties */
 } crossing;
 
 static void begin_crossing(crossing *c, sspy_interp *interp, sspy_ties *own,
                            stacksplice_exception *x, PyObject *exc)
 {
+    SSPY_CRITICAL_BEGIN(&c->alone, own ? (PyObject *)own : exc);
     c->section = sspy_enter(interp);
     c->spare = (stacksplice_ties){NULL, NULL, 0};
     c->ties = own ? &own->core : &c->spare;
@@ -268,6 +270,7 @@ static void end_crossing(crossing *c)
     sspy_unknown_release(c->exception);
     stacksplice_ties_drop(&c->spare);
     sspy_leave(c->section);
+    SSPY_CRITICAL_END(&c->alone);
 }
 
 /* Begin for STEP's exception, whose ties are OWN or NULL.  Ties without a language exception get

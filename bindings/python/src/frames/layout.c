@@ -41,7 +41,7 @@ typedef struct check {
 } check;
 
 typedef struct seen_frame {
-    uintptr_t code, instruction, previous;
+    uintptr_t code, start, instruction, previous; /* START: of the code's instructions */
     unsigned char owner;
 } seen_frame;
 
@@ -60,6 +60,32 @@ static bool peek_word(const check *c, uintptr_t base, size_t offset, uintptr_t *
     return base && peek(c, base + offset, out, sizeof *out);
 }
 
+#if SSPY_HAS_COPIES
+/* Set where the copy of the instructions begins that FRAME runs. */
+static bool peek_start(const check *c, uintptr_t frame, seen_frame *seen)
+{
+    uintptr_t type = 0, copies = 0, size = 0;
+    int32_t number = 0;
+
+    seen->start = 0;
+    if (!seen->code || !peek_word(c, seen->code, offsetof(PyObject, ob_type), &type) ||
+        type != (uintptr_t)&PyCode_Type)
+        return true; /* an entry frame */
+    return peek_word(c, seen->code, offsetof(PyCodeObject, co_tlbc), &copies) &&
+           peek(c, frame + c->layout->frame_copy, &number, sizeof number) &&
+           peek_word(c, copies, offsetof(_PyCodeArray, size), &size) && number >= 0 &&
+           (uintptr_t)number < size &&
+           peek_word(c, copies, offsetof(_PyCodeArray, entries) + (size_t)number * sizeof(char *),
+                     &seen->start);
+}
+#else
+static bool peek_start(const check *Py_UNUSED(c), uintptr_t Py_UNUSED(frame), seen_frame *seen)
+{
+    seen->start = seen->code + offsetof(PyCodeObject, co_code_adaptive);
+    return true;
+}
+#endif
+
 static bool peek_frame(const check *c, uintptr_t frame, seen_frame *seen)
 {
     if (!peek_word(c, frame, c->layout->frame_code, &seen->code) ||
@@ -68,7 +94,7 @@ static bool peek_frame(const check *c, uintptr_t frame, seen_frame *seen)
         !peek(c, frame + c->layout->frame_owner, &seen->owner, 1))
         return false;
     seen->code &= ~(uintptr_t)SSPY_CODE_TAG;
-    return true;
+    return peek_start(c, frame, seen);
 }
 
 /* By the same rule as sspy_frame_code. */
@@ -83,7 +109,7 @@ static bool is_shown(const check *c, const seen_frame *seen)
         !peek(c, seen->code + offsetof(PyCodeObject, _co_firsttraceable), &first_traceable,
               sizeof first_traceable))
         return false;
-    return sspy_has_begun(c->layout, seen->owner, seen->code, seen->instruction, first_traceable);
+    return sspy_has_begun(seen->owner, seen->start, seen->instruction, first_traceable);
 }
 
 /* ---- What is compared -------------------------------------------------------------------------*/
@@ -110,8 +136,7 @@ static const char *compare_frame(uintptr_t frame, const seen_frame *seen, PyFram
 
     if (seen->code != (uintptr_t)code || sspy_frame_data(object) != frame)
         why = "frames not at their expected place";
-    else if (seen->instruction - seen->code - offsetof(PyCodeObject, co_code_adaptive) !=
-             (uintptr_t)lasti)
+    else if (seen->instruction - seen->start != (uintptr_t)lasti)
         why = "instruction of a frame not at its expected place";
     else if ((seen->owner == SSPY_FRAME_GENERATOR) != (generates != 0))
         why = "owner of a frame not at its expected place";
@@ -198,6 +223,8 @@ static bool is_lock(const check *c, PyThreadState *thread_state, size_t offset)
 
 static bool find_lock(const check *c, PyThreadState *thread_state)
 {
+    if (c->layout->is_free_threaded)
+        return true; /* it says nothing of who runs */
     if (Py_Version < 0x030C0000)
         return true; /* one lock for all interpreters */
     if (Py_Version >= 0x030D0000)
@@ -308,12 +335,14 @@ const char *sspy_layout_reason(void)
 
 static const char *choose_layout(sspy_layout *layout)
 {
-#ifdef Py_GIL_DISABLED
-    return "it is a free-threaded build";
-#endif
-    if (Py_Version >> 16 != PY_VERSION_HEX >> 16)
-        return "extension was built for another version";
-    return sspy_layout_of(Py_Version, runtime_words, layout);
+    const char *why = Py_Version >> 16 == PY_VERSION_HEX >> 16
+                          ? sspy_layout_of(Py_Version, runtime_words, layout)
+                          : "extension was built for another version";
+
+    if (!why && layout->is_free_threaded != SSPY_IS_FREE_THREADED)
+        why = SSPY_IS_FREE_THREADED ? "extension was built for a free-threaded interpreter"
+                                    : "it is a free-threaded build";
+    return why;
 }
 
 /* ---- Reading a frame --------------------------------------------------------------------------*/
@@ -329,7 +358,7 @@ PyCodeObject *sspy_frame_code(uintptr_t frame)
                             ~(uintptr_t)SSPY_CODE_TAG);
     if (!code || !PyCode_Check(code))
         return NULL;
-    return sspy_has_begun(sspy_layout_now(), owner, (uintptr_t)code,
+    return sspy_has_begun(owner, sspy_frame_start(frame, code),
                           sspy_word(frame, sspy_layout_now()->frame_instruction),
                           code->_co_firsttraceable)
                ? code
@@ -338,8 +367,8 @@ PyCodeObject *sspy_frame_code(uintptr_t frame)
 
 int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code)
 {
-    return (int)(sspy_word(frame, sspy_layout_now()->frame_instruction) - (uintptr_t)code -
-                 offsetof(PyCodeObject, co_code_adaptive));
+    return (int)(sspy_word(frame, sspy_layout_now()->frame_instruction) -
+                 sspy_frame_start(frame, code));
 }
 
 uintptr_t sspy_frame_current(PyThreadState *thread_state)

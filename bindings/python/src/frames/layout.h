@@ -9,6 +9,10 @@
 
 enum { SSPY_MAX_CHAIN = 1 << 20 /* frames: a longer chain is corrupt */ };
 
+/* Whether each thread runs a copy of a code object's instructions, which the interpreter frees by itself.
+   An instruction's address in the code object itself then stands for that in each copy. */
+#define SSPY_HAS_COPIES (SSPY_IS_FREE_THREADED && PY_VERSION_HEX >= 0x030E0000)
+
 /* The known layout of this process's CPython.  Interpreters with their own locks may examine it at
    the same time.  The first one publishes its whole result, for good. */
 typedef struct sspy_verdict {
@@ -51,6 +55,38 @@ static inline uintptr_t sspy_entry_frame(uintptr_t frame)
 /* The code object of FRAME, borrowed, if Python shows FRAME.  NULL for entry frames, shims, and
    frames that have not begun (by the rule of _PyFrame_IsIncomplete). */
 PyCodeObject *sspy_frame_code(uintptr_t frame);
+/* Where the instructions begin that FRAME, which runs CODE, executes. */
+static inline uintptr_t sspy_frame_start(uintptr_t frame, const PyCodeObject *code)
+{
+#if SSPY_HAS_COPIES
+    const _PyCodeArray *copies = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
+    int32_t number = *(const int32_t *)(frame + sspy_layout_now()->frame_copy);
+
+    if (copies && number >= 0 && number < copies->size && copies->entries[number])
+        return (uintptr_t)copies->entries[number];
+#else
+    (void)frame;
+#endif
+    return (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive);
+}
+
+/* The address of FRAME's instruction in its code object: by it tables know the place.  With copies 0 for
+   frames of no code object. */
+static inline uintptr_t sspy_frame_place(uintptr_t frame)
+{
+    uintptr_t instruction = sspy_word(frame, sspy_layout_now()->frame_instruction);
+#if SSPY_HAS_COPIES
+    PyObject *code =
+        (PyObject *)(sspy_word(frame, sspy_layout_now()->frame_code) & ~(uintptr_t)SSPY_CODE_TAG);
+
+    if (!code || !PyCode_Check(code))
+        return 0;
+    instruction += (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive) -
+                   sspy_frame_start(frame, (const PyCodeObject *)code);
+#endif
+    return instruction;
+}
+
 /* The byte offset of FRAME's instruction in CODE. */
 int sspy_frame_lasti(uintptr_t frame, const PyCodeObject *code);
 /* The innermost frame of THREAD_STATE, or 0. */

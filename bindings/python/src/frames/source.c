@@ -132,6 +132,12 @@ static void add_dormant(const stacksplice_walk *walk, PyInterpreterState *interp
             add_thread_state(list, t);
 }
 
+/* Whether frames of an interpreter that is not read may be on this stack. */
+static bool has_unread_interpreters(void)
+{
+    return SSPY_IS_FREE_THREADED && PyInterpreterState_Head() != PyInterpreterState_Main();
+}
+
 /* Put the thread states that have frames on this stack into LIST. */
 static void thread_states(const stacksplice_walk *walk, thread_list *list)
 {
@@ -144,6 +150,8 @@ static void thread_states(const stacksplice_walk *walk, thread_list *list)
     if (!holds_lock(current, mine))
         return;
     add_thread_state(list, current);
+    if (SSPY_IS_FREE_THREADED)
+        return; /* the lists change at any time: splice_unknown_loops */
     for (PyInterpreterState *i = PyInterpreterState_Head(); i; i = PyInterpreterState_Next(i))
         if (shares_lock(i, current))
             add_dormant(walk, i, list);
@@ -279,7 +287,7 @@ static void learn(PyThreadState *state)
     for (int steps = 0; frame && learned < MAX_LEARNED && steps < SSPY_MAX_CHAIN; steps++) {
         PyCodeObject *code = sspy_frame_code(frame);
 
-        if (code && !sspy_cache_find(sspy_word(frame, sspy_layout_now()->frame_instruction), 0)) {
+        if (code && !sspy_cache_find(sspy_frame_place(frame), 0)) {
             (void)sspy_token_known(code, sspy_frame_lasti(frame, code), 0, STACKSPLICE_TRUST_EXACT);
             learned++;
         }
@@ -513,8 +521,8 @@ static void report_conditions(stacksplice_walk *walk)
         [DEATHS] = atomic_load_explicit(&sspy_cache_deaths, memory_order_acquire)};
     PyThreadState *state;
 
-    if (sspy_layout_reason() || !walk->frame_count || !only_state(walk, &data[STATE]) ||
-        !check_replacement(walk)) {
+    if (sspy_layout_reason() || !walk->frame_count || has_unread_interpreters() ||
+        !only_state(walk, &data[STATE]) || !check_replacement(walk)) {
         stacksplice_walk_refuse(walk);
         return;
     }
@@ -830,12 +838,17 @@ static inline __attribute__((always_inline)) bool push_frames(stacksplice_walk *
             report_link(walk, frame); /* else done on the way to the marker */
         if (*(const unsigned char *)(frame + owner) >= SSPY_FRAME_OF_C)
             break;
-        if (recorded)
+        if (recorded) {
             report_word(walk, frame + instruction);
+#if SSPY_HAS_COPIES
+            report_word(walk, frame + layout->frame_code);
+            report_word(walk, frame + layout->frame_copy);
+#endif
+        }
         if (wanted && !push_replaced(&b, wanted, frame, &token))
             return false;
         if (!token && cached)
-            token = sspy_cache_find(sspy_word(frame, instruction), 0);
+            token = sspy_cache_find(sspy_frame_place(frame), 0);
         if (!token)
             token = unknown_token(walk, frame, interp, is_watched);
         if (!push(&b, token))
@@ -892,6 +905,42 @@ static void cut_at_base(stacksplice_walk *walk, uint32_t first, uintptr_t outerm
         (void)stacksplice_walk_end(walk, base + 1, sspy_gap(SSPY_GREENLET_ENDS));
 }
 
+/*
+ * Without a lock the thread states of other interpreters cannot be read, since any thread may end them.  So a
+ * loop that one of them runs on this stack has no marker that we know, and its frames are a gap.
+ */
+
+static const char other_interpreter[] =
+    "Python frames missing: another interpreter's, which a free-threaded build does not show";
+
+/* Where the evaluation loop's code is; 0: not known. */
+static uintptr_t loop_code, loop_code_end;
+
+#if SSPY_IS_FREE_THREADED
+static __attribute__((constructor)) void look_up_loop(void)
+{
+    void *loop = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+    ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    if (!loop || !dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return;
+    loop_code = (uintptr_t)loop;
+    loop_code_end = loop_code + symbol->st_size;
+}
+#endif
+
+/* A gap at the first loop without a marker among the frames from FIRST until END. */
+static bool splice_unknown_loops(stacksplice_walk *walk, uint32_t first, uint32_t end)
+{
+    if (!has_unread_interpreters())
+        return true;
+    while (first < end && walk->frames[first].ip - 1 - loop_code >= loop_code_end - loop_code)
+        first++;
+    return first >= end || (stacksplice_walk_splice(walk, first, 1) &&
+                            stacksplice_walk_push(walk, sspy_gap(other_interpreter)));
+}
+
 /* A gap where the loop with the marker at MISSING runs, whose frames are not read. */
 static bool splice_missing(stacksplice_walk *walk, uint32_t *frame, uintptr_t missing)
 {
@@ -904,7 +953,7 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
 {
     const sspy_replacement *wanted = replacement;
     uintptr_t outermost = 0;
-    uint32_t frame = first_frame(walk);
+    uint32_t frame = first_frame(walk), next = frame;
 
     for (chain *c; (c = innermost(chains, count)) != NULL; next_marker(c, walk)) {
         /* greenlet chains its own _PyCFrame, which belongs to no loop. */
@@ -916,11 +965,15 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
             missing = 0;
         }
         frame = frame_of(walk, frame, c->now.address);
-        if (!stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
+        if (!splice_unknown_loops(walk, next, frame) ||
+            !stacksplice_walk_splice(walk, frame, frame < walk->frame_count) ||
             !push_run(walk, &c->now, c->interp, wanted))
             return;
         outermost = c->now.address;
+        next = frame + 1;
     }
+    if (!splice_unknown_loops(walk, next, walk->frame_count))
+        return;
     if (missing && !splice_missing(walk, &frame, missing))
         return;
     cut_at_base(walk, frame, outermost);

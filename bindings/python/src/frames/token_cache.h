@@ -3,7 +3,7 @@
  *
  * An instruction is inside its code object, and its entry leaves the table when the code object
  * dies.  So an entry found for a frame was put there for that frame's code.  Any thread reads the
- * table at any time, without a lock.  Only the holder of the main interpreter's lock changes it.
+ * table at any time, without a lock.  Only threads that run the main interpreter's Python change it.
  * The table has only that interpreter's code.
  */
 #ifndef SSPY_TOKEN_CACHE_H

@@ -18,7 +18,9 @@
  * objects.  The table holds only code of the main interpreter.
  */
 
-enum { CHANGING = 2 }; /* as an address: an entry that is being changed; 0 is a free one */
+/* As addresses: an entry that somebody changes; one that somebody changes whose table was voided since; 0
+   is a free one. */
+enum { CHANGING = 2, VOIDED = 4 };
 #define ONE_CHANGE (SSPY_CACHE_ADDRESS + 1)
 
 sspy_cache_row sspy_cache_rows[1 << SSPY_CACHE_ROW_BITS];
@@ -28,34 +30,64 @@ _Atomic(uintptr_t) sspy_cache_deaths;
 static PyTypeObject *watch_type; /* (GIL) a subclass of weakref.ref; counted */
 static PyObject *watches;        /* (GIL) address of a code object -> its watch */
 static PyObject *on_death;       /* (GIL) the callback of all watches */
-static unsigned next_victim;     /* (GIL) */
+static _Atomic(unsigned) next_victim;
 
 /* Follows the members of a weak reference in a watch: where its code has its instructions. */
 typedef struct instructions {
     uintptr_t code, from, to;
 } instructions;
 
-/* A reader that saw the old key sees another key after it reads the value. */
-static void change(sspy_cache_entry *entry, uint64_t address, uint64_t value)
+/* Make this thread the only one to change ENTRY, which has *KEY, and set *KEY to what it has now; false if
+   another one does.  Threads that run Python without a lock meet here, and a child of fork may find an
+   entry that nobody changes any more: it stays unused. */
+static bool claim(sspy_cache_entry *entry, uint64_t *key)
 {
-    uint64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    uint64_t mine = ((*key & ~SSPY_CACHE_ADDRESS) + ONE_CHANGE) | CHANGING;
 
-    key = (key & ~SSPY_CACHE_ADDRESS) + ONE_CHANGE;
-    atomic_store_explicit(&entry->key, key | CHANGING, memory_order_relaxed);
+    if ((*key & SSPY_CACHE_ADDRESS) == CHANGING || (*key & SSPY_CACHE_ADDRESS) == VOIDED ||
+        !atomic_compare_exchange_strong_explicit(&entry->key, key, mine, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return false;
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&entry->value, value, memory_order_relaxed);
-    atomic_store_explicit(&entry->key, key | address, memory_order_release);
+    *key = mine;
+    return true;
 }
 
-/* Free the entries of ROW for addresses in [FROM, TO). */
+/* Give the claimed ENTRY, which has KEY, its new content.  A reader that saw the old key sees another key
+   after it reads the value. */
+static void store(sspy_cache_entry *entry, uint64_t key, uint64_t address, uint64_t value)
+{
+    uint64_t counted = key & ~SSPY_CACHE_ADDRESS;
+
+    atomic_store_explicit(&entry->value, value, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(&entry->key, &key, counted | address,
+                                                 memory_order_release, memory_order_relaxed))
+        atomic_store_explicit(&entry->key, counted, memory_order_release); /* voided meanwhile */
+}
+
+/* Free ENTRY if it is for an address in [FROM, TO).  Where CHANGING is among them, what somebody is about
+   to store there is void, too. */
+static void clear(sspy_cache_entry *entry, uintptr_t from, uintptr_t to)
+{
+    uint64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    bool done = false;
+
+    /* Once more only if another thread changed it meanwhile. */
+    while (!done && (key & SSPY_CACHE_ADDRESS) - from < to - from &&
+           (key & SSPY_CACHE_ADDRESS) != VOIDED) {
+        if ((key & SSPY_CACHE_ADDRESS) == CHANGING) {
+            done = atomic_compare_exchange_strong(&entry->key, &key, key ^ (CHANGING | VOIDED));
+        } else if (claim(entry, &key)) {
+            store(entry, key, 0, 0);
+            done = true;
+        }
+    }
+}
+
 static void clear_row(sspy_cache_row *row, uintptr_t from, uintptr_t to)
 {
-    for (unsigned i = 0; i < SSPY_CACHE_WAYS; i++) {
-        uint64_t key = atomic_load_explicit(&row->ways[i].key, memory_order_relaxed);
-
-        if ((key & SSPY_CACHE_ADDRESS) - from < to - from)
-            change(&row->ways[i], 0, 0);
-    }
+    for (unsigned i = 0; i < SSPY_CACHE_WAYS; i++)
+        clear(&row->ways[i], from, to);
 }
 
 /* Search the rows of the instructions, or all rows when those are fewer. */
@@ -97,12 +129,14 @@ static instructions *watched_by(PyObject *watch)
    next code at that address, since its watch is dead. */
 static PyObject *code_died(PyObject *Py_UNUSED(self), PyObject *watch)
 {
-    PyObject *address;
+    PyObject *address, *found;
 
     forget(watched_by(watch));
     address = watches ? PyLong_FromVoidPtr((void *)watched_by(watch)->code) : NULL;
-    if (address && PyDict_GetItemWithError(watches, address) == watch)
+    found = address ? sspy_dict_get(watches, address) : NULL;
+    if (found && found == watch)
         (void)PyDict_DelItem(watches, address);
+    Py_XDECREF(found);
     Py_XDECREF(address);
     PyErr_Clear();
     Py_RETURN_NONE;
@@ -191,8 +225,9 @@ static bool watch(PyCodeObject *code)
     if (PyErr_Occurred())
         return false;
     address = PyLong_FromVoidPtr(code);
-    found = address ? PyDict_GetItemWithError(watches, address) : NULL;
+    found = address ? sspy_dict_get(watches, address) : NULL;
     watched = (found && is_watch_of(found, code)) || (address && !add_watch(code, address));
+    Py_XDECREF(found);
     Py_XDECREF(address);
     PyErr_Clear();
     return watched;
@@ -209,10 +244,13 @@ static sspy_cache_entry *entry_for(sspy_cache_row *row, uintptr_t place)
         address &= SSPY_CACHE_ADDRESS;
         if (address == place)
             return &row->ways[i];
-        if (address <= CHANGING && !free_entry)
+        if (address <= VOIDED && !free_entry)
             free_entry = &row->ways[i];
     }
-    return free_entry ? free_entry : &row->ways[next_victim++ % SSPY_CACHE_WAYS];
+    if (free_entry)
+        return free_entry;
+    return &row->ways[atomic_fetch_add_explicit(&next_victim, 1, memory_order_relaxed) %
+                      SSPY_CACHE_WAYS];
 }
 
 /* Store TOKEN, interned in EPOCH, for PLACE and LINE; PLACE is in CODE, which is alive.  Lock held,
@@ -221,6 +259,8 @@ static void cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintpt
                       uint32_t epoch)
 {
     PyInterpreterState *interp = atomic_load_explicit(&sspy_cache_interp, memory_order_relaxed);
+    sspy_cache_entry *entry;
+    uint64_t key;
 
     /* Do not store a frame that has not begun: it is not shown, although its instruction may be the
        first. */
@@ -228,11 +268,16 @@ static void cache_put(PyCodeObject *code, uintptr_t place, uint32_t line, uintpt
         (place | 1) < sspy_instruction(code, code->_co_firsttraceable * SSPY_CODE_UNIT) ||
         line > UINT16_MAX || !watch(code))
         return;
-    /* Creating the watch may have run code that captures, and other threads may describe tokens. */
-    if (epoch != stacksplice_token_epoch())
+    entry = entry_for(sspy_cache_row_of(place), place);
+    key = atomic_load_explicit(&entry->key, memory_order_relaxed);
+    if (!claim(entry, &key))
         return;
-    change(entry_for(sspy_cache_row_of(place), place), place,
-           (uint64_t)line << SSPY_TOKEN_BITS | (token & SSPY_CACHE_ADDRESS));
+    /* Creating the watch may have run code that captures, and other threads may describe tokens. */
+    if (epoch == stacksplice_token_epoch() &&
+        epoch == atomic_load_explicit(&sspy_cache_epoch, memory_order_relaxed))
+        store(entry, key, place, (uint64_t)line << SSPY_TOKEN_BITS | (token & SSPY_CACHE_ADDRESS));
+    else
+        store(entry, key, 0, 0);
 }
 
 /* ---- Tokens of places --------------------------------------------------------------------------*/

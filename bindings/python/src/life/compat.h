@@ -75,6 +75,60 @@ static inline PyObject *sspy_weakref_get(PyObject *reference)
 #endif
 }
 
+/* Whether several threads run Python at once: there is no lock of the interpreter. */
+#ifdef Py_GIL_DISABLED
+#define SSPY_IS_FREE_THREADED 1
+#else
+#define SSPY_IS_FREE_THREADED 0
+#endif
+
+/* A lock around a few instructions that run no code of the interpreter; and a section in which no other
+   thread is for the same OBJECT, until the section calls something that waits.  With the interpreter's lock,
+   under which no other thread runs there, both are nothing. */
+#if SSPY_IS_FREE_THREADED
+#define SSPY_LOCK_OF(name) static PyMutex name
+#define SSPY_LOCK(name) PyMutex_Lock(&(name))
+#define SSPY_UNLOCK(name) PyMutex_Unlock(&(name))
+typedef PyCriticalSection sspy_critical;
+#define SSPY_CRITICAL_BEGIN(section, object) PyCriticalSection_Begin(section, object)
+#define SSPY_CRITICAL_END(section) PyCriticalSection_End(section)
+#else
+#define SSPY_LOCK_OF(name) typedef char name
+#define SSPY_LOCK(name) (void)sizeof(name)
+#define SSPY_UNLOCK(name) (void)sizeof(name)
+typedef struct sspy_critical {
+    char unused;
+} sspy_critical;
+#define SSPY_CRITICAL_BEGIN(section, object) ((void)(section), (void)(object))
+#define SSPY_CRITICAL_END(section) ((void)(section))
+#endif
+
+/* The value of KEY in DICT (new reference), or NULL: without an exception if it has none. */
+static inline PyObject *sspy_dict_get(PyObject *dict, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *value = NULL;
+
+    (void)PyDict_GetItemRef(dict, key, &value);
+    return value;
+#else
+    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
+}
+
+/* The value that DICT has for KEY (new reference), VALUE if it had none; NULL with an exception. */
+static inline PyObject *sspy_dict_set_default(PyObject *dict, PyObject *key, PyObject *value)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found = NULL;
+
+    (void)PyDict_SetDefaultRef(dict, key, value, &found);
+    return found;
+#else
+    return Py_XNewRef(PyDict_SetDefault(dict, key, value));
+#endif
+}
+
 /* OBJECT's attribute NAME (new reference), or NULL with an exception.  PyObject_GetAttrString makes
    a new string each time, and each may stay in the interpreter's cache of methods. */
 static inline PyObject *sspy_attribute(PyObject *object, const char *name)

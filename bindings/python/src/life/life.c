@@ -72,7 +72,11 @@ static int wake(stacksplice_owner *owner)
 }
 
 static const stacksplice_language python = {
-    .size = sizeof python, .name = "python", .drop = drop, .wake = wake};
+    .size = sizeof python,
+    .name = "python",
+    .flags = SSPY_IS_FREE_THREADED ? STACKSPLICE_LANGUAGE_MANY_THREADS : 0,
+    .drop = drop,
+    .wake = wake};
 
 /* Give INTERP its owner; false without memory.  At the end of the owner, errors live on by
    value. */
@@ -259,9 +263,17 @@ sspy_state *sspy_state_current(void)
 
 void *sspy_record(sspy_state *state, unsigned whose, size_t size)
 {
-    if (!state->records[whose])
-        state->records[whose] = calloc(1, size);
-    return state->records[whose];
+    void *record = __atomic_load_n(&state->records[whose], __ATOMIC_ACQUIRE), *there = NULL;
+
+    if (record)
+        return record;
+    record = calloc(1, size);
+    if (record && !__atomic_compare_exchange_n(&state->records[whose], &there, record, false,
+                                               __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        free(record); /* another thread made it meanwhile */
+        record = there;
+    }
+    return record;
 }
 
 /* ---- Texts -------------------------------------------------------------------------------------*/

@@ -70,13 +70,22 @@ sspy_facts sspy_facts_of(sspy_state *state, uintptr_t element)
     sspy_facts *all = sspy_record(state, SSPY_OF_ELEMENTS, KNOWN * sizeof *all);
     sspy_facts *known = all ? &all[hash >> 32 & (KNOWN - 1)] : NULL;
     question asked = {state->interp->id, {.element = element}};
+    sspy_critical section;
+    bool is_known;
 
     if (!stacksplice_is_token(element))
         return asked.facts;
-    if (known && known->element == element)
-        return *known;
-    if (SUCCEEDED(stacksplice_resolve(element, look, &asked)) && known)
-        *known = asked.facts;
+    SSPY_CRITICAL_BEGIN(&section,
+                        state->no_arguments); /* an object that is the interpreter's own */
+    is_known = known && known->element == element;
+    if (is_known)
+        asked.facts = *known;
+    SSPY_CRITICAL_END(&section);
+    if (is_known || FAILED(stacksplice_resolve(element, look, &asked)) || !known)
+        return asked.facts;
+    SSPY_CRITICAL_BEGIN(&section, state->no_arguments);
+    *known = asked.facts;
+    SSPY_CRITICAL_END(&section);
     return asked.facts;
 }
 

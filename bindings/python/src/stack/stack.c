@@ -901,17 +901,7 @@ int sspy_keep_raised(sspy_interp *interp, PyObject *exc, sspy_room *room, uint32
 
     count = stacksplice_copy_ends(room->frames, count, room->limit, room->frames);
     ties = sspy_ties_make(interp, exc);
-    if (!ties || !count || ties->raised)
-        return ties ? 0 : -1;
-    ties->raised = malloc(count * sizeof *ties->raised);
-    if (!ties->raised) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    memcpy(ties->raised, room->frames, count * sizeof *ties->raised);
-    ties->raised_count = count;
-    ties->raised_epoch = stacksplice_code_epoch();
-    return 0;
+    return ties ? sspy_ties_set_raised(ties, room->frames, count) : -1;
 }
 
 int sspy_raised_at(sspy_state *state, PyObject *exc, const uintptr_t *frames, uint32_t count)

@@ -560,7 +560,7 @@ static PyObject *frames_of(const sspy_state *state, uintptr_t element)
         PyDict_Clear(all);
     key = PyLong_FromUnsignedLongLong(element);
     if (key)
-        frames = Py_XNewRef(PyDict_GetItemWithError(all, key));
+        frames = sspy_dict_get(all, key);
     if (key && !frames && !PyErr_Occurred()) {
         frames = new_frames(element);
         if (frames && PyDict_SetItem(all, key, frames))

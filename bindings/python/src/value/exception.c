@@ -81,7 +81,7 @@ int sspy_say_words(sspy_ties *ties, PyObject *exc, const char *message, size_t l
 
     result = words ? PyObject_CallMethod(exc, "add_note", "O", words) : NULL;
     if (result)
-        Py_XSETREF(ties->words, Py_NewRef(words));
+        sspy_ties_exchange(ties, &ties->words, words);
     Py_XDECREF(result);
     Py_XDECREF(words);
     return result ? 0 : -1;

@@ -24,6 +24,9 @@
  * that they have.
  */
 
+/* Guards the two members by which ties and a dict know each other: one may end in another thread. */
+SSPY_LOCK_OF(link_lock);
+
 /* Neither the dict nor the ties keep the other: each is told of the other's end.  The slot follows the
    members of dict, whose size is known only at run time. */
 static sspy_ties **ties_slot(PyObject *dict)
@@ -50,10 +53,11 @@ static int carrying_dict_clear(PyObject *self)
 static void carrying_dict_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    sspy_ties *ties = *ties_slot(self);
 
-    if (ties)
-        ties->dict = NULL;
+    SSPY_LOCK(link_lock);
+    if (*ties_slot(self))
+        (*ties_slot(self))->dict = NULL;
+    SSPY_UNLOCK(link_lock);
     PyDict_Type.tp_dealloc(self);
     Py_DECREF(type);
 }
@@ -108,15 +112,25 @@ static PyObject *new_carrying_dict(const sspy_state *state, PyObject *dict)
    the exception keeps its dict: it pickles as it would without us. */
 static void install_carrying_dict(const sspy_state *state, PyObject *exc, sspy_ties *ties)
 {
-    PyObject *dict = ((PyBaseExceptionObject *)exc)->dict, *carrying = NULL;
+    PyObject **place = &((PyBaseExceptionObject *)exc)->dict, *carrying = NULL, *dict;
+    bool restores = restores_items(state, Py_TYPE(exc));
+    sspy_critical section;
 
-    if ((!dict || PyDict_CheckExact(dict)) && restores_items(state, Py_TYPE(exc)))
+    SSPY_CRITICAL_BEGIN(&section, exc);
+    dict = Py_XNewRef(*place);
+    if (restores && (!dict || PyDict_CheckExact(dict)))
         carrying = new_carrying_dict(state, dict);
-    if (carrying) {
+    if (carrying && *place == dict) { /* no thread gave it another one meanwhile */
+        SSPY_LOCK(link_lock);
         *ties_slot(carrying) = ties;
         ties->dict = carrying;
-        Py_XSETREF(((PyBaseExceptionObject *)exc)->dict, carrying);
+        SSPY_UNLOCK(link_lock);
+        __atomic_store_n(place, Py_NewRef(carrying), __ATOMIC_RELEASE);
+        Py_XDECREF(dict); /* the exception's */
     }
+    SSPY_CRITICAL_END(&section);
+    Py_XDECREF(carrying);
+    Py_XDECREF(dict);
     PyErr_Clear();
 }
 
@@ -125,12 +139,13 @@ static void install_carrying_dict(const sspy_state *state, PyObject *exc, sspy_t
 /* Remove the entry KEY of TABLE, unless it now names another exception. */
 static void forget_in(PyObject *table, PyObject *key, const sspy_ties *self)
 {
-    PyObject *reference = table ? PyDict_GetItemWithError(table, key) : NULL;
+    PyObject *reference = table ? sspy_dict_get(table, key) : NULL;
     PyObject *exc = reference ? sspy_weakref_get(reference) : NULL;
     sspy_ties *ties = exc ? sspy_ties_of(self->interp, exc) : NULL;
 
     if (reference && (!ties || ties == self))
         (void)PyDict_DelItem(table, key);
+    Py_XDECREF(reference);
     Py_XDECREF(exc);
 }
 
@@ -155,8 +170,10 @@ static void ties_dealloc(PyObject *object)
     PyObject *pending = sspy_take_pending();
     stacksplice_section section;
 
+    SSPY_LOCK(link_lock);
     if (self->dict)
         *ties_slot(self->dict) = NULL;
+    SSPY_UNLOCK(link_lock);
     Py_CLEAR(self->remote);
     Py_CLEAR(self->words);
     if (self->core.foreign)
@@ -209,7 +226,7 @@ int sspy_ties_check(void)
 sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc)
 {
     bool is_exception = PyExceptionInstance_Check(exc); /* C code can set any object as a cause */
-    PyObject *found = is_exception ? *ties_place(exc) : NULL;
+    PyObject *found = is_exception ? __atomic_load_n(ties_place(exc), __ATOMIC_ACQUIRE) : NULL;
     bool is_ours = found && interp->ties_type && Py_IS_TYPE(found, interp->ties_type);
 
     return is_ours ? (sspy_ties *)found : NULL;
@@ -217,23 +234,27 @@ sspy_ties *sspy_ties_of(sspy_interp *interp, PyObject *exc)
 
 static sspy_ties *new_ties(sspy_interp *interp, PyObject *exc)
 {
+    PyObject *there = NULL;
     sspy_ties *ties;
 
     if (!interp->ties_type) {
         PyErr_SetString(PyExc_RuntimeError, "the interpreter is being finalized");
         return NULL;
     }
-    if (*ties_place(exc)) {
-        PyErr_SetString(PyExc_TypeError, "the place of the ties is taken");
-        return NULL;
-    }
     ties = (sspy_ties *)interp->ties_type->tp_alloc(interp->ties_type, 0);
-    if (ties) {
-        ties->interp = interp;
-        ties->exception = exc;
-        sspy_interp_ref(interp);
-        *ties_place(exc) = (PyObject *)ties;
-    }
+    if (!ties)
+        return NULL;
+    ties->interp = interp;
+    ties->exception = exc;
+    sspy_interp_ref(interp);
+    if (__atomic_compare_exchange_n(ties_place(exc), &there, (PyObject *)ties, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return ties;
+    Py_DECREF(ties);
+    /* Another thread made some since; they stay as long as the exception. */
+    ties = sspy_ties_of(interp, exc);
+    if (!ties)
+        PyErr_SetString(PyExc_TypeError, "the place of the ties is taken");
     return ties;
 }
 
@@ -248,27 +269,55 @@ sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc)
 {
     sspy_ties *ties = sspy_ties_make(interp, exc);
 
-    if (ties && interp->module_state && !ties->is_carried) {
-        ties->is_carried = true; /* also where it cannot be: ask once */
+    /* Also where it cannot be: ask once. */
+    if (ties && interp->module_state &&
+        !__atomic_exchange_n(&ties->is_carried, true, __ATOMIC_RELAXED))
         install_carrying_dict(interp->module_state, exc, ties);
-    }
     return ties;
 }
 
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
 {
     stacksplice_section section;
+    sspy_critical critical;
 
     Py_INCREF(ties); /* dropping may be the end of the exception */
     if (ties->core.foreign)
         forget_foreign(ties); /* runs Python code, so outside any section */
+    SSPY_CRITICAL_BEGIN(&critical, (PyObject *)ties);
     section = sspy_enter(ties->interp);
     stacksplice_ties_set_error(&ties->core, error, foreign);
     sspy_leave(section);
+    SSPY_CRITICAL_END(&critical);
     Py_DECREF(ties);
 }
 
-uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
+int sspy_ties_set_raised(sspy_ties *ties, const uintptr_t *frames, uint32_t count)
+{
+    uintptr_t *copy = count && !ties->raised ? malloc(count * sizeof *copy) : NULL;
+    sspy_critical section;
+
+    if (!count || ties->raised)
+        return 0;
+    if (!copy) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(copy, frames, count * sizeof *copy);
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    if (!ties->raised) {
+        ties->raised = copy;
+        ties->raised_count = count;
+        ties->raised_epoch = stacksplice_code_epoch();
+        copy = NULL;
+    }
+    SSPY_CRITICAL_END(&section);
+    free(copy);
+    return 0;
+}
+
+/* sspy_ties_raised for the only thread that uses TIES now. */
+static uintptr_t *raised_of(sspy_ties *ties, bool take, uint32_t *count)
 {
     size_t size = ties->raised_count * sizeof *ties->raised;
     uintptr_t *frames = take || !size ? ties->raised : malloc(size);
@@ -283,6 +332,29 @@ uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
         memcpy(frames, ties->raised, size);
     }
     (void)stacksplice_settle(frames, *count, ties->raised_epoch);
+    return frames;
+}
+
+void sspy_ties_exchange(sspy_ties *ties, PyObject **member, PyObject *object)
+{
+    sspy_critical section;
+    PyObject *former;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    former = *member;
+    *member = Py_NewRef(object);
+    SSPY_CRITICAL_END(&section);
+    Py_XDECREF(former);
+}
+
+uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
+{
+    sspy_critical section;
+    uintptr_t *frames;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    frames = raised_of(ties, take, count);
+    SSPY_CRITICAL_END(&section);
     return frames;
 }
 
@@ -303,18 +375,29 @@ static bool take(sspy_interp *interp, PyObject *exc, PyObject *report)
     sspy_ties *ties = sspy_ties_make_to_cross(interp, exc);
 
     if (ties)
-        Py_XSETREF(ties->remote, Py_NewRef(report));
+        sspy_ties_exchange(ties, &ties->remote, report);
     else
         PyErr_Clear(); /* without memory it stays where it is */
     return ties != NULL;
 }
 
-/* Restore the items of STATE but KEY, whose value is a report. */
+/* New reference, or NULL. */
+static PyObject *remote_of(sspy_ties *ties)
+{
+    sspy_critical section;
+    PyObject *remote;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    remote = Py_XNewRef(ties->remote);
+    SSPY_CRITICAL_END(&section);
+    return remote;
+}
+
+/* Restore the items of STATE but KEY, whose value is REPORT. */
 static PyObject *restore_with_report(sspy_interp *interp, PyObject *exc, PyObject *state,
-                                     PyObject *key)
+                                     PyObject *key, PyObject *report)
 {
     PyCFunction plain = atomic_load(&plain_setstate);
-    PyObject *report = Py_NewRef(PyDict_GetItemWithError(state, key));
     PyObject *others = PyDict_Copy(state), *result = NULL;
 
     if (others && !PyDict_DelItem(others, key))
@@ -322,31 +405,34 @@ static PyObject *restore_with_report(sspy_interp *interp, PyObject *exc, PyObjec
     if (result && !take(interp, exc, report))
         Py_SETREF(result, plain(exc, state));
     Py_XDECREF(others);
-    Py_DECREF(report);
     return result;
 }
 
-/* The report among ITEMS, borrowed, or NULL without an exception. */
+/* The report among ITEMS (new reference), or NULL without an exception. */
 static PyObject *report_among(PyObject *items, PyObject *key)
 {
-    PyObject *found =
-        key && items && PyDict_Check(items) ? PyDict_GetItemWithError(items, key) : NULL;
+    PyObject *found = key && items && PyDict_Check(items) ? sspy_dict_get(items, key) : NULL;
 
     if (!found)
         PyErr_Clear();
-    return found && PyUnicode_CheckExact(found) ? found : NULL;
+    else if (!PyUnicode_CheckExact(found))
+        Py_CLEAR(found);
+    return found;
 }
 
 static PyObject *restore_items(PyObject *exc, PyObject *state)
 {
     bool has_key = PyDict_Check(state) && PyDict_GetItemString(state, SSPY_REPORT_KEY);
     sspy_state *ours = has_key ? sspy_state_current() : NULL;
-    PyObject *key = ours ? ours->interp->ties_key : NULL;
+    PyObject *key = ours ? ours->interp->ties_key : NULL, *report, *result;
 
     PyErr_Clear();
-    if (PyExceptionInstance_Check(exc) && report_among(state, key))
-        return restore_with_report(ours->interp, exc, state, key);
-    return atomic_load(&plain_setstate)(exc, state);
+    report = PyExceptionInstance_Check(exc) ? report_among(state, key) : NULL;
+    if (!report)
+        return atomic_load(&plain_setstate)(exc, state);
+    result = restore_with_report(ours->interp, exc, state, key, report);
+    Py_DECREF(report);
+    return result;
 }
 
 void sspy_ties_begin(void)
@@ -372,11 +458,9 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
         ties && ties->remote ? NULL : report_among(((PyBaseExceptionObject *)exc)->dict, key);
 
     if (!report)
-        return ties ? ties->remote : NULL;
-    Py_INCREF(report);
+        return ties ? remote_of(ties) : NULL;
     if (take(interp, exc, report) && PyDict_DelItem(((PyBaseExceptionObject *)exc)->dict, key))
         PyErr_Clear();
-    Py_DECREF(report); /* the ties have it, or the dict */
     return report;
 }
 
@@ -446,7 +530,8 @@ static void keep_members(sspy_interp *interp, stacksplice_exception *x, PyObject
 
 static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
 {
-    if (interp->ends || stacksplice_exception_is_held(x))
+    /* Where threads run at once, another one may be about to drop what is held: the core decides. */
+    if (interp->ends || (!SSPY_IS_FREE_THREADED && stacksplice_exception_is_held(x)))
         return;
     if (!stacksplice_exception_keep(x, Py_NewRef(exc)))
         Py_DECREF(exc);
@@ -465,9 +550,14 @@ IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObj
 
     if (!ties->exception)
         return NULL;
-    keep(interp, ties->exception, exc);
     unknown = stacksplice_exception_unknown(ties->exception);
-    unknown->lpVtbl->AddRef(unknown);
+    if (SSPY_IS_FREE_THREADED) { /* first, so that no other thread drops what is kept */
+        unknown->lpVtbl->AddRef(unknown);
+        keep(interp, ties->exception, exc);
+    } else {
+        keep(interp, ties->exception, exc);
+        unknown->lpVtbl->AddRef(unknown);
+    }
     return unknown;
 }
 

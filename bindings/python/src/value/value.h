@@ -84,12 +84,16 @@ sspy_ties *sspy_ties_make(sspy_interp *interp, PyObject *exc);
 sspy_ties *sspy_ties_make_to_cross(sspy_interp *interp, PyObject *exc);
 /* From now on unpickled exceptions have the report that they bring in their ties. */
 void sspy_ties_begin(void);
-/* The report that EXC brought from another process, a str, borrowed; NULL without an exception. */
+/* The report that EXC brought from another process, a str, new reference; NULL without an exception. */
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
 /* Whether the exception of TIES, which may be NULL, has the stack of its raise, or its error. */
 bool sspy_ties_have_stack(const sspy_ties *ties);
+/* Let MEMBER, one of TIES, be OBJECT. */
+void sspy_ties_exchange(sspy_ties *ties, PyObject **member, PyObject *object);
+/* Keep a copy of the stack where the exception was raised, unless TIES have one; -1 with an exception. */
+int sspy_ties_set_raised(sspy_ties *ties, const uintptr_t *frames, uint32_t count);
 /* The stack where the exception was raised (malloc), which TIES keep unless it is to be TAKEn; NULL if
    none was kept. */
 uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count);
