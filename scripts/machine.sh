@@ -3,7 +3,8 @@
 
 # ---- The chosen Python ---------------------------------------------------------------------------
 
-# What the interpreter $1 says about itself, into py_path, py_version, py_minor, py_headers, py_venv.
+# ask_python PATH [free-threaded]: what that interpreter, which has a lock or none, says about itself, into
+# py_path, py_version, py_minor, py_headers, py_venv.
 # A pyXX-config or a shim in PATH may belong to another Python, so nothing else is asked.
 ask_python() {
     py_answer=$("$1" -c '
@@ -11,9 +12,9 @@ import importlib.util, os, sys, sysconfig
 base = getattr(sys, "_base_executable", None) or sys.executable
 print(sys.version.split()[0], sys.version_info[1],
       sys.version_info[0] == 3 and sys.implementation.name == "cpython"
-      and not sysconfig.get_config_var("Py_GIL_DISABLED"),
+      and bool(sysconfig.get_config_var("Py_GIL_DISABLED")) == (len(sys.argv) > 1),
       os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")),
-      importlib.util.find_spec("ensurepip") is not None, os.path.realpath(base))' \
+      importlib.util.find_spec("ensurepip") is not None, os.path.realpath(base))' ${2:+"$2"} \
         2>/dev/null </dev/null) || return 1
     # The path comes last: it may hold spaces.
     read -r py_version py_minor py_usual py_headers py_venv py_path <<END

@@ -5,7 +5,7 @@ newline='
 '
 default_parts="ctest pytest busted"
 # The longest first: two parts run side by side, and the last ones should be short.
-other_parts="pythons valgrind asan tsan musl-python luas long aarch64 none iterate clang property musl"
+other_parts="pythons valgrind asan tsan free-threaded musl-python luas long aarch64 none iterate clang property musl"
 # Only in "all": it takes the sources of other projects from the package index.
 far_parts="suites"
 
@@ -130,10 +130,34 @@ run_musl_python() {
     [ -z "$libgcc" ] || ln -sf "$libgcc" "${musl%/bin/*}/lib/libgcc_s.so.1"
     # What cannot be tried there, with its reasons.
     set -- -m "not any_python and not long"
-    while IFS= read -r line; do
-        case $line in tests/*) set -- "$@" "--deselect=$line" ;; esac
-    done <tests/musl_left_out.txt
+    while IFS= read -r option; do set -- "$@" "$option"; done <<END
+$(left_out tests/musl_left_out.txt)
+END
     PYTHONPATH="" prepare_tests=true run_pytest musl-python "$@" tests/python
+}
+
+# left_out FILE: options of pytest for the tests that FILE names below their reasons, one per line.
+left_out() {
+    sed -n 's/^tests\//--deselect=&/p' "$1"
+}
+
+# The tests with free-threaded Pythons, whose lock stays off.  Not all tools have wheels for these.
+run_free_threaded() {
+    "$python" tests/free_threaded_python.py </dev/null >"$logs/free-threaded" || true
+    # Nothing of the build for the Python with a lock.
+    unset STACKSPLICE_BUILD_DIR
+    while IFS= read -r answer; do
+        case $answer in
+        /*) ask_python "$answer" free-threaded || continue ;;
+        *) leave_out "free-threaded-${answer%%:*}" "${answer#*: }" && continue ;;
+        esac
+        set --
+        while IFS= read -r option; do set -- "$@" "$option"; done <<END
+$(left_out tests/free_threaded_left_out.txt)
+END
+        PYTHON_GIL=0 run_pytest "free-threaded-$py_version" -m "not any_python and not long" "$@" \
+            tests/python/errors tests/python/frames tests/python/hooks tests/python/reports
+    done <"$logs/free-threaded"
 }
 
 # verified COMMAND...: each repeated capture is compared with a full one.
@@ -194,6 +218,7 @@ command_part() {
     aarch64) run_target aarch64 arm64 ;;
     musl) run_target musl musl ;;
     musl-python) run_musl_python ;;
+    free-threaded) run_free_threaded ;;
     busted) run_busted busted --exclude-tags=long tests/lua ;;
     long)
         run_ctest long-ctest dev long
