@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import sys
 import sysconfig
@@ -264,6 +265,41 @@ def test_a_frame_that_c_code_ran_for_its_entry_has_no_seam(made_entry: Path, ins
     first, second = ran(sys.executable, "-c", MADE % install, made_entry).stdout.splitlines()
     assert first == "['rate', 'call', 'quote']"
     assert second == f"['rate', 'call', 'quote', '{KEPT}', 'later']"
+
+
+WITHOUT_UNWIND_DATA = ["-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"]
+NO_DATA = "callers unknown: this code has no unwind data"
+PASSED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import made_entry, stacksplice
+
+def rate():
+    try:
+        raise KeyError("x")
+    except KeyError as exc:
+        stacksplice.originate(exc)
+        raise
+
+def quote():
+    return made_entry.call(rate)
+
+try:
+    made_entry.call(quote)
+except KeyError as exc:
+    "".join(stacksplice.format_exception(exc))
+    stack = [f for f in stacksplice.error_info(exc).stack if f.kind != "native"]
+    print([f.function or f.reason for f in stack])
+"""
+
+
+def test_code_without_unwind_data_between_stores_nothing(tmp_path: Path) -> None:
+    output = tmp_path / f"made_entry{sysconfig.get_config_var('EXT_SUFFIX')}"
+    compile_c(output, [HERE / "made_entry.c"], "-shared", "-fPIC", *WITHOUT_UNWIND_DATA)
+    shown = ran(sys.executable, "-c", PASSED, tmp_path).stdout
+    assert NO_DATA in shown and KEPT not in shown
+    functions = [name for name in ast.literal_eval(shown) if name != NO_DATA]
+    assert functions == ["rate", "quote", "<module>"]
 
 
 MANY_MADE = """

@@ -45,6 +45,39 @@ class WithoutNativeFrames(unittest.TestCase):
         self.assertEqual(first, "test_an_exception_has_its_traceback_and_the_frames_outward")
         self.assertTrue(any("without native frames" in (f.reason or "") for f in stack))
 
+    def test_only_what_was_stored_is_said_to_be_raised_again(self):
+        def fails(_):
+            raise KeyError("k")
+
+        def by_c():
+            return list(map(lambda x: sorted([x], key=fails), [1]))
+
+        def later():
+            raise kept
+
+        def shown():
+            stack = stacksplice.error_info(kept).stack
+            return [f.function.rpartition(".")[2] if f.kind == "script" else f.reason for f in stack]
+
+        kept = None
+        try:
+            by_c()
+        except KeyError as exc:
+            kept = exc
+        stacksplice.originate(kept)
+        stored = "stored exception re-raised here"
+        self.assertEqual(
+            [name for name in shown() if "native" not in name][:3], ["fails", "<lambda>", "by_c"]
+        )
+        self.assertNotIn(stored, shown())
+        try:
+            later()
+        except KeyError:
+            pass
+        stacksplice.format_exception(kept)
+        self.assertEqual(shown().count(stored), 1)
+        self.assertIsNotNone(stacksplice.take_error())
+
 
 if __name__ == "__main__":
     unittest.main()
