@@ -311,6 +311,25 @@ def _add_the_rest(
         values.append(value)
 
 
+def _keep_members(
+    values: list[_Dict], known: list[tuple[_Dict, BaseException | None]], numbers: dict[int, int]
+) -> None:
+    """Let what the SDK, KNOWN, has as the member of a group be one in VALUES, which have each error once
+    and may have it as that group's context: the NUMBERS are those of KNOWN in VALUES."""
+    by_id = {(value.get("mechanism") or {}).get("exception_id"): at for at, (value, _) in enumerate(known)}
+    for at, number in numbers.items():
+        told = known[at][0].get("mechanism") or {}
+        source = told.get("source") or ""
+        parent = numbers.get(by_id.get(told.get("parent_id"), -1))
+        if not source.startswith("exceptions[") or parent is None:
+            continue
+        above: int | None = parent
+        while above is not None and above != number:
+            above = values[above]["mechanism"].get("parent_id")
+        if above is None:  # else the value would be below itself
+            values[number]["mechanism"].update(parent_id=parent, source=source)
+
+
 def _complete(told: _Dict, exc: BaseException, options: Any) -> None:
     """Give TOLD, an event of the SDK for EXC, our stacks."""
     info = _stacksplice.error_info(exc)
@@ -335,6 +354,7 @@ def _complete(told: _Dict, exc: BaseException, options: Any) -> None:
         if at is not None:
             numbers[at] = len(values)
         values.append(_joined(value, {} if at is None else known[at][0], options))
+    _keep_members(values, known, numbers)
     _add_the_rest(values, known, numbers)
     told["exception"]["values"] = values[::-1]
     told.setdefault("fingerprint", ours["fingerprint"])

@@ -238,6 +238,30 @@ def test_causes_and_groups_by_their_ids(sent, border):
     assert told[4:] == [("KeyError", second, "__cause__")]
 
 
+def test_a_member_stays_one_where_the_context_was_taken_away_later(sent, border):
+    def group():
+        try:
+            fail()
+        except ValueError as member:
+            raise ExceptionGroup("all", [TypeError("never raised"), member])
+
+    def without_a_context():
+        try:
+            border.call(group)  # whose error has the member as its context
+        except ExceptionGroup as exc:
+            raise exc from None
+
+    exc = caught(without_a_context)
+    for more in ({"integrations": []}, {}):
+        values = sent(exc, **more)["exception"]["values"][::-1]
+        told = {(v["type"], v["mechanism"].get("parent_id"), v["mechanism"].get("source")) for v in values}
+        assert told == {
+            ("ExceptionGroup", None, None),
+            ("TypeError", 0, "exceptions[0]"),
+            ("ValueError", 0, "exceptions[1]"),
+        }
+
+
 def test_the_fingerprint_is_that_of_the_error_unless_the_program_has_one(sent, border):
     exc = caught(border.call, fail)
     assert sent(exc)["fingerprint"] == [stacksplice.error_info(exc).fingerprint]
