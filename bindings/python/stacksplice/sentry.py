@@ -342,15 +342,18 @@ def _complete(told: _Dict, exc: BaseException, options: Any) -> None:
     values: list[_Dict] = []
     renumbered: dict[int, int] = {}
     numbers: dict[int, int] = {}  # by the places in KNOWN
+    placed: dict[int, int] = {}  # by the id of the exception: the SDK may lack it
     for number, value in enumerate(errors):
         same = exceptions.get(number)
         at = next((at for at, (_, one) in enumerate(known) if one is same and one is not None), None)
-        if at in numbers:  # it is a context and a member, too: of what crossed nothing we have it twice
-            renumbered[number] = numbers[at]
+        if id(same) in placed:  # it is a context and a member, too: of what crossed nothing we have it twice
+            renumbered[number] = placed[id(same)]
             continue
         renumbered[number] = value["mechanism"]["exception_id"] = len(values)
         if number:
             value["mechanism"]["parent_id"] = renumbered[value["mechanism"]["parent_id"]]
+        if same is not None:
+            placed[id(same)] = len(values)
         if at is not None:
             numbers[at] = len(values)
         values.append(_joined(value, {} if at is None else known[at][0], options))

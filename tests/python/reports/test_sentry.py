@@ -262,6 +262,30 @@ def test_a_member_stays_one_where_the_context_was_taken_away_later(sent, border)
         }
 
 
+def test_no_member_is_there_twice_where_the_sdk_has_no_members(sent, border):
+    def inner():
+        try:
+            border.call(fail)
+        except ValueError as member:
+            raise ExceptionGroup("inner", [member, TypeError("never raised")])
+
+    def outer():
+        try:
+            inner()
+        except ExceptionGroup as member:  # which is the context of the next one, too
+            raise ExceptionGroup("outer", [member])
+
+    def handling():  # the SDK follows groups only where the error itself is one
+        try:
+            outer()
+        except ExceptionGroup:
+            raise RuntimeError("while handling")
+
+    values = sent(caught(handling))["exception"]["values"]
+    types = ["ExceptionGroup", "ExceptionGroup", "RuntimeError", "TypeError", "ValueError"]
+    assert sorted(value["type"] for value in values) == types
+
+
 def test_the_fingerprint_is_that_of_the_error_unless_the_program_has_one(sent, border):
     exc = caught(border.call, fail)
     assert sent(exc)["fingerprint"] == [stacksplice.error_info(exc).fingerprint]
