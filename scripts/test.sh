@@ -138,7 +138,7 @@ END
 
 # left_out FILE: options of pytest for the tests that FILE names below their reasons, one per line.
 left_out() {
-    sed -n 's/^tests\//--deselect=&/p' "$1"
+    sed -n -e '/^tests\/.*::/s/^/--deselect=/p' -e '/^tests\/[^:]*$/s/^/--ignore=/p' "$1"
 }
 
 # The tests with free-threaded Pythons, whose lock stays off.  Not all tools have wheels for these.
@@ -156,7 +156,7 @@ run_free_threaded() {
 $(left_out tests/free_threaded_left_out.txt)
 END
         PYTHON_GIL=0 run_pytest "free-threaded-$py_version" -m "not any_python and not long" "$@" \
-            tests/python/errors tests/python/frames tests/python/hooks tests/python/reports
+            tests/python/errors tests/python/frames tests/python/hooks tests/python/inspection tests/python/reports
     done <"$logs/free-threaded"
 }
 

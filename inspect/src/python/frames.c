@@ -74,7 +74,7 @@ static bool put_float(const value_reader *r, uint64_t address)
     int digits = 1, exponent;
     double value;
 
-    if (!ssi_read(address + FLOAT_VALUE, &value, sizeof value))
+    if (!ssi_read(ssi_members(address) + FLOAT_VALUE, &value, sizeof value))
         return false;
     if (!isfinite(value)) {
         ss_value_put(r->to, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
@@ -134,10 +134,10 @@ static bool put_bytes(const value_reader *r, uint64_t address)
     uint64_t size;
     size_t shown;
 
-    if (!ssi_read_word(address + SSPY_VAR_SIZE, &size))
+    if (!ssi_read_word(ssi_members(address) + SSPY_VAR_SIZE, &size))
         return false;
     shown = size < sizeof bytes ? (size_t)size : sizeof bytes;
-    if (!ssi_read(address + SSPY_BYTES_DATA, bytes, shown))
+    if (!ssi_read(ssi_members(address) + SSPY_BYTES_DATA, bytes, shown))
         return false;
     ss_value_quoted(r->to, &ss_value_of_python_bytes, bytes, shown, size);
     return true;
@@ -314,7 +314,7 @@ static uint64_t value_of(uint64_t place, bool in_cell)
         return 0;
     value &= ~STACK_TAG;
     if (in_cell && ssi_object_kind(value) == KIND_CELL &&
-        !ssi_read_word(value + CELL_VALUE, &value))
+        !ssi_read_word(ssi_members(value) + CELL_VALUE, &value))
         return 0;
     return value;
 }
@@ -324,13 +324,13 @@ static void add_of_function(writing *w, uint64_t frame, uint64_t code)
     uint64_t names, kinds, count, name, value;
     uint8_t kind;
 
-    if (!ssi_read_word(code + SSPY_CODE_VARIABLES, &names) ||
-        !ssi_read_word(code + SSPY_CODE_KINDS, &kinds) ||
-        !ssi_read_word(kinds + SSPY_VAR_SIZE, &count))
+    if (!ssi_read_word(ssi_members(code) + SSPY_CODE_VARIABLES, &names) ||
+        !ssi_read_word(ssi_members(code) + SSPY_CODE_KINDS, &kinds) ||
+        !ssi_read_word(ssi_members(kinds) + SSPY_VAR_SIZE, &count))
         return;
     for (uint64_t i = 0; i < count && i < MAX_VARIABLES && w->count <= SSI_SHOWN_VARIABLES; i++) {
-        if (!ssi_read(kinds + SSPY_BYTES_DATA + i, &kind, 1) ||
-            !ssi_read_word(names + w->layout->tuple_items + 8 * i, &name))
+        if (!ssi_read(ssi_members(kinds) + SSPY_BYTES_DATA + i, &kind, 1) ||
+            !ssi_read_word(ssi_members(names) + w->layout->tuple_items + 8 * i, &name))
             return;
         value = value_of(frame + w->layout->frame_variables + 8 * i, kind & IN_CELL);
         if (value)
@@ -360,7 +360,7 @@ static void write_locals(const sspy_layout *layout, uint64_t frame, uint64_t cod
     uint32_t flags;
 
     ssi_write(to, "{");
-    if (ssi_read(code + SSPY_CODE_FLAGS, &flags, sizeof flags)) {
+    if (ssi_read(ssi_members(code) + SSPY_CODE_FLAGS, &flags, sizeof flags)) {
         if (flags & OPTIMIZED)
             add_of_function(&w, frame, code);
         else if (ssi_read_word(frame + layout->frame_names, &names))
@@ -400,8 +400,8 @@ static bool is_last_part(const char *name, const char *whole)
 /* A qualified name is more precise, but renamed code keeps that of something else. */
 static const char *shown_name(const sspy_layout *layout, uint64_t address)
 {
-    uint64_t name = ssi_word(address + SSPY_CODE_NAME);
-    uint64_t whole = ssi_word(address + SSPY_CODE_QUALNAME);
+    uint64_t name = ssi_word(ssi_members(address) + SSPY_CODE_NAME);
+    uint64_t whole = ssi_word(ssi_members(address) + SSPY_CODE_QUALNAME);
     const char *short_name = ssi_object_text(layout, name);
     const char *long_name = ssi_object_text(layout, whole);
 
@@ -412,14 +412,14 @@ static void read_table(ssi_code_objects *codes, ssi_code_object *code)
 {
     uint64_t table = 0, size = 0;
 
-    if (!ssi_read_word(code->address + SSPY_CODE_TABLE, &table) ||
-        !ssi_read_word(table + SSPY_VAR_SIZE, &size) || size > MAX_TABLE ||
+    if (!ssi_read_word(ssi_members(code->address) + SSPY_CODE_TABLE, &table) ||
+        !ssi_read_word(ssi_members(table) + SSPY_VAR_SIZE, &size) || size > MAX_TABLE ||
         codes->table_bytes + size > MAX_TABLES)
         return;
     code->table = malloc(size ? (size_t)size : 1);
     if (!code->table)
         return;
-    if (ssi_read(table + SSPY_BYTES_DATA, code->table, (size_t)size)) {
+    if (ssi_read(ssi_members(table) + SSPY_BYTES_DATA, code->table, (size_t)size)) {
         code->table_size = (size_t)size;
         codes->table_bytes += size;
         return;
@@ -435,15 +435,15 @@ static bool read_code(ssi_python_frames *frames, ssi_code_object *code)
     ssi_code_objects *codes = &frames->codes;
     uint64_t type, file = 0;
 
-    if (!ssi_read_word(code->address + SSPY_OBJECT_TYPE, &type) ||
+    if (!ssi_read_word(ssi_members(code->address) + SSPY_OBJECT_TYPE, &type) ||
         (codes->type && type != codes->type))
         return false;
-    if (!ssi_read(code->address + layout->code_first_line, &code->first_line,
+    if (!ssi_read(ssi_members(code->address) + layout->code_first_line, &code->first_line,
                   sizeof code->first_line) ||
-        !ssi_read(code->address + layout->code_first_traceable, &code->first_traceable,
+        !ssi_read(ssi_members(code->address) + layout->code_first_traceable, &code->first_traceable,
                   sizeof code->first_traceable))
         return false;
-    (void)ssi_read_word(code->address + SSPY_CODE_FILE, &file);
+    (void)ssi_read_word(ssi_members(code->address) + SSPY_CODE_FILE, &file);
     code->file = ssi_object_text(layout, file);
     code->function = shown_name(layout, code->address);
     if (!codes->type && (!code->file || !code->function))
@@ -563,8 +563,8 @@ bool ssi_frame_show(ssi_python_frames *frames, const ssi_seen_frame *seen)
 
 bool ssi_frame_show_traced(ssi_python_frames *frames, uint64_t entry)
 {
-    uint64_t object = ssi_word(entry + SSPY_TRACEBACK_FRAME);
-    uint64_t frame = object ? ssi_word(object + SSPY_FRAME_OBJECT_FRAME) : 0;
+    uint64_t object = ssi_word(ssi_members(entry) + SSPY_TRACEBACK_FRAME);
+    uint64_t frame = object ? ssi_word(ssi_members(object) + SSPY_FRAME_OBJECT_FRAME) : 0;
     const ssi_code_object *code = code_at(
         frames,
         frame ? ssi_word(frame + frames->layout->frame_code) & ~(uint64_t)SSPY_CODE_TAG : 0);
@@ -573,6 +573,7 @@ bool ssi_frame_show_traced(ssi_python_frames *frames, uint64_t entry)
 
     if (!code)
         return add_unreadable(frames);
-    (void)ssi_read(entry + SSPY_TRACEBACK_INSTRUCTION, &instruction, sizeof instruction);
+    (void)ssi_read(ssi_members(entry) + SSPY_TRACEBACK_INSTRUCTION, &instruction,
+                   sizeof instruction);
     return add(frames, code, instruction, &shown);
 }

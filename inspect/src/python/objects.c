@@ -7,6 +7,8 @@
 
 enum { MAX_BASES = 16 };
 
+uint32_t ssi_object_head;
+
 /* ---- Texts ------------------------------------------------------------------------------------*/
 
 enum {
@@ -39,16 +41,17 @@ bool ssi_object_read_text(const sspy_layout *layout, uint64_t address, ssi_pytho
     uint32_t state;
     unsigned kind;
 
-    if (!ssi_read_word(address + SSPY_TEXT_LENGTH, &count) ||
-        !ssi_read(address + SSPY_TEXT_STATE, &state, sizeof state))
+    if (!ssi_read_word(ssi_members(address) + SSPY_TEXT_LENGTH, &count) ||
+        !ssi_read(ssi_members(address) + SSPY_TEXT_STATE, &state, sizeof state))
         return false;
     kind = state >> KIND_SHIFT & KIND_MASK;
     if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || count >> 40)
         return false;
     if (count > SSI_SHOWN_CHARACTERS)
         count = SSI_SHOWN_CHARACTERS;
-    if (!ssi_read(address + (state & ASCII ? layout->text_ascii : layout->text_compact), characters,
-                  (size_t)count * kind))
+    if (!ssi_read(ssi_members(address) +
+                      (state & ASCII ? layout->text_ascii : layout->text_compact),
+                  characters, (size_t)count * kind))
         return false;
     *out = (ssi_python_text){bytes, 0, (size_t)count};
     for (size_t i = 0; i < count; i++)
@@ -108,8 +111,8 @@ static bool read_type(uint64_t type, known_type *out)
 {
     uint64_t text, flags;
 
-    if (!ssi_read_word(type + SSPY_TYPE_NAME, &text) ||
-        !ssi_read_word(type + SSPY_TYPE_FLAGS, &flags))
+    if (!ssi_read_word(ssi_members(type) + SSPY_TYPE_NAME, &text) ||
+        !ssi_read_word(ssi_members(type) + SSPY_TYPE_FLAGS, &flags))
         return false;
     *out = (known_type){.address = type};
     read_name(text, out->name);
@@ -133,7 +136,7 @@ static const known_type *type_at(uint64_t address)
 
 static const known_type *type_of(uint64_t address)
 {
-    return type_at(address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0);
+    return type_at(address ? ssi_word(ssi_members(address) + SSPY_OBJECT_TYPE) : 0);
 }
 
 ssi_kind ssi_object_kind(uint64_t address)
@@ -148,9 +151,9 @@ const char *ssi_object_type(uint64_t address)
 
 bool ssi_object_is_a(uint64_t address, const char *name)
 {
-    uint64_t type = address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0;
+    uint64_t type = address ? ssi_word(ssi_members(address) + SSPY_OBJECT_TYPE) : 0;
 
-    for (int i = 0; type && i < MAX_BASES; i++, type = ssi_word(type + SSPY_TYPE_BASE))
+    for (int i = 0; type && i < MAX_BASES; i++, type = ssi_word(ssi_members(type) + SSPY_TYPE_BASE))
         if (!strcmp(type_at(type)->name, name))
             return true;
     return false;
@@ -179,14 +182,14 @@ static bool begin_list(ssi_items *items, uint64_t address)
 {
     items->stride = sizeof(uint64_t);
     items->count = items->size;
-    return ssi_read(address + LIST_ITEMS, &items->place, sizeof items->place);
+    return ssi_read(ssi_members(address) + LIST_ITEMS, &items->place, sizeof items->place);
 }
 
 static bool begin_tuple(ssi_items *items, const sspy_layout *layout, uint64_t address)
 {
     items->stride = sizeof(uint64_t);
     items->count = items->size;
-    items->place = address + layout->tuple_items;
+    items->place = ssi_members(address) + layout->tuple_items;
     return true;
 }
 
@@ -194,11 +197,11 @@ static bool begin_set(ssi_items *items, uint64_t address)
 {
     items->is_set = true;
     items->stride = 2 * sizeof(uint64_t); /* the item, its hash */
-    if (!ssi_read_word(address + SET_MASK, &items->count) ||
-        !ssi_read_word(address + SET_SIZE, &items->size))
+    if (!ssi_read_word(ssi_members(address) + SET_MASK, &items->count) ||
+        !ssi_read_word(ssi_members(address) + SET_SIZE, &items->size))
         return false;
     items->count++;
-    return ssi_read_word(address + SET_TABLE, &items->place);
+    return ssi_read_word(ssi_members(address) + SET_TABLE, &items->place);
 }
 
 /* Dicts that share their keys have each a byte for each item, its place, in their own order. */
@@ -241,15 +244,16 @@ static bool begin_dict(ssi_items *items, const sspy_layout *layout, uint64_t add
 {
     uint64_t keys;
 
-    return ssi_read_word(address + DICT_KEYS, &keys) &&
-           ssi_read_word(address + DICT_VALUES, &items->values) &&
+    return ssi_read_word(ssi_members(address) + DICT_KEYS, &keys) &&
+           ssi_read_word(ssi_members(address) + DICT_VALUES, &items->values) &&
            begin_entries(items, layout, keys);
 }
 
 bool ssi_items_begin(ssi_items *items, const sspy_layout *layout, ssi_kind kind, uint64_t address)
 {
     *items = (ssi_items){.size = 0};
-    if (ssi_object_kind(address) != kind || !ssi_read_word(address + SSPY_VAR_SIZE, &items->size))
+    if (ssi_object_kind(address) != kind ||
+        !ssi_read_word(ssi_members(address) + SSPY_VAR_SIZE, &items->size))
         return false;
     switch (kind) {
     case KIND_LIST:
@@ -275,7 +279,7 @@ static uint64_t values_of(const sspy_layout *layout, uint64_t type, uint64_t fla
     if (layout->minor == 12)
         return ssi_read_word(object - 24, &place) && (place & 1) ? place + 1 : 0;
     if (!(flags & SSPY_TYPE_INLINE_VALUES) ||
-        !ssi_read_word(type + SSPY_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
+        !ssi_read_word(ssi_members(type) + SSPY_TYPE_INSTANCE_SIZE, &size) || size > MAX_INSTANCE)
         return 0;
     (void)ssi_read(object + size + VALUES_VALID, &valid, 1);
     return valid ? object + size : 0;
@@ -287,13 +291,16 @@ static bool attributes_begin(ssi_items *items, const sspy_layout *layout, uint64
     uint64_t type, flags, keys, dict;
 
     *items = (ssi_items){.size = 0};
-    if (!ssi_read_word(object + SSPY_OBJECT_TYPE, &type) ||
-        !ssi_read_word(type + SSPY_TYPE_FLAGS, &flags) || !(flags & SSPY_TYPE_MANAGED_DICT))
+    if (!ssi_read_word(ssi_members(object) + SSPY_OBJECT_TYPE, &type) ||
+        !ssi_read_word(ssi_members(type) + SSPY_TYPE_FLAGS, &flags) ||
+        !(flags & SSPY_TYPE_MANAGED_DICT))
         return false;
     items->values = values_of(layout, type, flags, object);
     if (items->values)
-        return ssi_read_word(type + layout->type_keys, &keys) && begin_entries(items, layout, keys);
-    return ssi_read_word(object - 24, &dict) && begin_dict(items, layout, dict);
+        return ssi_read_word(ssi_members(type) + layout->type_keys, &keys) &&
+               begin_entries(items, layout, keys);
+    return ssi_read_word(object - (layout->is_free_threaded ? 8 : 24), &dict) &&
+           begin_dict(items, layout, dict);
 }
 
 /* Read place number AT; *VALUE is 0 if it is free.  False if it cannot be read. */
@@ -344,7 +351,7 @@ bool ssi_object_digits(const sspy_layout *layout, uint64_t address, uint32_t *di
 {
     uint64_t tag;
 
-    if (!ssi_read_word(address + SSPY_VAR_SIZE, &tag))
+    if (!ssi_read_word(ssi_members(address) + SSPY_VAR_SIZE, &tag))
         return false;
     if (layout->int_tag) {
         *negative = (tag & 3) == 2;
@@ -354,7 +361,7 @@ bool ssi_object_digits(const sspy_layout *layout, uint64_t address, uint32_t *di
         *count = *negative ? -tag : tag;
     }
     return *count > SSI_MAX_DIGITS ||
-           ssi_read(address + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
+           ssi_read(ssi_members(address) + INT_DIGITS, digits, (size_t)*count * sizeof *digits);
 }
 
 bool ssi_object_number(const sspy_layout *layout, uint64_t address, uint64_t *out)
@@ -418,5 +425,5 @@ uint64_t ssi_module_members(const sspy_layout *layout, uint64_t interpreter, con
     uint64_t modules = ssi_word(interpreter + layout->interpreter_modules);
     uint64_t module = ssi_dict_find(layout, modules, name);
 
-    return module ? ssi_word(module + SSPY_MODULE_DICT) : 0;
+    return module ? ssi_word(ssi_members(module) + SSPY_MODULE_DICT) : 0;
 }

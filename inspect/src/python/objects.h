@@ -28,6 +28,16 @@ typedef enum ssi_kind {
     KIND_CELL
 } ssi_kind;
 
+/* sspy_layout.object_head of the Python that is read.  A process may have Pythons of both kinds: each is read
+   as a whole after this was set. */
+extern uint32_t ssi_object_head;
+
+/* Where the members of the object at ADDRESS begin, from which all offsets of members count. */
+static inline uint64_t ssi_members(uint64_t address)
+{
+    return address + ssi_object_head;
+}
+
 ssi_kind ssi_object_kind(uint64_t address);
 enum { SSI_TYPE_ROOM = 101 };
 

@@ -26,9 +26,9 @@ typedef struct exception_reader {
 
 static bool is_exception(uint64_t address)
 {
-    uint64_t type = address ? ssi_word(address + SSPY_OBJECT_TYPE) : 0;
+    uint64_t type = address ? ssi_word(ssi_members(address) + SSPY_OBJECT_TYPE) : 0;
 
-    return type && (ssi_word(type + SSPY_TYPE_FLAGS) & SSPY_TYPE_IS_EXCEPTION);
+    return type && (ssi_word(ssi_members(type) + SSPY_TYPE_FLAGS) & SSPY_TYPE_IS_EXCEPTION);
 }
 
 /* ---- One exception ----------------------------------------------------------------------------*/
@@ -42,9 +42,10 @@ static void add_traceback(const exception_reader *r, uint64_t entry)
 
     if (strcmp(ssi_object_type(entry), "traceback") != 0)
         return; /* 3.11 has None for none */
-    type = ssi_word(entry + SSPY_OBJECT_TYPE);
-    for (; entry && count < MAX_TRACEBACK && ssi_word(entry + SSPY_OBJECT_TYPE) == type;
-         entry = ssi_word(entry + SSPY_TRACEBACK_NEXT))
+    type = ssi_word(ssi_members(entry) + SSPY_OBJECT_TYPE);
+    for (;
+         entry && count < MAX_TRACEBACK && ssi_word(ssi_members(entry) + SSPY_OBJECT_TYPE) == type;
+         entry = ssi_word(ssi_members(entry) + SSPY_TRACEBACK_NEXT))
         entries[count++] = entry;
     if (entry)
         (void)ssi_frames_add_gap(&r->frames->scripts->frames,
@@ -70,7 +71,7 @@ static void write_argument(const exception_reader *r, uint64_t address, ssi_writ
 static const char *arguments_of(const exception_reader *r, uint64_t exception)
 {
     ssi_written written = {.shows_secrets = r->frames->scripts->shows_secrets};
-    uint64_t all = ssi_word(exception + SSPY_EXCEPTION_ARGS), key, value, first = 0;
+    uint64_t all = ssi_word(ssi_members(exception) + SSPY_EXCEPTION_ARGS), key, value, first = 0;
     ssi_items items;
 
     if (!ssi_items_begin(&items, r->frames->layout, KIND_TUPLE, all))
@@ -99,7 +100,7 @@ static void add_exception(const exception_reader *r, uint64_t address, const cha
                        .first = r->frames->scripts->frames.count};
 
     e.arguments = arguments_of(r, address);
-    add_traceback(r, ssi_word(address + SSPY_EXCEPTION_TRACEBACK));
+    add_traceback(r, ssi_word(ssi_members(address) + SSPY_EXCEPTION_TRACEBACK));
     e.count = r->frames->scripts->frames.count - e.first;
     (void)ssi_append(&r->frames->scripts->exceptions, &r->frames->scripts->exception_count,
                      &r->frames->scripts->exception_room, &e, sizeof e);
@@ -110,12 +111,12 @@ static void add_exception(const exception_reader *r, uint64_t address, const cha
 /* What is behind the exception at ADDRESS, as Python shows it; 0 if there is nothing. */
 static uint64_t behind(uint64_t address, const char **relation)
 {
-    uint64_t cause = ssi_word(address + SSPY_EXCEPTION_CAUSE);
+    uint64_t cause = ssi_word(ssi_members(address) + SSPY_EXCEPTION_CAUSE);
     uint8_t suppresses = 0;
 
     *relation = cause ? "cause" : "context";
-    (void)ssi_read(address + SSPY_EXCEPTION_SUPPRESSES, &suppresses, 1);
-    return cause || suppresses ? cause : ssi_word(address + SSPY_EXCEPTION_CONTEXT);
+    (void)ssi_read(ssi_members(address) + SSPY_EXCEPTION_SUPPRESSES, &suppresses, 1);
+    return cause || suppresses ? cause : ssi_word(ssi_members(address) + SSPY_EXCEPTION_CONTEXT);
 }
 
 static bool has(const uint64_t *list, size_t count, uint64_t address)
@@ -282,8 +283,8 @@ static const char *find_layouts(ssi_python *found, const ssi_pythons *all, uint6
     else if (!ssi_read_word(found->version_at, number))
         return "it does not say which version it is";
     why = sspy_layout_of(*number, words, &found->layout);
-    if (!why && found->layout.is_free_threaded)
-        why = "it is a free-threaded build"; /* whose objects have another head */
+    if (!why && found->layout.frame_copy)
+        why = "it is a free-threaded build of 3.14 or newer"; /* nobody could try it */
     if (!why)
         ssi_task_layout_find(&found->tasks, &found->layout, words[INTERPRETER_SIZE],
                              all->task_tables, all->task_table_count);
@@ -298,6 +299,7 @@ static void learn(ssi_python *found, const ssi_pythons *all)
     found->version = version_text(number);
     if (found->why)
         return;
+    ssi_object_head = found->layout.object_head;
     (void)ssi_read_word(found->runtime + found->layout.interpreters, &interpreter);
     for (int i = 0; interpreter && i < SSI_MAX_INTERPRETERS; i++) {
         uint64_t module = ssi_module_members(&found->layout, interpreter, "asyncio.tasks");
@@ -359,7 +361,9 @@ static void activity_read(ssi_python_activity *activity, const sspy_layout *layo
 
     if (layout->interpreter_lock)
         (void)ssi_read_word(at + layout->interpreter_lock, &lock);
-    read_lock(lock, activity);
+    if (!layout
+             ->is_free_threaded) /* where threads wait for it only while a module switches it on */
+        read_lock(lock, activity);
     (void)ssi_read(at + layout->interpreter_collecting, &collects, sizeof collects);
     activity->collects = collects == 1;
     if (activity->collects && layout->interpreter_collector)
@@ -568,6 +572,7 @@ static void read_python(ssi_python *python, ssi_scripts *scripts)
 
     r.tasks.frames = &r.frames;
     if (!why) {
+        ssi_object_head = python->layout.object_head;
         why = read_runtime(&r, python);
         ssi_tasks_free(&r.tasks);
         ssi_python_frames_free(&r.frames);

@@ -49,7 +49,10 @@ void ssi_task_layout_find(ssi_task_layout *layout, const sspy_layout *python, ui
     if (python->minor < 13)
         *layout = (ssi_task_layout){.state = 88, .waiter = 128, .coroutine = 136, .name = 144};
     else if (python->minor == 13)
-        *layout = (ssi_task_layout){.state = 96, .waiter = 112, .coroutine = 120, .name = 128};
+        *layout = (ssi_task_layout){.state = 96 + python->object_head,
+                                    .waiter = 112 + python->object_head,
+                                    .coroutine = 120 + python->object_head,
+                                    .name = 128 + python->object_head};
     else
         while (count && !read_table(tables[count - 1], size, layout))
             count--;
@@ -127,7 +130,7 @@ static void add_set(ssi_tasks *tasks, uint64_t module, const char *name)
     if (!ssi_items_begin(&items, layout, KIND_SET, references ? references : set))
         return;
     while (!is_full(tasks) && ssi_items_next(&items, &key, &task))
-        add_task(tasks, references ? ssi_word(task + REFERENT) : task);
+        add_task(tasks, references ? ssi_word(ssi_members(task) + REFERENT) : task);
     tasks->is_cut |= items.is_damaged;
 }
 
@@ -176,7 +179,8 @@ static bool awaits(unsigned minor, uint64_t generator, const ssi_seen_frame *see
     uint8_t argument = 0;
     int8_t state;
 
-    if (!ssi_read(generator + GENERATOR_STATE + (minor == 11 ? sizeof generator : 0), &state, 1))
+    if (!ssi_read(ssi_members(generator) + GENERATOR_STATE + (minor == 11 ? sizeof generator : 0),
+                  &state, 1))
         return false;
     if (minor == 15)
         return state == 2 || state == 3;
@@ -208,7 +212,8 @@ static bool is_one_of(const char *name, const char *const *names)
 static uint64_t add_generator(ssi_tasks *tasks, ssi_task *task, uint64_t address)
 {
     const sspy_layout *layout = tasks->frames->layout;
-    uint64_t frame = address + GENERATOR_FRAME + (layout->minor == 11 ? sizeof address : 0);
+    uint64_t frame =
+        ssi_members(address) + GENERATOR_FRAME + (layout->minor == 11 ? sizeof address : 0);
     const uint64_t *thread = ssi_map_find(&tasks->running, frame);
     ssi_seen_frame seen;
 
@@ -247,9 +252,9 @@ static void add_frames(ssi_tasks *tasks, ssi_task *task)
         if (is_one_of(type, generators)) {
             awaitable = add_generator(tasks, task, awaitable);
         } else if (is_one_of(type, drivers)) {
-            awaitable = ssi_word(awaitable + DRIVEN);
+            awaitable = ssi_word(ssi_members(awaitable) + DRIVEN);
         } else if (!strcmp(type, "_asyncio.FutureIter")) {
-            add_future(tasks, task, ssi_word(awaitable + DRIVEN));
+            add_future(tasks, task, ssi_word(ssi_members(awaitable) + DRIVEN));
             return;
         } else {
             (void)ssi_frames_add_gap(
@@ -366,13 +371,13 @@ static void reach(ssi_tasks *tasks, uint64_t object)
 static void reach_held(ssi_tasks *tasks, uint64_t value)
 {
     uint64_t getters = ssi_object_attribute(tasks->frames->layout, value, "_getters"), block, index;
-    uint64_t count = getters ? ssi_word(getters + SSPY_VAR_SIZE) : 0;
+    uint64_t count = getters ? ssi_word(ssi_members(getters) + SSPY_VAR_SIZE) : 0;
 
     if (ssi_object_is_a(value, "_asyncio.Future") && is_pending(tasks, value))
         reach(tasks, value);
     if (!ssi_object_is_a(getters, "collections.deque") ||
-        !ssi_read_word(getters + DEQUE_BLOCK, &block) ||
-        !ssi_read_word(getters + DEQUE_INDEX, &index))
+        !ssi_read_word(ssi_members(getters) + DEQUE_BLOCK, &block) ||
+        !ssi_read_word(ssi_members(getters) + DEQUE_INDEX, &index))
         return;
     for (uint64_t i = 0; i < count && index + i < DEQUE_PLACES; i++) {
         uint64_t getter = ssi_word(block + sizeof getter * (1 + index + i));
@@ -387,10 +392,11 @@ static void reach_closed(ssi_tasks *tasks, uint64_t function)
 {
     static const char *const completed[] = {"done", "outer", "waiter", NULL};
     const sspy_layout *layout = tasks->frames->layout;
-    uint64_t code = ssi_word(function + FUNCTION_CODE), key, cell;
-    uint64_t closure = ssi_word(function + FUNCTION_CLOSURE);
-    uint64_t names = ssi_word(code + SSPY_CODE_VARIABLES), kinds = ssi_word(code + SSPY_CODE_KINDS);
-    uint64_t count = ssi_word(kinds + SSPY_VAR_SIZE);
+    uint64_t code = ssi_word(ssi_members(function) + FUNCTION_CODE), key, cell;
+    uint64_t closure = ssi_word(ssi_members(function) + FUNCTION_CLOSURE);
+    uint64_t names = ssi_word(ssi_members(code) + SSPY_CODE_VARIABLES),
+             kinds = ssi_word(ssi_members(code) + SSPY_CODE_KINDS);
+    uint64_t count = ssi_word(ssi_members(kinds) + SSPY_VAR_SIZE);
     ssi_items cells;
 
     if (!ssi_items_begin(&cells, layout, KIND_TUPLE, closure))
@@ -399,19 +405,20 @@ static void reach_closed(ssi_tasks *tasks, uint64_t function)
         const char *name;
         uint8_t kind;
 
-        if (!ssi_read(kinds + SSPY_BYTES_DATA + i, &kind, 1) || !(kind & IS_FREE))
+        if (!ssi_read(ssi_members(kinds) + SSPY_BYTES_DATA + i, &kind, 1) || !(kind & IS_FREE))
             continue;
-        name = ssi_object_name(layout, ssi_word(names + layout->tuple_items + sizeof names * i));
+        name = ssi_object_name(
+            layout, ssi_word(ssi_members(names) + layout->tuple_items + sizeof names * i));
         if (!ssi_items_next(&cells, &key, &cell))
             return;
         if (name && is_one_of(name, completed))
-            reach_held(tasks, ssi_word(cell + CELL_VALUE));
+            reach_held(tasks, ssi_word(ssi_members(cell) + CELL_VALUE));
     }
 }
 
 static bool is_of_asyncio(const sspy_layout *layout, uint64_t function)
 {
-    uint64_t module = ssi_word(function + FUNCTION_MODULE);
+    uint64_t module = ssi_word(ssi_members(function) + FUNCTION_MODULE);
 
     return !strcmp(ssi_object_type(function), "function") &&
            (ssi_object_is(layout, module, "asyncio.tasks") ||
@@ -426,19 +433,20 @@ static void reach_by(ssi_tasks *tasks, uint64_t future, uint64_t callback)
     ssi_items items;
 
     if (!strcmp(ssi_object_type(callback), "builtin_function_or_method")) {
-        owner = ssi_word(callback + BUILTIN_SELF); /* a task whose wake-up this may be */
+        owner =
+            ssi_word(ssi_members(callback) + BUILTIN_SELF); /* a task whose wake-up this may be */
         if (ssi_map_find(&tasks->numbers, owner) &&
             ssi_word(owner + tasks->layout->waiter) == future)
             reach(tasks, owner);
         return;
     }
     if (!strcmp(ssi_object_type(callback), "functools.partial")) {
-        function = ssi_word(callback + PARTIAL_FUNCTION);
-        arguments = ssi_word(callback + PARTIAL_ARGUMENTS);
+        function = ssi_word(ssi_members(callback) + PARTIAL_FUNCTION);
+        arguments = ssi_word(ssi_members(callback) + PARTIAL_ARGUMENTS);
     }
     if (!strcmp(ssi_object_type(function), "method")) {
-        owner = ssi_word(function + METHOD_SELF);
-        function = ssi_word(function + METHOD_FUNCTION);
+        owner = ssi_word(ssi_members(function) + METHOD_SELF);
+        function = ssi_word(ssi_members(function) + METHOD_FUNCTION);
     }
     if (!is_of_asyncio(layout, function))
         return;
@@ -454,14 +462,14 @@ static void reach_by(ssi_tasks *tasks, uint64_t future, uint64_t callback)
 static void reach_called(ssi_tasks *tasks, uint64_t future)
 {
     const sspy_layout *layout = tasks->frames->layout;
-    uint64_t first = ssi_word(future + FIRST_CALLBACK), key, pair;
+    uint64_t first = ssi_word(ssi_members(future) + FIRST_CALLBACK), key, pair;
     ssi_items items;
 
     if (first)
         reach_by(tasks, future, first);
-    if (ssi_items_begin(&items, layout, KIND_LIST, ssi_word(future + OTHER_CALLBACKS)))
+    if (ssi_items_begin(&items, layout, KIND_LIST, ssi_word(ssi_members(future) + OTHER_CALLBACKS)))
         while (items.at < MAX_FUTURES && ssi_items_next(&items, &key, &pair))
-            reach_by(tasks, future, ssi_word(pair + layout->tuple_items));
+            reach_by(tasks, future, ssi_word(ssi_members(pair) + layout->tuple_items));
 }
 
 /* Reach who awaits FUTURE, as it knows them itself. */
