@@ -298,6 +298,23 @@ def test_a_terminal_gets_lines_that_end_between_words(lines, tmp_path, columns):
     assert max(len(line) for line in whole.splitlines()) > 120
 
 
+@pytest.mark.parametrize(
+    "message, shown",
+    [
+        ("word " * 40, "ValueError: " + "word " * 20 + "word..."),  # the 120th character is its third
+        ("word " * 20 + "long " * 40, "ValueError: " + "word " * 20 + "long..."),
+        ("w" * 100 + " word" * 10, f"ValueError: {'w' * 100} word..."),
+        ("words, " * 40, "ValueError: " + "words, " * 14 + "words,..."),
+        ("w" * 200, f"ValueError: {'w' * 108}..."),  # the word is the whole message
+        ("w" * 108, f"ValueError: {'w' * 108}"),
+    ],
+)
+def test_a_long_message_is_cut_between_words(lines, tmp_path, message, shown):
+    path = tmp_path / "reports.jsonl"
+    path.write_text(json.dumps({**json.loads(lines[0]), "message": message}) + "\n")
+    assert f"  {shown}, at " in command("top", str(path)).stdout
+
+
 # ---- What tells groups apart -----------------------------------------------------------------------
 
 

@@ -348,6 +348,14 @@ def _words_of(frame: _Frame) -> str:
     return f"{function} ({place}{line})"
 
 
+def _begin_of(text: str) -> str:
+    """TEXT as a title, cut between words if it is too long; inside of a word that takes half of the room."""
+    if len(text) <= _TITLE_MAX:
+        return text
+    begin = text[: _TITLE_MAX + 1].rpartition(" ")[0].rstrip()
+    return (begin if len(begin) > _TITLE_MAX // 2 else text[:_TITLE_MAX]) + "..."
+
+
 def _shown(error: dict[str, Any]) -> tuple[str, list[_Frame]]:
     """The title of a row, and its frames."""
     if not error:
@@ -358,9 +366,7 @@ def _shown(error: dict[str, Any]) -> tuple[str, list[_Frame]]:
         if not name and not (error.get("type") and message):
             name = error.get("symbol") or error.get("hresult") or ""
         text = ": ".join(filter(None, (str(name), message)))
-        if len(text) > _TITLE_MAX:
-            text = text[:_TITLE_MAX] + "..."
-        frames = _frames_of(error)
+        text, frames = _begin_of(text), _frames_of(error)
     except (AttributeError, TypeError) as exc:
         return plain(f"(a damaged report: {exc})"), []
     return plain(text + "".join([f", at {_words_of(frame)}" for frame in frames[:1]])), frames
