@@ -117,7 +117,10 @@ need_for_tests() {
             need $lua command -v $lua
         done
     fi
-    if wants pytest pythons long; then need lua-socket [ -e /usr/share/lua/5.4/socket.lua ]; fi
+    if wants pytest pythons long; then
+        need lua-socket [ -e /usr/share/lua/5.4/socket.lua ]
+        need lua-copas [ -e /usr/share/lua/5.2/copas.lua ]
+    fi
     if wants busted valgrind long; then need lua-busted command -v busted; fi
     if wants clang luas all-luas fuzz; then need clang command -v clang; fi
     if wants fuzz; then

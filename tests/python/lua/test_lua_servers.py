@@ -1,4 +1,4 @@
-"""What docs/how-to/lua-servers.md shows, in programs that run the real LuaSocket, cqueues and luaunit.
+"""What docs/how-to/lua-servers.md shows, in programs that run the real LuaSocket, copas, cqueues and luaunit.
 
 They are packages of Debian, installed or unpacked in the folder STACKSPLICE_PROGRAMS_ROOT.
 """
@@ -64,38 +64,105 @@ end
 """
 
 
-def shown_lines() -> str:
-    """The two lines of the page."""
+COPAS = """
+io.stdout:setvbuf "no"
+local copas, socket, stacksplice = require "copas", require "socket", require "stacksplice"
+INSTALL
+local function rate(currency)
+  if currency ~= "EUR" then error({code = 7, message = "no rate for " .. currency}) end
+  return 1
+end
+local function convert(currency)
+  local next_rate = coroutine.wrap(function() local found = rate(currency) return found end)
+  local found = next_rate()
+  return found
+end
+local function answer(client)
+  HANDLER
+  local currency = copas.receive(client)
+  local found = convert(currency)
+  copas.send(client, found .. "\\n")
+end
+local server = assert(socket.bind("127.0.0.1", 0))
+copas.addserver(server, answer)
+print((select(2, server:getsockname())))
+copas.loop()
+"""
+
+
+def shown_lines(server: str) -> str:
+    """The lines of the page for a SERVER, which this begins."""
     page = (ROOT / "docs/how-to/lua-servers.md").read_text(encoding="utf-8")
-    return re.search(r"LuaSocket alone .*?```text\n(.*?)```", page, re.DOTALL)[1]
+    return re.search(rf"^{server} .*?```text\n(.*?)```", page, re.DOTALL | re.MULTILINE)[1]
 
 
 def lua_with(module: str, package: str) -> tuple[str, dict[str, str]]:
     """A Lua and its variables, by which it finds stacksplice and MODULE, which Debian's PACKAGE has."""
     lua, variables = lua_with_stacksplice()
-    names = ("/usr/share/lua/5.4/?.lua", f"/usr/lib/{platform.machine()}-linux-gnu/lua/5.4/?.so")
-    own, native = (f"{str(PROGRAMS_ROOT).rstrip('/')}{name}" for name in names)
+    root = str(PROGRAMS_ROOT).rstrip("/")
+    # What is written in Lua alone may be there for an older version only.
+    own = ";".join(f"{root}/usr/share/lua/{version}/?.lua" for version in ("5.4", "5.3", "5.2"))
+    native = f"{root}/usr/lib/{platform.machine()}-linux-gnu/lua/5.4/?.so"
     variables |= {"LUA_PATH_5_4": f"{own};;", "LUA_CPATH_5_4": f"{variables['LUA_CPATH']};{native};;"}
     if subprocess.run([lua, "-e", f"require '{module}'"], env=variables, capture_output=True).returncode:
         pytest.skip(f"{module} (Debian: {package}) is neither installed nor in STACKSPLICE_PROGRAMS_ROOT")
     return lua, variables
 
 
+def answers_of(port: int) -> list[bytes]:
+    """What a server at PORT answers to a currency without a rate, and to one that has one."""
+    answers = []
+    for currency in (b"USD\n", b"EUR\n"):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(currency)
+            answers.append(client.makefile("rb").read())
+    return answers
+
+
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
 def test_a_server_of_luasocket_writes_the_report_and_goes_on(tmp_path):
     lua, variables = lua_with("socket", "lua-socket")
-    (tmp_path / "server.lua").write_text(SERVER.replace("HANDLER", shown_lines()))
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([lua, "server.lua"], cwd=tmp_path, env=variables, **pipes) as server:
-        port = int(server.stdout.readline())
-        answers = []
-        for currency in (b"USD\n", b"EUR\n"):
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-                client.sendall(currency)
-                answers.append(client.makefile("rb").read())
+    (tmp_path / "server.lua").write_text(SERVER.replace("HANDLER", shown_lines("LuaSocket")))
+    with subprocess.Popen([lua, "server.lua"], cwd=tmp_path, env=variables, **PIPES) as server:
+        answers = answers_of(int(server.stdout.readline()))
         _, told = server.communicate(timeout=60)
     assert answers == [b"", b"1\n"] and server.returncode == 0
     assert told.startswith('{code = 7, message = "no rate for USD"}\nstack traceback:\n')
     assert re.search(r"server\.lua:6: in function <server\.lua:4>\n", told)
+
+
+@pytest.mark.parametrize("with_handler", [False, True])
+def test_a_server_of_copas_tells_the_frames_of_its_coroutines_and_goes_on(tmp_path, with_handler):
+    """Without the page's handler it prints the table's address and its coroutine."""
+    lua, variables = lua_with("copas", "lua-copas")
+    install, _, handler = shown_lines("copas").partition("\n")
+    program = COPAS.replace("INSTALL", install).replace("HANDLER", handler if with_handler else "")
+    (tmp_path / "server.lua").write_text(program)
+    lines = [line.strip() for line in program.splitlines()]
+    with subprocess.Popen([lua, "server.lua"], cwd=tmp_path, env=variables, **PIPES) as server:
+        answers = answers_of(int(server.stdout.readline()))
+        server.kill()
+        printed, told = server.communicate(timeout=60)
+    assert answers == [b"", b"1\n"]
+    if not with_handler:
+        assert told == "" and re.fullmatch(r"table: 0x\S+\tthread: 0x\S+\ttcp\{client\}: 0x\S+\n", printed)
+        return
+    first, *frames = told.splitlines()
+    failed = next(number for number, line in enumerate(lines, 1) if line.startswith('if currency ~= "EUR"'))
+    resumed = lines.index("local found = next_rate()") + 1
+    answering = lines.index("local found = convert(currency)") + 1
+    assert printed == "" and first == '{code = 7, message = "no rate for USD"}'
+    shown = "\n".join(frames)
+    assert re.search(rf'"server\.lua", line {failed}, in rate\n', shown)
+    assert re.search(
+        r"\[gap: the coroutine ended here; its caller had resumed it\]\n"
+        rf'.*"server\.lua", line {resumed}, in convert\n'
+        rf'.*"server\.lua", line {answering}, in function <server\.lua:\d+>\n'
+        r'.*copas\.lua", line \d+, in _doTick\n',
+        shown,
+    )
 
 
 def shown_function(name: str) -> str:
