@@ -246,6 +246,43 @@ def test_one_exception_that_all_threads_raise_again():
     assert stacksplice.format_exception(exc)
 
 
+@pytest.fixture
+def shows_locals():
+    stacksplice._stacksplice._show_locals(True)
+    yield
+    stacksplice._stacksplice._show_locals(False)
+
+
+def test_local_variables_that_another_thread_changes(shows_locals):
+    shared = {"dict": {}, "list": [], "ends": False}
+
+    def change():
+        number = 0
+        while not shared["ends"]:
+            number += 1
+            shared["dict"][f"key{number % 50}"] = [str(number)]
+            shared["dict"].pop(f"key{(number + 25) % 50}", None)
+            shared["list"].append(str(number))
+            del shared["list"][:-20]
+
+    def fail(each, items):
+        raise ValueError(len(items) + len(each))
+
+    def work(number):
+        if number == 0:
+            return change()
+        try:
+            for _ in range(100):
+                with pytest.raises(ValueError) as raised:
+                    fail(shared["dict"], shared["list"])
+                text = "".join(stacksplice.format_exception(raised.value))
+                assert "each = {" in text and "items = [" in text
+        finally:
+            shared["ends"] = True
+
+    together(work)
+
+
 def test_no_memory_grows():
     def work(_):
         for number in range(100):

@@ -121,27 +121,32 @@ static bool put_item(ss_value_text *to, PyObject *key, PyObject *value)
 
 static void put_sequence(ss_value_text *to, PyObject *value)
 {
-    bool is_list = PyList_CheckExact(value);
+    bool is_list = PyList_CheckExact(value), goes_on = true;
+    sspy_critical section;
 
-    for (Py_ssize_t i = 0; i < Py_SIZE(value); i++) {
+    SSPY_CRITICAL_BEGIN(&section, value);
+    for (Py_ssize_t i = 0; goes_on && i < Py_SIZE(value); i++) {
         PyObject *item = is_list ? PyList_GET_ITEM(value, i) : PyTuple_GET_ITEM(value, i);
 
-        if (!put_item(to, NULL, Py_NewRef(item)))
-            return;
+        goes_on = put_item(to, NULL, Py_NewRef(item));
     }
+    SSPY_CRITICAL_END(&section);
 }
 
 static void put_dict(ss_value_text *to, PyObject *value)
 {
     PyObject *key, *item;
     Py_ssize_t at = 0;
+    bool goes_on = true;
+    sspy_critical section;
 
-    while (PyDict_Next(value, &at, &key, &item)) {
+    SSPY_CRITICAL_BEGIN(&section, value); /* or the next item may be gone before it is kept */
+    while (goes_on && PyDict_Next(value, &at, &key, &item)) {
         Py_INCREF(key);
         Py_INCREF(item);
-        if (!put_item(to, key, item))
-            return;
+        goes_on = put_item(to, key, item);
     }
+    SSPY_CRITICAL_END(&section);
 }
 
 static void put_set(ss_value_text *to, PyObject *value)

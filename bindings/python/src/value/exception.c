@@ -43,12 +43,15 @@ static PyObject *without(PyObject *list, PyObject *words)
 
 int sspy_drop_words(const sspy_ties *ties, PyObject *items, PyObject *notes_key)
 {
-    PyObject *notes = ties && ties->words ? PyDict_GetItemWithError(items, notes_key) : NULL, *rest;
+    PyObject *notes = ties && ties->words ? sspy_dict_get(items, notes_key) : NULL, *rest;
     int failed;
 
-    if (!notes || !PyList_CheckExact(notes))
+    if (!notes || !PyList_CheckExact(notes)) {
+        Py_XDECREF(notes);
         return PyErr_Occurred() ? -1 : 0;
+    }
     rest = without(PySequence_List(notes), ties->words);
+    Py_DECREF(notes);
     if (!rest)
         return -1;
     failed = PyList_GET_SIZE(rest) ? PyDict_SetItem(items, notes_key, rest)
