@@ -107,7 +107,7 @@ PACKAGE = {
     "_tools/saved": {"_base", "_tools/symbols", "_errors"},
     "_tools/dump": {"_base", "_tools/symbols", "_errors"},
     "_tools/html": {"_base", "_errors", "_tools/saved", "_tools/dump"},
-    "_tools/top": {"_base", "_tools/saved", "_tools/html"},
+    "_tools/top": {"_base", "_errors", "_tools/saved", "_tools/html"},
     "_tools/doctor": {"_base", "_hooks"},
     "_tools/command_line": {"_base", "_hooks", "_tools/saved", "_tools/dump", "_tools/top", "_tools/doctor"},
 }

@@ -8,7 +8,8 @@ does it from outside:
 
     handler.addFilter(stacksplice.logging.Filter())
 
-``JsonFormatter`` writes JSON Lines with the names of the Elastic Common Schema.
+``JsonFormatter`` writes JSON Lines with the names of the Elastic Common Schema.  ``DedupHandler`` shows
+the first of equal errors and counts the rest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 
 from . import _stacksplice
 from ._base.redaction import clean, text_of
+from ._errors.counts import Counts, is_count, text_of_count
 from ._errors.info import ErrorInfo
 from ._errors.live import Described, code_of, log_text, report_of
 
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
         tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     )
 
-__all__ = ["Filter", "Formatter", "FormatterMixin", "JsonFormatter"]
+__all__ = ["DedupHandler", "Filter", "Formatter", "FormatterMixin", "JsonFormatter"]
 
 _ECS_VERSION = "8.11"
+_MOST_FIRSTS = 1024  # more than are counted at a time
+_UNKNOWN = logging.LogRecord("stacksplice", logging.ERROR, "", 0, "", (), None)  # the first was too long ago
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "taskName", "stacksplice"}
 
 
@@ -105,10 +109,19 @@ def _fields_of(error: BaseException | ErrorInfo, brief: bool) -> dict[str, Any]:
     return fields
 
 
+def _fields_of_count(counts: dict[str, Any]) -> dict[str, Any]:
+    told = {"error.message": "message", "error.type": "type", "error.code": "hresult"}
+    fields = {name: counts[key] for name, key in told.items() if counts.get(key) is not None}
+    return {**fields, "stacksplice": counts}
+
+
 def _error_fields(record: logging.LogRecord, brief: bool) -> dict[str, Any]:
     exc = _exception_of(record)
     if exc is not None:
         return _fields_of(exc, brief)
+    kept: Any = record.__dict__.get("stacksplice")
+    if is_count(kept):
+        return _fields_of_count(kept)
     # A record that came through a queue has no exception, but what the filter kept.
     try:
         return _fields_of(ErrorInfo.from_dict(record.__dict__["stacksplice"]), brief)
@@ -156,3 +169,88 @@ class JsonFormatter(logging.Formatter):
             return json.dumps({**more, **fields}, default=str, allow_nan=False)
         except (TypeError, ValueError, RecursionError):  # JSON has no form for what the program added
             return json.dumps({**{name: str(value) for name, value in more.items()}, **fields}, default=str)
+
+
+class DedupHandler(logging.Handler):
+    """Before another handler: the first record of an error passes, equal ones that follow are counted.
+
+        logger.addHandler(stacksplice.logging.DedupHandler(logging.StreamHandler()))
+
+    Exceptions are equal that have one fingerprint, whatever they crossed and whatever the texts of the
+    records; so is one that is logged twice on its way.  What came within WINDOW seconds of the first passes
+    as one record with the first one's logger and level.  It says how often, when the first and the last
+    came, and the last one's message; its ``stacksplice`` has the same as values.  The next equal record
+    after the window passes again.  Records without an exception always pass.
+
+    A window that has ended is told with the next record of this handler; all are by flush() and close(),
+    which logging.shutdown() calls when the interpreter ends.  A process that ends by os._exit(), such as
+    a child of multiprocessing, must call flush() itself.  A forked child begins with no counts, so each is
+    told once, by the process that counted it.  256 errors are counted at a time; others pass.
+
+    HANDLER keeps its formatter, filters and level, and stays open after close().
+
+    Raises TypeError or ValueError when window is no number of seconds between 0 and 4,294,967, and
+    TypeError when handler is no logging.Handler.
+    """
+
+    def __init__(self, handler: logging.Handler, window: float = 60.0) -> None:
+        if not isinstance(handler, logging.Handler):
+            raise TypeError(f"handler must be a logging.Handler, not {type(handler).__name__}")
+        self._counts = Counts(window, "window")
+        self._handler = handler
+        self._firsts: dict[str, logging.LogRecord] = {}  # without exceptions and arguments
+        super().__init__()
+
+    def _count(self, record: logging.LogRecord) -> bool:
+        """Whether RECORD is counted, and not to be shown."""
+        self._counts.tell_ended(self._pass_counts)
+        exc = _exception_of(record)
+        if exc is None:
+            return False
+        if self._counts.is_counted(exc):
+            return True
+        info = _stacksplice._described(exc)
+        if info is not None:
+            first = logging.LogRecord(
+                record.name, record.levelno, record.pathname, record.lineno, "", (), None, record.funcName
+            )
+            self._firsts.pop(info.fingerprint, None)
+            self._firsts[info.fingerprint] = first
+            if len(self._firsts) > _MOST_FIRSTS:
+                del self._firsts[next(iter(self._firsts))]
+        return False
+
+    def _pass_counts(self, counts: dict[str, Any]) -> None:
+        """Have the handler show a record of COUNTS."""
+        first = self._firsts.get(counts["fingerprint"], _UNKNOWN)
+        place = (first.name, first.levelno, first.pathname, first.lineno)
+        record = logging.LogRecord(*place, text_of_count(counts), (), None, first.funcName)
+        record.stacksplice = counts
+        self._handler.handle(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < self._handler.level:
+            return
+        try:
+            is_counted = self._count(record)
+        except Exception:
+            self.handleError(record)
+            is_counted = False
+        if not is_counted:
+            self._handler.handle(record)
+
+    def flush(self) -> None:
+        """Have all counts shown, and flush the handler."""
+        self.acquire()
+        try:
+            self._counts.tell(self._pass_counts)
+        finally:
+            self.release()
+        self._handler.flush()
+
+    def close(self) -> None:
+        """Have all counts shown."""
+        try:
+            self.flush()
+        finally:
+            super().close()

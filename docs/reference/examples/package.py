@@ -191,6 +191,12 @@ logging.getLogger("orders").addHandler(handler)
 logging.getLogger("orders").error("no price", exc_info=exc)
 
 
+# A storm of equal errors is one record, and a count.
+storm = stacksplice.logging.DedupHandler(handler, window=10)
+logging.getLogger("orders").addHandler(storm)
+storm.flush()
+
+
 # For a formatter of somebody else.
 class Formatter(stacksplice.logging.FormatterMixin, logging.Formatter):
     datefmt = "%H:%M"

@@ -57,6 +57,23 @@ def shows_locals(exc, entries):
 def info_of():
     return stacksplice.error_info(known())
 
+def table():
+    made = _stacksplice._new_counts(60000), rich(), []
+    assert [_stacksplice._count(made[0], made[1]) for _ in range(3)] == [False, True, True]
+    return made
+
+def count_again(made):
+    return [_stacksplice._count(made[0], made[1]) for _ in range(2)]
+
+def tell(made):
+    _stacksplice._tell_counts(made[0], True, made[2].append)
+    return []
+
+def tells_all(made, answers):
+    tell(made)
+    counts = [int(line.partition('"count":')[2].partition(",")[0]) for line in made[2]]
+    assert sum(counts) == 2 + sum(answers), (made[2], answers)
+
 def script_names(stack):
     return [frame.function for frame in stack if frame.kind == "script"]
 
@@ -122,6 +139,13 @@ ROWS = {
         "stacksplice.originate",
         "lambda exc, info: (info.message, winrt.RoClearError()) == ('mine', None) or 1 / 0",
     ),
+    "count": (
+        "lambda: [_stacksplice._new_counts(60000), plain()]",
+        "lambda made: _stacksplice._count(*made)",
+        "lambda made, answer: answer is False or 1 / 0",
+    ),
+    "count again": ("table", "count_again", "tells_all"),
+    "tell counts": ("table", "tell", "tells_all"),
     "propagate": ("known", "stacksplice.propagate", "is_rich"),
     "error_info": ("known", "stacksplice.error_info", "is_rich"),
     "border.originate": (

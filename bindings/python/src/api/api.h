@@ -20,6 +20,13 @@ extern PyMethodDef sspy_carrying_dict_methods[];
 
 /* ---- Functions ---------------------------------------------------------------------------------*/
 
+/* counts.c: a table of equal exceptions within a window, a capsule; _count(table, exc): whether one like
+   EXC was new within it, and EXC was counted.  EXC stays as it is; _tell_counts(table, all, take): calls
+   TAKE with each line of counts of windows that ended, or of all. */
+PyObject *sspy_new_counts(PyObject *module, PyObject *milliseconds);
+PyObject *sspy_count(PyObject *module, PyObject *arguments);
+PyObject *sspy_tell_counts(PyObject *module, PyObject *arguments);
+
 /* frames.c */
 PyObject *sspy_capture_function(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *sspy_set_max_frames(PyObject *module, PyObject *number);

@@ -33,6 +33,7 @@ def install(
     lua_pcall: bool = False,
     bridges: bool = False,
     newest_first: bool = False,
+    dedup: float | None = None,
 ) -> None:
     """Show unhandled exceptions that passed code of several languages with their combined stack.
 
@@ -81,8 +82,15 @@ def install(
     living exceptions.  What led to an error then stands below it.  A report with a limit keeps Python's
     order.
 
+    dedup: seconds in which equal exceptions, those of one fingerprint, are shown once by these hooks and in
+    the logs of asyncio and concurrent.futures.  The others are counted and told in one line with their
+    number, when the first and the last came, and the last one's message: with the next unhandled exception
+    after that time, by uninstall(), and when the interpreter ends; a process that ends by os._exit() tells
+    nothing.  Handlers that the host or others set are called for each, and at the interactive prompt each is
+    shown.  Raises ValueError unless it is between 0 and 4,294,967.
+
     Calling it again puts our hooks first again and can add capture_at_raise, locals, crash, lua_pcall,
-    bridges and newest_first.
+    bridges and newest_first.  With dedup it tells what was counted, and counts anew.
     Each sub-interpreter has its own hooks and needs its own call.
 
     capture_at_raise captures the stack of every exception except StopIteration, StopAsyncIteration
@@ -93,8 +101,10 @@ def install(
     3.12, and RuntimeError when others hold the tool ids 3, 4 and 5 of sys.monitoring.
     """
     from .. import _stacksplice
-    from . import at_raise, interpreter, lupa, others, unhandled
+    from . import at_raise, interpreter, lupa, others, storms, unhandled
 
+    if dedup is not None:
+        storms.begin(dedup)
     if redact is not None:
         from .._base.redaction import redaction
 
@@ -122,16 +132,17 @@ def install(
 
 def uninstall() -> None:
     """Put back the hooks that install() found, wherever ours is still the installed one; captures
-    at the raise and reports of crashes end, and reports show no local variables and end with the newest
-    frame."""
+    at the raise and reports of crashes end, equal exceptions are no longer counted, and reports show no
+    local variables and end with the newest frame."""
     from .. import _stacksplice
     from .._errors.live import set_newest_first
-    from . import at_raise, interpreter, lupa, others, unhandled
+    from . import at_raise, interpreter, lupa, others, storms, unhandled
     from . import crash as _crash
 
     lupa.end()
     others.end()
     unhandled.end_in_logs()
+    storms.end()
     at_raise.end()
     _crash.end()
     _stacksplice._show_locals(False)

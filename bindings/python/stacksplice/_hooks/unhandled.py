@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from .. import _stacksplice
-from .._errors.live import log_text, text_of
+from .._errors.live import text_of
 from .._errors.report import style_of, write
+from . import storms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ def show(
     """Report EXC, with what HEADER returns in front, as one that nobody handled.
 
     The handler that the host set is asked first.  What that does not handle is printed if it crossed
-    a border: to sys.stderr, to OTHER_FILE where there is none.  False: it is still to be shown.
+    a border: to sys.stderr, to OTHER_FILE where there is none.  One that is counted is told later.
+    False: it is still to be shown.
     """
     has_more = _stacksplice._crossed(exc)  # offering gives any exception an error object
     if _stacksplice._offer_unhandled(exc):
+        return True
+    if storms.is_counted(exc):
         return True
     file = getattr(sys, "stderr", None) or other_file
     if not has_more or file is None:
@@ -46,11 +50,11 @@ def unhandled_record(record: logging.LogRecord) -> bool:
     if exc is None or record.levelno < 40:  # logging.ERROR
         return True
     try:
-        text = log_text(exc)
-        if _stacksplice._offer_unhandled(exc):
+        has_more = _stacksplice._crossed(exc)
+        if _stacksplice._offer_unhandled(exc) or storms.is_counted(exc, record.name):
             return False
-        # Formatters show this text instead of their own.
-        record.exc_text = text or record.exc_text
+        if has_more:  # formatters show this text instead of their own
+            record.exc_text = text_of(exc).rstrip("\n")
     except Exception as failure:
         tell_failure(failure)
     return True

@@ -10,7 +10,7 @@ from ..._base.output import warn, write_file
 from ..dump.errors import errors_of
 from ..dump.tasks import tasks_of
 from ..dump.text import facts, headed_threads
-from ..saved.files import DAMAGE, damaged, heading_of, is_count, read, report_of
+from ..saved.files import DAMAGE, count_in, damaged, heading_of, read, report_of
 from .page import Report, modules_of, page_of, render, shown_report
 from .threads import Thread, frames_of, groups_of
 from .values import Look, error_of
@@ -25,7 +25,7 @@ def write_page(options: argparse.Namespace) -> int:
     def use(document: Any, items: list[Any], count: int, place: str) -> None:
         nonlocal counts
         for number, item in enumerate(items, count + 1):
-            if is_count(item):
+            if count_in(item) is not None:
                 counts += 1
                 continue
             data = report_of(item).to_dict()

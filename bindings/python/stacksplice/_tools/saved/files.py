@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from ..._base.output import fail
 from ..._base.redaction import clean
+from ..._errors.counts import is_count, one_line
 from ..._errors.info import FILE_SCHEMA, ErrorInfo
 from .source import Source, check_depth, decoded
 
@@ -59,38 +58,17 @@ def is_log(item: Any) -> bool:
     return isinstance(item, dict) and "ecs.version" in item
 
 
-def is_count(item: Any) -> bool:
-    """Whether it is no report but says how often one came again: a line of stacksplice/dedup.h."""
-    return (
-        isinstance(item, dict)
-        and item.get("schema") == "stacksplice-repeats/1"
-        and type(item.get("count")) is int
-        and item["count"] > 0
-    )
-
-
-def time_of_count(item: dict[str, Any], name: str) -> datetime | None:
-    """The time under NAME in a line of counts; None if it has none that can be."""
-    try:
-        return datetime.fromtimestamp(item[name] / 1e9, timezone.utc) if item[name] else None
-    except (LookupError, TypeError, ValueError, OverflowError, OSError):
-        return None
-
-
-def text_of_count(item: dict[str, Any]) -> str:
-    """A line of counts for people."""
-    times = [time_of_count(item, name) for name in ("first_ns", "last_ns")]
-    told = [f"{time:%Y-%m-%d %H:%M:%S}" for time in times if time is not None]
-    name = item.get("type") or item.get("hresult") or ""
-    words = ": ".join([_value(clean(value)) for value in (name, item.get("message")) if value])
-    text = f"... {item['count']:,} more of {_value(item.get('fingerprint'))}"
-    return text + (f", {' to '.join(told)} UTC" if told else "") + (f", the last: {words}" if words else "")
-
-
 def wrapper_of(item: Any) -> str | None:
     """The member under which the report stands in an object that has data of its own."""
     name = "stacksplice" if is_log(item) else "error"
     return name if isinstance(item, dict) and isinstance(item.get(name), dict) else None
+
+
+def count_in(item: Any) -> dict[str, Any] | None:
+    """The line of counts that ITEM is, or has as a log's line; None if it has none."""
+    name = wrapper_of(item)
+    told = item[name] if name else item
+    return told if is_count(told) else None
 
 
 # What Lua has: a value that was thrown has the name of its kind where an exception has a type.
@@ -108,15 +86,9 @@ def type_in(report: dict[str, Any]) -> str:
     return "" if kind is None or kind in kinds else str(kind)
 
 
-def _value(value: object) -> str:
-    """A value of the file's as one line that cannot look like another one."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if text.isprintable() else json.dumps(text)
-
-
 def _words_of(data: dict[Any, Any]) -> list[str]:
     return [
-        f"{_value(name)}: {_value(clean(value, name))}"
+        f"{one_line(name)}: {one_line(clean(value, name))}"
         for name, value in data.items()
         if name != "schema" and isinstance(value, (str, int, float))
     ]
@@ -134,7 +106,7 @@ def heading_of(item: Any, place: str) -> list[str]:
         parts = [{name: data[name] for name in data if name not in _NOT_OF_AN_EVENT}]
         parts += [{name: data[name] for name in names if name in data} for names in (_WHEN, _WHICH)]
     lines = [_words_of(part) for part in parts]
-    lines[0][:0] = [_value(place)] if place else []
+    lines[0][:0] = [one_line(place)] if place else []
     return [", ".join(words) for words in lines if words]
 
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from ..._base.output import write
 from ..._base.redaction import clean_report
+from ..._errors.counts import text_of_count
 from ..._errors.report import wants_color
-from .files import DAMAGE, damaged, heading_of, is_count, read, report_of, text_of_count
+from .files import DAMAGE, count_in, damaged, heading_of, read, report_of
 
 
 def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) -> str:
-    if is_count(item):
-        return text_of_count(item) + "\n"
+    counts = count_in(item)
+    if counts is not None:
+        return text_of_count(counts) + "\n"
     report, last = report_of(item), not options.newest_first
     color = options.color == "always" or options.color == "auto" and wants_color(sys.stdout)
     try:
@@ -31,7 +33,7 @@ def _text_of(item: Any, number: int, options: argparse.Namespace, place: str) ->
 
 
 def _line_of(item: Any) -> str:
-    if not is_count(item):
+    if count_in(item) is None:
         report_of(item)  # refuses what is none
     return json.dumps(clean_report(item)) + "\n"
 

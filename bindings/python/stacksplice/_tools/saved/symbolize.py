@@ -12,7 +12,7 @@ from ..._base.output import fail, warn, write
 from ..._base.redaction import clean_report
 from ..._errors.remote import stacks_in
 from ..symbols.symbolizer import Symbolizer
-from .files import is_count, read, report_of
+from .files import count_in, read, report_of
 from .show import _text_of
 
 
@@ -26,7 +26,7 @@ def _remove_sources(stack: list[Any]) -> None:
 def _refuse_others(items: list[Any], number: int) -> None:
     """Raise ValueError if one of these, of which there were NUMBER before, is no report."""
     for at, item in enumerate(items, number + 1):
-        if is_count(item):
+        if count_in(item) is not None:
             continue
         try:
             report_of(item)

@@ -16,7 +16,8 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ..._base.output import columns, fail, warn, write, write_file
 from ..._base.plain import plain
 from ..._base.redaction import clean_report
-from ..saved.files import files_in, is_count, is_log, items_of, time_of_count, type_in, wrapper_of
+from ..._errors.counts import time_of_count
+from ..saved.files import count_in, files_in, is_log, items_of, type_in, wrapper_of
 from ..saved.source import Source, check_depth, decoded, may_be_deep
 
 MOST = 50_000  # groups kept when there are too many; up to twice as many before that
@@ -203,8 +204,9 @@ def reports_of(text: bytes, is_loose: bool) -> list[Found]:
         members = report if isinstance(report, dict) else {}
         loose = members.get("loose_fingerprint") if is_loose else None
         key = loose or members.get("fingerprint")
-        if name is None and is_count(item) and isinstance(key, str) and _FINGERPRINT(key):
-            found.append(_counted_by(item, key, not loose))
+        counts = count_in(item)
+        if counts is not None and isinstance(key, str) and _FINGERPRINT(key):
+            found.append(_counted_by(counts, key, not loose))
             continue
         if isinstance(key, str) and _FINGERPRINT(key) and "hresult_signed" in members:
             check_depth(members)
