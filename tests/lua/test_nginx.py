@@ -112,9 +112,10 @@ def server(tmp_path_factory):
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
         try:
             deadline = time.monotonic() + 60
-            while not (folder / "socket").exists() and process.poll() is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            with socket.socket(socket.AF_UNIX) as client:  # the file is there before anybody listens
+                while client.connect_ex(str(folder / "socket")) and process.poll() is None:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
             assert process.poll() is None, process.stderr.read()
             yield ask
             assert process.poll() is None  # no error has ended it
