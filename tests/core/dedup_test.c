@@ -269,12 +269,17 @@ TEST(test_threads_lose_no_error_and_count_none_for_another)
     char fingerprint[33];
     lines of_first = {.only = fingerprint};
     pthread_t threads[THREADS];
+    unsigned before;
 
+    atomic_store(&storm.whole, 0);
     storm.dedup = table(1, KINDS - 2);
     atomic_store(&storm.running, THREADS);
     for (unsigned i = 0; i < KINDS; i++)
         storm.errors[i] = raised_at((const char[]){(char)('a' + (int)i), 0}, 1, "a message");
     assert_int_equal(stacksplice_fingerprint((IUnknown *)storm.errors[0], fingerprint), S_OK);
+    /* The threads may leave no entry for the first kind, so one of it is counted before. */
+    for (before = 1; add(storm.dedup, storm.errors[0]) != S_FALSE; before++)
+        atomic_fetch_add(&storm.whole, 1);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, raise_many, NULL), 0);
     while (atomic_load(&storm.running))
@@ -283,7 +288,8 @@ TEST(test_threads_lose_no_error_and_count_none_for_another)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     flush_storm(&of_first, 1);
     assert_true(of_first.errors > 0);
-    assert_int_equal(atomic_load(&storm.whole) + of_first.errors, THREADS * ROUNDS / KINDS);
+    assert_int_equal(atomic_load(&storm.whole) + of_first.errors,
+                     THREADS * ROUNDS / KINDS + before);
     for (unsigned i = 0; i < KINDS; i++)
         storm.errors[i]->lpVtbl->Release(storm.errors[i]);
     stacksplice_dedup_free(storm.dedup);
