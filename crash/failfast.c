@@ -172,7 +172,7 @@ void ss_crash_facts(ss_facts *facts, HRESULT hr, uint64_t thread_id, const uintp
     view->thread_id = thread_id;
     view->frames = frames;
     view->frame_count = count;
-    view->frames_left_out = stacksplice_frames_left_out(frames, count);
+    facts->frames_left_out = stacksplice_frames_left_out(frames, count);
     facts->language = ss_stack_language(frames, count, facts->stack_language);
 }
 
@@ -180,7 +180,7 @@ const char *ss_first_words_facts(ss_facts *facts)
 {
     ss_crash_facts(facts, first_hr, ss_thread_id(), first_frames, first_count);
     /* 0 frames: the fault came from a capture, or interrupted one. */
-    facts->view.frames_left_out = first_count == 0 || first_count == FRAMES_MAX;
+    facts->frames_left_out = first_count == 0 || first_count == FRAMES_MAX;
     return first_event;
 }
 

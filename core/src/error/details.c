@@ -57,7 +57,6 @@ static void fill(ss_record *record, ss_error_view *view)
         .thread_id = record->fixed.thread_id,
         .frames = frames,
         .frame_count = count,
-        .frames_left_out = stacksplice_frames_left_out(frames, count),
         .captured = captured,
         .captured_count = captured_count,
         .language_exception = record->language.object,
@@ -67,7 +66,6 @@ static void fill(ss_record *record, ss_error_view *view)
         view->receiver = ((const ss_node *)(const void *)record)->receiver;
         return;
     }
-    (void)ss_error_put_reference(error, view->reference);
     view->relation = (stacksplice_relation)error->relation;
     view->causes_left_out = error->causes_left_out;
 }
@@ -79,6 +77,14 @@ bool ss_error_view_get(IUnknown *error, ss_error_view *view)
     if (record)
         fill(record, view);
     return record != NULL;
+}
+
+uint32_t ss_error_reference(IUnknown *error, WCHAR out[SS_REFERENCE_UNITS])
+{
+    const ss_record *record = ss_record_from(error);
+
+    out[0] = 0;
+    return record && !ss_record_is_node(record) ? ss_error_put_reference(record->error, out) : 0;
 }
 
 void ss_error_each_node(IUnknown *error, bool (*back)(const ss_error_view *node, void *data),

@@ -16,16 +16,14 @@ typedef struct ss_error_view {
     const void *identity; /* equal for all pointers to one error or node */
     bool is_node;         /* a propagation node: the texts and HRESULT are those of its origin */
     HRESULT hresult;
-    const WCHAR *description;            /* the HRESULT's own text, with its \r\n */
-    const WCHAR *message;                /* the restricted description */
-    WCHAR reference[SS_REFERENCE_UNITS]; /* empty on a node */
-    int64_t taken_at;                    /* nanoseconds since 1970, when the stack was taken */
-    uint64_t thread_id;                  /* gettid() where it was captured */
-    const uintptr_t *frames;             /* the combined stack, or the language exception's own */
+    const WCHAR *description; /* the HRESULT's own text, with its \r\n */
+    const WCHAR *message;     /* the restricted description */
+    int64_t taken_at;         /* nanoseconds since 1970, when the stack was taken */
+    uint64_t thread_id;       /* gettid() where it was captured */
+    const uintptr_t *frames;  /* the combined stack, or the language exception's own */
     uint32_t frame_count;
     const uintptr_t *captured; /* the stack before it grew; NULL: FRAMES */
     uint32_t captured_count;
-    uint32_t frames_left_out;      /* number of frames missing from a stack longer than the limit */
     IUnknown *language_exception;  /* borrowed, or NULL */
     IScriptException *exception;   /* the same, or NULL: it has no further details */
     const char *receiver;          /* on a node: the receiving language */
@@ -38,6 +36,12 @@ typedef struct ss_error_view {
  * object: foreign objects have no view.  Takes no reference: the caller holds one.
  */
 bool ss_error_view_get(IUnknown *error, ss_error_view *view);
+
+/*
+ * Put the reference of ERROR, which has a view, into OUT, with a NUL; nothing of a node.  Returns its
+ * length.  Not in the view, as it takes longer than all of that.
+ */
+uint32_t ss_error_reference(IUnknown *error, WCHAR out[SS_REFERENCE_UNITS]);
 
 /*
  * Call BACK for each propagation node of ERROR, oldest first, until it returns false.  Lock-free:

@@ -40,6 +40,8 @@ bool ss_facts_get(IUnknown *error, ss_facts *facts)
     if (!ss_error_view_get(error, &facts->view))
         return false;
     facts->error = error;
+    facts->frames_left_out =
+        stacksplice_frames_left_out(facts->view.frames, facts->view.frame_count);
     facts->language = facts->view.is_node ? facts->view.receiver : NULL;
     ask_exception(facts);
     if (!facts->language) /* nobody said: the stack is read last, since that takes longest */
@@ -126,18 +128,18 @@ ss_shown_stack ss_document_stack(const stacksplice_document_stack *stack)
                             .hidden_left_out = stack->hidden_left_out};
 }
 
-static ss_shown_stack stack_of_view(const ss_error_view *view)
+static ss_shown_stack stack_of_view(const ss_error_view *view, uint32_t left_out)
 {
     return (ss_shown_stack){.elements = view->frames,
                             .count = view->frame_count,
                             .taken_at = view->taken_at,
-                            .left_out = view->frames_left_out};
+                            .left_out = left_out};
 }
 
 ss_shown_stack ss_facts_stack(const ss_facts *facts)
 {
     return facts->document ? ss_document_stack(&facts->document->stack)
-                           : stack_of_view(&facts->view);
+                           : stack_of_view(&facts->view, facts->frames_left_out);
 }
 
 void ss_facts_each_note(const ss_facts *facts, stacksplice_note_callback back, void *data)
@@ -162,8 +164,10 @@ typedef struct node_reader {
 static bool read_node(const ss_error_view *node, void *data)
 {
     const node_reader *reader = data;
+    uint32_t left_out = stacksplice_frames_left_out(node->frames, node->frame_count);
 
-    return reader->back(node->receiver, node->thread_id, stack_of_view(node), reader->data);
+    return reader->back(node->receiver, node->thread_id, stack_of_view(node, left_out),
+                        reader->data);
 }
 
 void ss_facts_each_node(const ss_facts *facts, ss_node_callback back, void *data)

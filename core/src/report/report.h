@@ -65,6 +65,7 @@ typedef struct ss_facts {
     IUnknown *error; /* borrowed; NULL: a crash without one, or a saved report */
     const stacksplice_document *document; /* borrowed; NULL: an error object */
     ss_error_view view;
+    uint32_t frames_left_out;     /* of VIEW's stack, those that are missing */
     IRestrictedErrorInfo *member; /* owned: ERROR as the member of a group; or NULL */
     const char *type;             /* "ValueError", or NULL */
     const char *language; /* of the exception, the receiver, or the innermost script frame */

@@ -373,14 +373,13 @@ static void emit_notes(walk *w, const ss_facts *facts)
 /* Emit the numbers that identify its thread and, among others, the error. */
 static void emit_place(walk *w, const ss_facts *facts)
 {
-    const WCHAR *reference = facts->view.reference;
-    size_t length = 0;
+    WCHAR reference[SS_REFERENCE_UNITS];
+    uint32_t length;
 
-    while (reference[length])
-        length++;
     ss_emit_integer(w->e, "thread_id", (int64_t)facts->view.thread_id);
     if (w->is_alone && w->brief)
         return;
+    length = facts->error ? ss_error_reference(facts->error, reference) : 0;
     if (length)
         ss_emit_utf16(w->e, "reference", reference, length);
     else
