@@ -308,7 +308,7 @@ prepare_parts() {
     rm -rf "$tallies"
     mkdir -p build/reports "$logs" "$tallies"
     if wants pythons luas all-luas; then fetch_interpreters; fi
-    if wants ctest valgrind pytest pythons property suites busted luas all-luas iterate long; then
+    if wants ctest valgrind pytest pythons property suites busted luas all-luas iterate long free-threaded; then
         build dev || exit 1
     fi
     if wants pytest iterate property suites luas all-luas long; then
