@@ -276,14 +276,17 @@ def test_a_thread_that_cannot_be_stopped_is_let_go(tmp_path):
     try:
         assert child.stdin is not None and child.stdout is not None
         assert child.stdout.readline() == "held\n"
-        reader = subprocess.Popen([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE)
+        # What it writes does not fit in, so that it waits.
+        reader = subprocess.Popen([PROGRAM, "--pid", str(child.pid)], stdout=subprocess.PIPE, pipesize=4096)
         assert reader.stdout is not None
         begin = reader.stdout.read(1)  # nobody takes the rest now
         child.stdin.write("\n")
         child.stdin.close()
         assert select.select([child.stdout], [], [], 60)[0]
         assert child.stdout.readline() == "on\n" and reader.poll() is None
-        document = json.loads(begin + reader.stdout.read())
+        written = begin + reader.stdout.read()
+        assert len(written) > 3 * 4096
+        document = json.loads(written)
     finally:
         for process in filter(None, (reader, child)):
             process.kill()
