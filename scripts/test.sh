@@ -143,12 +143,28 @@ left_out() {
 
 # The tests with free-threaded Pythons, whose lock stays off.  Not all tools have wheels for these.
 run_free_threaded() {
-    "$python" tests/free_threaded_python.py </dev/null >"$logs/free-threaded" || true
+    status=0
+    "$python" tests/free_threaded_python.py </dev/null >"$logs/free-threaded" || status=$?
+    # 3: none can be had, for the reasons that it says.
+    case $status in
+    0 | 3) ;;
+    *)
+        leave_out free-threaded "tests/free_threaded_python.py ended with status $status"
+        failed_parts="free-threaded"
+        return
+        ;;
+    esac
     # Nothing of the build for the Python with a lock.
     unset STACKSPLICE_BUILD_DIR
     while IFS= read -r answer; do
         case $answer in
-        /*) ask_python "$answer" free-threaded || continue ;;
+        /*)
+            if ! ask_python "$answer" free-threaded; then
+                leave_out free-threaded "$answer is no free-threaded Python"
+                failed_parts="free-threaded"
+                continue
+            fi
+            ;;
         *) leave_out "free-threaded-${answer%%:*}" "${answer#*: }" && continue ;;
         esac
         set --

@@ -17,13 +17,16 @@ class Tracked(ValueError):
     """An exception whose end can be seen."""
 
     alive = 0
+    counting = threading.RLock()  # += is no single step where threads run at once
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        Tracked.alive += 1
+        with self.counting:
+            Tracked.alive += 1
 
     def __del__(self):
-        Tracked.alive -= 1
+        with self.counting:
+            Tracked.alive -= 1
 
 
 @pytest.fixture(autouse=True)

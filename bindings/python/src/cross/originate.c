@@ -254,8 +254,8 @@ typedef struct crossing {
 static void begin_crossing(crossing *c, sspy_interp *interp, sspy_ties *own,
                            stacksplice_exception *x, PyObject *exc)
 {
-    SSPY_CRITICAL_BEGIN(&c->alone, own ? (PyObject *)own : exc);
     c->section = sspy_enter(interp);
+    SSPY_CRITICAL_BEGIN(&c->alone, own ? (PyObject *)own : exc);
     c->spare = (stacksplice_ties){NULL, NULL, 0};
     c->ties = own ? &own->core : &c->spare;
     if (x && !c->ties->exception)
@@ -269,8 +269,8 @@ static void end_crossing(crossing *c)
 {
     sspy_unknown_release(c->exception);
     stacksplice_ties_drop(&c->spare);
-    sspy_leave(c->section);
     SSPY_CRITICAL_END(&c->alone);
+    sspy_leave(c->section); /* may run code of the program, which must find no lock of ours */
 }
 
 /* Begin for STEP's exception, whose ties are OWN or NULL.  Ties without a language exception get

@@ -933,7 +933,7 @@ static __attribute__((constructor)) void look_up_loop(void)
 /* A gap at the first loop without a marker among the frames from FIRST until END. */
 static bool splice_unknown_loops(stacksplice_walk *walk, uint32_t first, uint32_t end)
 {
-    if (!has_unread_interpreters())
+    if (!has_unread_interpreters() || !loop_code)
         return true;
     while (first < end && walk->frames[first].ip - 1 - loop_code >= loop_code_end - loop_code)
         first++;
@@ -973,6 +973,11 @@ static void splice_markers(stacksplice_walk *walk, chain *chains, uint32_t count
         next = frame + 1;
     }
     if (!splice_unknown_loops(walk, next, walk->frame_count))
+        return;
+    /* Whether there are such loops cannot be seen. */
+    if (has_unread_interpreters() && !loop_code &&
+        !(stacksplice_walk_splice(walk, walk->frame_count, 0) &&
+          stacksplice_walk_push(walk, sspy_gap(other_interpreter))))
         return;
     if (missing && !splice_missing(walk, &frame, missing))
         return;

@@ -284,11 +284,11 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
     Py_INCREF(ties); /* dropping may be the end of the exception */
     if (ties->core.foreign)
         forget_foreign(ties); /* runs Python code, so outside any section */
-    SSPY_CRITICAL_BEGIN(&critical, (PyObject *)ties);
     section = sspy_enter(ties->interp);
+    SSPY_CRITICAL_BEGIN(&critical, (PyObject *)ties);
     stacksplice_ties_set_error(&ties->core, error, foreign);
-    sspy_leave(section);
     SSPY_CRITICAL_END(&critical);
+    sspy_leave(section); /* may run code of the program, which must find no lock of ours */
     Py_DECREF(ties);
 }
 
