@@ -246,6 +246,53 @@ TEST(test_the_start_of_a_command_line_is_hidden_with_what_it_starts)
     release(other);
 }
 
+TEST(test_programs_in_a_row_are_one_line)
+{
+    const char *const site = "/v/lib/python3.11/site-packages/";
+    const char *const names[] = {"flask",   "click",   "celery",   "django",
+                                 "tornado", "uvicorn", "gunicorn", "flask"};
+    char files[COUNT_OF(names)][128];
+    uintptr_t frames[1 + COUNT_OF(names)] = {fixture_script("python", "rate", "shop.py", 1)};
+    fixture_error contents;
+    IRestrictedErrorInfo *error;
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        (void)snprintf(files[i], sizeof files[i], "%s%s/app.py", site, names[i]);
+    for (uint32_t i = 0; i < 3; i++)
+        frames[1 + i] = fixture_script("python", "call", files[i], i);
+    contents = value_error(frames, 4);
+    error = fixture_originate(&contents);
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"shop.py\", line 1, in rate\n"
+                                    "    ... 3 frames of celery, click and flask hidden\n");
+    assert_report(error, &newest_last,
+                  "Traceback (most recent call last):\n"
+                  "  ... 3 frames of celery, click and flask hidden\n"
+                  "  File \"shop.py\", line 1, in rate\n" VALUE_ERROR);
+    release(error);
+
+    /* Each is named once, at most six are, and a seam between two is shown. */
+    for (uint32_t i = 0; i < COUNT_OF(names); i++)
+        frames[1 + i] = fixture_script("python", "call", files[i], i);
+    contents = value_error(frames, 9);
+    error = fixture_originate(&contents);
+    assert_report(
+        error, NULL,
+        VALUE_ERROR STACK
+        "    (Python) File \"shop.py\", line 1, in rate\n"
+        "    ... 8 frames of uvicorn, tornado, django, celery, click, flask and others hidden\n");
+    release(error);
+    frames[2] = seam();
+    contents = value_error(frames, 4);
+    error = fixture_originate(&contents);
+    assert_report(error, NULL,
+                  VALUE_ERROR STACK "    (Python) File \"shop.py\", line 1, in rate\n"
+                                    "    ... 1 frame of flask hidden\n"
+                                    "    [async: awaited]\n"
+                                    "    ... 1 frame of celery hidden\n");
+    release(error);
+}
+
 /* ---- What a user hides -------------------------------------------------------------------------*/
 
 TEST(test_libraries_that_a_user_names_are_hidden)

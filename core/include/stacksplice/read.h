@@ -269,7 +269,8 @@ STACKSPLICE_API stacksplice_hresult stacksplice_format_document(
 
 /*
  * Takes the frames of a stack from BEGIN to END, that one not included, which brief reports count in one line as
- * those of NAME, or, if NAME is empty, leave out.  Nonzero: no more are taken.
+ * those of NAME ("asyncio", or outermost first "click, uvicorn and asyncio"), or, if NAME is empty, leave out.  Nonzero: no more are
+ * taken.
  */
 typedef int (*stacksplice_fold_callback)(uint32_t begin, uint32_t end, const char *name,
                                          void *data);
@@ -280,7 +281,7 @@ typedef int (*stacksplice_fold_callback)(uint32_t begin, uint32_t end, const cha
  *
  * Returns S_OK, or S_FALSE when FOLD took no more.  Errors: E_POINTER if document or fold is NULL; E_INVALIDARG if its
  * size is unknown.
- * [own: borrows document, NAME lives on | thread: any | alloc: no | signal: no]
+ * [own: borrows document, NAME is lent for the call | thread: any | alloc: no | signal: no]
  */
 STACKSPLICE_API stacksplice_hresult stacksplice_document_folds(const stacksplice_document *document,
                                                                stacksplice_fold_callback fold,

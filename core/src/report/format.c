@@ -121,9 +121,13 @@ stacksplice_hresult stacksplice_document_folds(const stacksplice_document *docum
     if (document->size != sizeof *document)
         return E_INVALIDARG;
     folds = ss_report_folds(&brief, ss_document_stack(&document->stack));
-    for (uint32_t i = 0; i < folds.count; i++)
-        if (fold(folds.all[i].begin, folds.all[i].end, folds.all[i].is, data))
+    for (uint32_t i = 0; i < folds.count; i++) {
+        char text[SS_FOLD_TEXT_MAX];
+        const ss_fold *at = &folds.all[i];
+
+        if (fold(at->begin, at->end, ss_fold_text(&folds, at, text), data))
             return S_FALSE;
+    }
     for (uint32_t i = 0; i < document->stack.count; i++) {
         const stacksplice_frame *frame = &document->stack.frames[i].frame;
 

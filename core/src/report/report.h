@@ -170,20 +170,27 @@ void ss_report_stack(const ss_report *r, const ss_facts *headed, ss_shown_stack 
 /* Write BEFORE and "NAME (FILE:LINE)" for the innermost frame of STACK that a brief report shows. */
 void ss_report_where(const ss_report *r, const char *before, ss_shown_stack stack);
 
-enum { SS_FOLDS_MAX = 8 /* in one stack; further ones are shown */ };
+enum {
+    SS_FOLDS_MAX = 8,        /* in one stack; further ones are shown */
+    SS_FOLD_NAMES_MAX = 6,   /* of one fold */
+    SS_FOLDS_NAMES_MAX = 12, /* of all of them */
+    SS_FOLD_TEXT_MAX = 256
+};
 
-/* Elements from BEGIN to END of a program that called the user's code. */
+/* Elements from BEGIN to END of programs that called the user's code, with nothing shown between them. */
 typedef struct ss_fold {
     uint32_t begin, end;
-    const char *is; /* its name */
+    uint8_t first, count; /* of their names, none twice, the innermost first */
+    bool others;          /* there are further programs */
 } ss_fold;
 
 /* What a brief report leaves out of a stack. */
 typedef struct ss_folds {
     uint32_t start_up; /* from here on unnamed frames are of the C library's start-up code */
     uint32_t states;   /* of which languages it has frames of several: see ss_language_bit */
-    uint32_t count;
+    uint32_t count, name_count;
     ss_fold all[SS_FOLDS_MAX]; /* the innermost first */
+    const char *names[SS_FOLDS_NAMES_MAX];
 } ss_folds;
 
 /* The one that element AT is in, or NULL. */
@@ -196,6 +203,9 @@ static inline const ss_fold *ss_fold_of(const ss_folds *folds, uint32_t at)
 }
 
 ss_folds ss_report_folds(const ss_report *r, ss_shown_stack stack);
+
+/* The names of FOLD as reports say them, the outermost first: one, or in OUT "a, b and c"; what does not fit is "others". */
+const char *ss_fold_text(const ss_folds *folds, const ss_fold *fold, char out[SS_FOLD_TEXT_MAX]);
 
 /* Languages may share one: then a state is numbered that need not be. */
 static inline uint32_t ss_language_bit(const char *language)

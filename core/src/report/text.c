@@ -155,22 +155,46 @@ typedef struct shells {
     ss_folds *folds;
     uint64_t states[8]; /* of each language the last one that was seen, as a hash; 0: none */
     bool any;           /* a script frame of the user is further in */
-    bool is_open;       /* the last fold may go on, */
+    bool is_open;       /* the last fold may go on: nothing was shown since, */
+    bool is_apart;      /* but a gap or a seam, so that another program begins a fold of its own, */
+    const char *last;   /* the program of the last frame in it, */
     bool all;           /* with whatever is outside of it in its task and thread */
     uint32_t outer;     /* the fold outside of which is no script frame of the user, plus one */
 } shells;
+
+/* Add NAME to those of the last fold. */
+static void add_name(ss_folds *folds, const char *name)
+{
+    ss_fold *fold = &folds->all[folds->count - 1];
+
+    for (uint32_t i = 0; i < fold->count; i++)
+        if (strcmp(folds->names[fold->first + i], name) == 0)
+            return;
+    if (fold->count == SS_FOLD_NAMES_MAX || folds->name_count == SS_FOLDS_NAMES_MAX) {
+        fold->others = true;
+        return;
+    }
+    folds->names[folds->name_count++] = name;
+    fold->count++;
+}
 
 static void add_to_fold(shells *s, const ss_element *e, const stacksplice_shell *is)
 {
     ss_folds *folds = s->folds;
 
-    if (!s->is_open || (!s->all && strcmp(folds->all[folds->count - 1].is, is->name) != 0)) {
-        if (folds->count == SS_FOLDS_MAX)
+    if (!s->is_open || (s->is_apart && !s->all && strcmp(s->last, is->name) != 0)) {
+        if (folds->count == SS_FOLDS_MAX || folds->name_count == SS_FOLDS_NAMES_MAX)
             return;
-        folds->all[folds->count++] = (ss_fold){e->begin, e->end, is->name};
+        folds->all[folds->count++] =
+            (ss_fold){.begin = e->begin, .first = (uint8_t)folds->name_count};
         s->is_open = true;
         s->all = false;
     }
+    s->is_apart = false;
+    s->last = is->name;
+    /* What is outside of a program that runs everything is its own. */
+    if (folds->all[folds->count - 1].count == 0 || (!s->all && !s->outer))
+        add_name(folds, is->name);
     folds->all[folds->count - 1].end = e->end;
     if (is->function)
         s->all = true;
@@ -212,6 +236,7 @@ static void find_shell_at(shells *s, const ss_element *e)
     } else if (s->is_open && s->all && !(is_gap && frame->asynchronous)) {
         s->folds->all[s->folds->count - 1].end = e->end;
     } else if (is_gap) {
+        s->is_apart = true;
         s->all = s->all && !frame->asynchronous; /* outside of it there may be more of the same */
     } else if (ss_report_shows(s->r, frame, glue)) {
         s->is_open = false;
@@ -243,6 +268,39 @@ static SS_NOINLINE void find_shells(const ss_report *r, const ss_shown_stack *st
         return;
     folds->count = s.outer;
     folds->all[s.outer - 1].end = stack->count;
+}
+
+/* Append BEFORE and TEXT to OUT, of SIZE bytes, if both fit. */
+static bool append(char *out, size_t size, const char *before, const char *text)
+{
+    size_t used = strlen(out), first = strlen(before), second = strlen(text);
+
+    if (used + first + second >= size)
+        return false;
+    memcpy(out + used, before, first);
+    memcpy(out + used + first, text, second + 1);
+    return true;
+}
+
+const char *ss_fold_text(const ss_folds *folds, const ss_fold *fold, char out[SS_FOLD_TEXT_MAX])
+{
+    static const char others[] = "others", final[] = " and ";
+    const char *const *names = &folds->names[fold->first];
+    bool are_others = fold->others;
+
+    if (fold->count == 1 && !are_others)
+        return names[0];
+    out[0] = '\0';
+    for (uint32_t i = 0; i < fold->count; i++) {
+        bool is_end = i + 1 == fold->count && !are_others;
+        const char *before = !*out ? "" : is_end ? final : ", ";
+
+        are_others |= !append(out, SS_FOLD_TEXT_MAX - sizeof final - sizeof others, before,
+                              names[fold->count - 1 - i]);
+    }
+    if (are_others)
+        (void)append(out, SS_FOLD_TEXT_MAX, *out ? final : "", others);
+    return out;
 }
 
 /* ---- Start-up code ---------------------------------------------------------------------------*/
@@ -918,7 +976,7 @@ static uint32_t count_frames(const printer *p, const ss_element *e)
     return count;
 }
 
-static SS_NOINLINE void print_fold(const printer *p, const ss_fold *fold)
+static SS_NOINLINE uint64_t count_fold(const printer *p, const ss_fold *fold)
 {
     uint64_t count = 0;
     ss_element e = {.end = fold->begin};
@@ -929,8 +987,15 @@ static SS_NOINLINE void print_fold(const printer *p, const ss_fold *fold)
             count += count_frames(p, &e);
         ss_element_end(&e);
     }
+    return count;
+}
+
+static SS_NOINLINE void print_fold(const printer *p, const ss_fold *fold, uint64_t count)
+{
+    char text[SS_FOLD_TEXT_MAX];
+
     put(p->r, count == 1 ? "%i%c... %u frame of %s hidden}\n" : "%i%c... %u frames of %s hidden}\n",
-        p->indent, SS_COLOR_ASIDE, count, fold->is);
+        p->indent, SS_COLOR_ASIDE, count, ss_fold_text(&p->folds, fold, text));
 }
 
 static SS_NOINLINE void print_part(const printer *p, part one)
@@ -939,7 +1004,7 @@ static SS_NOINLINE void print_part(const printer *p, part one)
     ss_element e;
 
     if (fold) {
-        print_fold(p, fold);
+        print_fold(p, fold, count_fold(p, fold));
         return;
     }
     if (!one.rounds) {
@@ -1075,7 +1140,7 @@ static void take_fold(printer *p, const ss_fold *fold, uint32_t *at, part *one, 
 {
     *at = is_last(p->r) ? fold->begin - 1 : fold->end;
     *one = (part){fold->begin, 1, 0};
-    (void)is_next(p, (uintptr_t)fold->is + fold->end - fold->begin, period);
+    (void)is_next(p, (uintptr_t)p->folds.names[fold->first] + fold->end - fold->begin, period);
 }
 
 /* Write or keep the element or the fold that AT is in; returns where the next one is. */
