@@ -112,27 +112,32 @@ static void keep_to_border(sspy_state *state, place *where)
     where->count -= ended;
 }
 
-/* Put names into the stack that TIES keeps since the raise.  There Lua could not be asked for them; where
+/* Put names into the stack that TIES, which may be NULL, keep since the raise.  There Lua could not be asked for them; where
    the exception leaves for Lua it can.  So the frames that live since then are exchanged for those of
    now. */
 static void take_names(sspy_state *state, sspy_ties *ties, const void *above)
 {
+    uint32_t count, kept = 0;
+    uintptr_t *raised = ties ? sspy_ties_borrow_raised(ties, &kept) : NULL;
     sspy_room room;
-    uint32_t count;
 
+    if (!raised)
+        return;
     if (sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
         PyErr_Clear();
+        sspy_ties_return_raised(ties, raised, kept, false);
         return;
     }
     count = sspy_capture(above, room.limit, room.frames);
-    for (uint32_t i = 1; i <= count && i <= ties->raised_count; i++) {
-        uintptr_t *then = &ties->raised[ties->raised_count - i], now = room.frames[count - i];
+    for (uint32_t i = 1; i <= count && i <= kept; i++) {
+        uintptr_t *then = &raised[kept - i], now = room.frames[count - i];
 
         if (*then != now && !is_same_line(state, *then, now))
             break;
         *then = now;
     }
     sspy_room_end(&room);
+    sspy_ties_return_raised(ties, raised, kept, true);
 }
 
 /* ---- Raised again -----------------------------------------------------------------------------*/
@@ -149,13 +154,13 @@ typedef struct both_ways {
 } both_ways;
 
 /* How many outer frames are the same places in both. */
-static uint32_t count_same(sspy_state *state, const sspy_ties *ties, const sspy_room *live,
+static uint32_t count_same(sspy_state *state, sspy_elements raised, const sspy_room *live,
                            uint32_t count)
 {
     uint32_t same = 0;
 
-    while (same < count && same < ties->raised_count &&
-           is_same_place(state, ties->raised[ties->raised_count - 1 - same],
+    while (same < count && same < raised.count &&
+           is_same_place(state, raised.frames[raised.count - 1 - same],
                          live->frames[count - 1 - same]))
         same++;
     return same;
@@ -171,7 +176,8 @@ static uint32_t count_not_python(sspy_state *state, const uintptr_t *frames, uin
     return count - begin;
 }
 
-static both_ways join_ways(sspy_state *state, const sspy_ties *ties, const void *above)
+/* The way since RAISED, which may be empty, and the live one ABOVE. */
+static both_ways join_ways(sspy_state *state, sspy_elements raised, const void *above)
 {
     both_ways both = {NULL, 0, 0};
     uint32_t live, kept = 0;
@@ -182,12 +188,11 @@ static both_ways join_ways(sspy_state *state, const sspy_ties *ties, const void 
         return both;
     }
     live = sspy_capture(above, room.limit, room.frames);
-    if (ties && ties->raised)
-        kept = ties->raised_count - count_same(state, ties, &room, live);
+    kept = raised.count - count_same(state, raised, &room, live);
     both.frames = malloc((kept + (size_t)1 + live) * sizeof *both.frames);
     if (both.frames) {
         if (kept)
-            memcpy(both.frames, ties->raised, kept * sizeof *both.frames);
+            memcpy(both.frames, raised.frames, kept * sizeof *both.frames);
         both.frames[kept] = sspy_seam_gap(SSPY_RAISED_AGAIN);
         memcpy(both.frames + kept + 1, room.frames, live * sizeof *both.frames);
         both.count = kept + 1 + live;
@@ -202,31 +207,23 @@ static void take_both_ways(sspy_state *state, PyObject *exc, place *where, both_
 {
     sspy_ties *ties = sspy_ties_of(state->interp, exc);
 
-    *both = join_ways(state, ties, where->above);
+    uint32_t count = 0;
+    uintptr_t *raised = ties ? sspy_ties_borrow_raised(ties, &count) : NULL, *joined;
+
+    *both = join_ways(state, (sspy_elements){raised, raised ? count : 0}, where->above);
+    if (raised)
+        sspy_ties_return_raised(ties, raised, count, false);
     if (!both->frames)
         return;
     where->frames = both->frames + both->ended;
     where->count = both->count - both->ended;
-    if (!ties || !ties->raised)
+    if (!raised)
         return; /* which its traceback has */
-    free(ties->raised);
-    ties->raised = malloc(both->count * sizeof *ties->raised);
-    ties->raised_count = 0;
-    if (ties->raised)
-        ties->raised_count = stacksplice_copy_ends(both->frames, both->count,
-                                                   stacksplice_max_frames(), ties->raised);
-}
-
-/* EXC of TIES, which may be NULL, was not raised again but anew: its stack is another than when a pcall of a
-   script caught it. */
-static void forget_caught(sspy_ties *ties)
-{
-    if (!ties || !ties->is_of_pcall)
-        return;
-    ties->is_of_pcall = false;
-    free(ties->raised);
-    ties->raised = NULL;
-    ties->raised_count = 0;
+    joined = malloc(both->count * sizeof *joined);
+    count = joined
+                ? stacksplice_copy_ends(both->frames, both->count, stacksplice_max_frames(), joined)
+                : 0;
+    sspy_ties_replace_raised(ties, joined, count);
 }
 
 /* EXC, whose stack is at WHERE, leaves for Lua in ATTACHED; AGAIN: the script raises it again. */
@@ -238,10 +235,10 @@ static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached
     IScriptErrorInfo *error = NULL;
     both_ways both = {NULL, 0, 0};
 
-    if (!again && !where->frames)
-        forget_caught(ties);
-    if (ties && ties->raised)
-        take_names(state, ties, where->above);
+    /* Not raised again but anew: its stack is another than when a pcall of a script caught it. */
+    if (ties && !again && !where->frames)
+        sspy_ties_forget_caught(ties);
+    take_names(state, ties, where->above);
     if (again && head && !where->frames && !(ties && (ties->core.exception || ties->core.error)))
         take_both_ways(state, exc, where, &both);
     if (where->frames && sspy_raised_at(state, exc, where->frames, where->count))
@@ -314,16 +311,16 @@ void sspy_lupa_caught(void *data, void *block, const void *above, bool again)
     (void)data;
     if (!begin_visit(&v, block))
         return;
-    if (!again)
-        forget_caught(sspy_ties_of(v.state->interp, v.exc));
     ties = sspy_ties_of(v.state->interp, v.exc);
+    if (ties && !again) /* raised anew since a pcall caught it */
+        sspy_ties_forget_caught(ties);
     if (!sspy_ties_have_stack(ties) && !sspy_room_begin(&room, SSPY_NEAR_FRAMES)) {
         uint32_t count = sspy_capture(above, room.limit, room.frames);
 
         if (!sspy_raised_at(v.state, v.exc, room.frames, count)) {
             ties = sspy_ties_of(v.state->interp, v.exc);
             if (ties)
-                ties->is_of_pcall = true;
+                sspy_ties_set_of_pcall(ties);
         }
         sspy_room_end(&room);
     }

@@ -25,18 +25,21 @@ static IScriptErrorInfo *error_hold(error_object *self)
 {
     sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
 
+    IScriptErrorInfo *held = NULL;
+
     /* While the handle keeps the exception, the error can return it. */
-    if (!ties || ties->core.error != self->error || !sspy_ties_hold(ties, self->exception))
-        self->error->lpVtbl->AddRef(self->error);
+    if (ties && ties->core.error == self->error)
+        held = sspy_ties_hold(ties, self->exception);
+    if (held == self->error)
+        return held;
+    self->error->lpVtbl->AddRef(self->error);
+    sspy_release(self->interp, held); /* that another thread tied to the exception meanwhile */
     return self->error;
 }
 
 static void error_let_go(error_object *self)
 {
-    stacksplice_section section = sspy_enter(self->interp);
-
-    self->error->lpVtbl->Release(self->error);
-    sspy_leave(section);
+    sspy_release(self->interp, self->error);
 }
 
 /* ---- Making one -------------------------------------------------------------------------------*/
@@ -529,12 +532,16 @@ static PyObject *report_of(sspy_ties *ties)
     sspy_state *state = ties->interp->module_state;
     PyObject *module, *info, *report, *traceback;
 
-    if (!state || (!ties->core.error && !ties->remote))
+    report = sspy_ties_member(ties, &ties->remote);
+    if (!state || (!ties->core.error && !report)) {
+        Py_XDECREF(report);
         return NULL;
+    }
     traceback = sspy_traceback_of(ties->exception);
     Py_XDECREF(traceback);
     if (!ties->core.error && !traceback)
-        return Py_NewRef(ties->remote); /* nothing happened to it since */
+        return report; /* nothing happened to it since */
+    Py_XDECREF(report);
     info = info_of(state, ties->exception, false);
     module = info ? PyImport_ImportModule("stacksplice._errors.remote") : NULL;
     report = module ? PyObject_CallMethod(module, "report", "O", info) : NULL;
@@ -719,11 +726,12 @@ PyDoc_STRVAR(own_words_doc, "_own_words(exc, /)\n--\n\n"
 static PyObject *own_words(PyObject *module, PyObject *exc)
 {
     const sspy_state *state = PyModule_GetState(module);
-    const sspy_ties *ties = is_exception(exc) ? sspy_ties_of(state->interp, exc) : NULL;
+    sspy_ties *ties = is_exception(exc) ? sspy_ties_of(state->interp, exc) : NULL;
+    PyObject *words = ties ? sspy_ties_member(ties, &ties->words) : NULL;
 
     if (PyErr_Occurred())
         return NULL;
-    return Py_NewRef(ties && ties->words ? ties->words : Py_None);
+    return words ? words : Py_NewRef(Py_None);
 }
 
 PyDoc_STRVAR(described_doc, "_described(exc, /)\n--\n\n"

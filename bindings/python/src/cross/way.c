@@ -128,14 +128,19 @@ static int make_error(sspy_state *state, PyObject *exc, const void *above)
 int sspy_error_of_way(sspy_state *state, PyObject *exc)
 {
     sspy_ties *ties = sspy_ties_of(state->interp, exc);
-    sspy_elements stack;
+    uint32_t count = 0;
+    uintptr_t *raised;
+    bool goes;
 
-    if (!ties || !ties->raised || ties->core.exception || ties->core.error)
+    if (!ties || ties->core.exception || ties->core.error)
         return 0;
-    stack = (sspy_elements){ties->raised, ties->raised_count};
-    if (!is_foreign_way(state, exc, stack) || loses_lines(state, exc, stack))
+    raised = sspy_ties_borrow_raised(ties, &count);
+    if (!raised)
         return 0;
-    return make_error(state, exc, NULL);
+    goes = is_foreign_way(state, exc, (sspy_elements){raised, count}) &&
+           !loses_lines(state, exc, (sspy_elements){raised, count});
+    sspy_ties_return_raised(ties, raised, count, false);
+    return goes ? make_error(state, exc, NULL) : 0;
 }
 
 PyObject *sspy_ends_here(PyObject *module, PyObject *exc)

@@ -292,13 +292,26 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
     Py_DECREF(ties);
 }
 
+/* Whether TIES keep the stack of the raise now. */
+static bool keep_raised(sspy_ties *ties)
+{
+    sspy_critical section;
+    bool kept;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    kept = ties->raised != NULL;
+    SSPY_CRITICAL_END(&section);
+    return kept;
+}
+
 int sspy_ties_set_raised(sspy_ties *ties, const uintptr_t *frames, uint32_t count)
 {
-    uintptr_t *copy = count && !ties->raised ? malloc(count * sizeof *copy) : NULL;
     sspy_critical section;
+    uintptr_t *copy;
 
-    if (!count || ties->raised)
+    if (!count || keep_raised(ties))
         return 0;
+    copy = malloc(count * sizeof *copy);
     if (!copy) {
         PyErr_NoMemory();
         return -1;
@@ -347,6 +360,17 @@ void sspy_ties_exchange(sspy_ties *ties, PyObject **member, PyObject *object)
     Py_XDECREF(former);
 }
 
+PyObject *sspy_ties_member(sspy_ties *ties, PyObject *const *member)
+{
+    sspy_critical section;
+    PyObject *object;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    object = Py_XNewRef(*member);
+    SSPY_CRITICAL_END(&section);
+    return object;
+}
+
 uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
 {
     sspy_critical section;
@@ -356,6 +380,50 @@ uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count)
     frames = raised_of(ties, take, count);
     SSPY_CRITICAL_END(&section);
     return frames;
+}
+
+uintptr_t *sspy_ties_borrow_raised(sspy_ties *ties, uint32_t *count)
+{
+    if (SSPY_IS_FREE_THREADED)
+        return sspy_ties_raised(ties, false, count);
+    *count = ties->raised_count;
+    return ties->raised;
+}
+
+void sspy_ties_return_raised(sspy_ties *ties, uintptr_t *frames, uint32_t count, bool is_changed)
+{
+    if (!SSPY_IS_FREE_THREADED)
+        return;
+    if (is_changed)
+        sspy_ties_replace_raised(ties, frames, count);
+    else
+        free(frames);
+}
+
+void sspy_ties_replace_raised(sspy_ties *ties, uintptr_t *frames, uint32_t count)
+{
+    uintptr_t *unused = frames;
+    sspy_critical section;
+
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    if (ties->raised) { /* else another thread made the error of it meanwhile */
+        unused = ties->raised;
+        ties->raised = frames;
+        ties->raised_count = frames ? count : 0;
+    }
+    SSPY_CRITICAL_END(&section);
+    free(unused);
+}
+
+void sspy_ties_set_of_pcall(sspy_ties *ties)
+{
+    __atomic_store_n(&ties->is_of_pcall, true, __ATOMIC_RELAXED);
+}
+
+void sspy_ties_forget_caught(sspy_ties *ties)
+{
+    if (__atomic_exchange_n(&ties->is_of_pcall, false, __ATOMIC_RELAXED))
+        sspy_ties_replace_raised(ties, NULL, 0);
 }
 
 /* ---- Reports that arrive -----------------------------------------------------------------------*/
@@ -379,18 +447,6 @@ static bool take(sspy_interp *interp, PyObject *exc, PyObject *report)
     else
         PyErr_Clear(); /* without memory it stays where it is */
     return ties != NULL;
-}
-
-/* New reference, or NULL. */
-static PyObject *remote_of(sspy_ties *ties)
-{
-    sspy_critical section;
-    PyObject *remote;
-
-    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
-    remote = Py_XNewRef(ties->remote);
-    SSPY_CRITICAL_END(&section);
-    return remote;
 }
 
 /* Restore the items of STATE but KEY, whose value is REPORT. */
@@ -454,11 +510,13 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 {
     sspy_ties *ties = sspy_ties_of(interp, exc);
     PyObject *key = interp->ties_key;
-    PyObject *report =
-        ties && ties->remote ? NULL : report_among(((PyBaseExceptionObject *)exc)->dict, key);
+    PyObject *report = ties ? sspy_ties_member(ties, &ties->remote) : NULL;
 
+    if (report)
+        return report;
+    report = report_among(((PyBaseExceptionObject *)exc)->dict, key);
     if (!report)
-        return ties ? remote_of(ties) : NULL;
+        return NULL;
     if (take(interp, exc, report) && PyDict_DelItem(((PyBaseExceptionObject *)exc)->dict, key))
         PyErr_Clear();
     return report;
@@ -539,23 +597,32 @@ static void keep(sspy_interp *interp, stacksplice_exception *x, PyObject *exc)
     keep_members(interp, x, exc);
 }
 
-bool sspy_ties_have_stack(const sspy_ties *ties)
+bool sspy_ties_have_stack(sspy_ties *ties)
 {
-    return ties && (ties->raised || ties->core.exception || ties->core.error);
+    sspy_critical section;
+    bool have;
+
+    if (!ties)
+        return false;
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    have = ties->raised || ties->core.exception || ties->core.error;
+    SSPY_CRITICAL_END(&section);
+    return have;
 }
 
 IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObject *exc)
 {
+    stacksplice_exception *x = ties->exception;
     IUnknown *unknown;
 
-    if (!ties->exception)
+    if (!x)
         return NULL;
-    unknown = stacksplice_exception_unknown(ties->exception);
+    unknown = stacksplice_exception_unknown(x);
     if (SSPY_IS_FREE_THREADED) { /* first, so that no other thread drops what is kept */
         unknown->lpVtbl->AddRef(unknown);
-        keep(interp, ties->exception, exc);
+        keep(interp, x, exc);
     } else {
-        keep(interp, ties->exception, exc);
+        keep(interp, x, exc);
         unknown->lpVtbl->AddRef(unknown);
     }
     return unknown;
@@ -563,13 +630,21 @@ IUnknown *sspy_ties_pin(sspy_interp *interp, const stacksplice_ties *ties, PyObj
 
 IScriptErrorInfo *sspy_ties_hold(sspy_ties *ties, PyObject *exc)
 {
-    IScriptErrorInfo *error = ties ? ties->core.error : NULL;
-    IUnknown *pinned;
+    IUnknown *pinned = NULL;
+    IScriptErrorInfo *error;
+    sspy_critical section;
 
-    if (!error)
+    if (!ties)
         return NULL;
-    pinned = sspy_ties_pin(ties->interp, &ties->core, exc);
-    error->lpVtbl->AddRef(error);
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)ties);
+    error = ties->core.error;
+    if (error && SSPY_IS_FREE_THREADED) /* first: pinning may let another thread change the ties */
+        error->lpVtbl->AddRef(error);
+    if (error)
+        pinned = sspy_ties_pin(ties->interp, &ties->core, exc);
+    if (error && !SSPY_IS_FREE_THREADED)
+        error->lpVtbl->AddRef(error);
+    SSPY_CRITICAL_END(&section);
     sspy_unknown_release(pinned); /* ERROR holds it, or another error does */
     return error;
 }

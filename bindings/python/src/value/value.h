@@ -89,7 +89,9 @@ PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc);
 /* Make TIES hold ERROR, on which the caller has an outside reference, instead of the former one. */
 void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign);
 /* Whether the exception of TIES, which may be NULL, has the stack of its raise, or its error. */
-bool sspy_ties_have_stack(const sspy_ties *ties);
+bool sspy_ties_have_stack(sspy_ties *ties);
+/* MEMBER, one of TIES (new reference), or NULL without an exception. */
+PyObject *sspy_ties_member(sspy_ties *ties, PyObject *const *member);
 /* Let MEMBER, one of TIES, be OBJECT. */
 void sspy_ties_exchange(sspy_ties *ties, PyObject **member, PyObject *object);
 /* Keep a copy of the stack where the exception was raised, unless TIES have one; -1 with an exception. */
@@ -97,6 +99,15 @@ int sspy_ties_set_raised(sspy_ties *ties, const uintptr_t *frames, uint32_t coun
 /* The stack where the exception was raised (malloc), which TIES keep unless it is to be TAKEn; NULL if
    none was kept. */
 uintptr_t *sspy_ties_raised(sspy_ties *ties, bool take, uint32_t *count);
+/* The same to read or change: the ties' own, or a copy where another thread may take that meanwhile.  NULL
+   if none was kept, or there is no memory for it; else it is to be returned, with whether it is_CHANGED. */
+uintptr_t *sspy_ties_borrow_raised(sspy_ties *ties, uint32_t *count);
+void sspy_ties_return_raised(sspy_ties *ties, uintptr_t *frames, uint32_t count, bool is_changed);
+/* Keep FRAMES (malloc, taken over; NULL: none) instead of the stack of the raise, if TIES have one. */
+void sspy_ties_replace_raised(sspy_ties *ties, uintptr_t *frames, uint32_t count);
+/* The stack of the raise is that of where a pcall of a script caught the exception; forget it if so. */
+void sspy_ties_set_of_pcall(sspy_ties *ties);
+void sspy_ties_forget_caught(sspy_ties *ties);
 /* The members of EXC if it is a group, borrowed; else NULL. */
 PyObject *sspy_group_members(PyObject *exc);
 /* Make the exception of TIES keep EXC.  Returns an outside reference on it, or NULL if there is
