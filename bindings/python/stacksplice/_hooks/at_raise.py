@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from _thread import allocate_lock
 from types import CodeType
 
 from .. import _stacksplice
 from .._base.hints import Any, Callable
+from .lock import lock
 
 _monitoring: Any = getattr(sys, "monitoring", None)  # from CPython 3.12 on
 # Our tool id of sys.monitoring, while captures at the raise are on.
@@ -17,22 +16,10 @@ _TOOL_NAME = "stacksplice"
 # The ids without a predefined name come first; debuggers, coverage and profilers keep theirs.
 _TOOLS = (4, 3, 5)
 
-_lock = allocate_lock()
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = allocate_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    # Another thread may have held it, and the child does not have that thread.
-    os.register_at_fork(after_in_child=_renew_lock)
-
 
 def begin() -> None:
     """Have the stack of each exception taken where it is raised."""
-    with _lock:
+    with lock:
         _take_tool("RAISE", _stacksplice._raised)
 
 
@@ -41,7 +28,7 @@ def begin_below_others() -> None:
     without, what the exception shows at the border must do."""
     if _monitoring is None:
         return
-    with _lock:
+    with lock:
         if _tool is None:
             try:
                 # Not RAISE: most exceptions are handled in the frame that raises them, and leave none.
@@ -53,7 +40,7 @@ def begin_below_others() -> None:
 def end() -> None:
     """The tool id is given back, unless somebody else took it meanwhile."""
     global _tool
-    with _lock:
+    with lock:
         tool, _tool = _tool, None
         if tool is not None and _monitoring.get_tool(tool) == _TOOL_NAME:
             _listen(tool, "NO_EVENTS", None)

@@ -7,6 +7,7 @@ from functools import wraps
 
 from .. import _stacksplice
 from .._base.hints import Any, Callable
+from .lock import lock
 
 _is_ours = False  # the handler: install() put it there, not the host
 _thread: Any = threading.Thread  # whose _set_native_id is exchanged
@@ -43,15 +44,17 @@ def _leave_threads() -> None:
 def begin(others_first: bool) -> None:
     global _is_ours
 
-    _is_ours = _stacksplice._install_crash_handler(others_first) or _is_ours
-    if _is_ours:
-        _watch_threads()
+    with lock:
+        _is_ours = _stacksplice._install_crash_handler(others_first) or _is_ours
+        if _is_ours:
+            _watch_threads()
 
 
 def end() -> None:
     global _is_ours
 
-    if _is_ours:
-        _stacksplice._remove_crash_handler()
-        _leave_threads()
-    _is_ours = False
+    with lock:
+        if _is_ours:
+            _stacksplice._remove_crash_handler()
+            _leave_threads()
+        _is_ours = False

@@ -12,6 +12,7 @@ from _thread import get_ident
 
 from .. import _stacksplice
 from .._base.hints import Any, Callable
+from .lock import lock
 from .unhandled import show, tell_failure
 
 
@@ -177,26 +178,21 @@ def _note_interrupt() -> None:
 _places: list[Place] = []
 
 
-def _all_places() -> list[Place]:
-    if not _places:
-        import threading  # not at the top: many programs never need it
-
-        places = [
-            Place(sys, "excepthook"),
-            ThreadPlace(threading, "excepthook"),
-            UnraisablePlace(sys, "unraisablehook"),
-        ]
-        _places[:] = _places or places
-    return _places
-
-
 def occupy_all() -> None:
     """Put a hook of ours into every place where there is none."""
-    for place in _all_places():
-        place.occupy()
+    import threading  # not at the top: many programs never need it
+
+    with lock:
+        if not _places:
+            _places.append(Place(sys, "excepthook"))
+            _places.append(ThreadPlace(threading, "excepthook"))
+            _places.append(UnraisablePlace(sys, "unraisablehook"))
+        for place in _places:
+            place.occupy()
 
 
 def leave_all() -> None:
     """Put back what was found, wherever ours is still the installed one."""
-    for place in _places:
-        place.leave()
+    with lock:
+        for place in _places:
+            place.leave()

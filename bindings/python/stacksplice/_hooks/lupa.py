@@ -6,6 +6,7 @@ import sys
 
 from .. import _stacksplice
 from . import at_raise, fakeredis
+from .lock import add_finder, remove_finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,8 +273,7 @@ def begin(keep_caught: bool = False, bridges: bool = False) -> None:
     global is_begun, keeps_caught
     is_begun = True
     keeps_caught = keeps_caught or keep_caught
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    add_finder(_finder)
     for module in _modules():
         _watch(module)
     for runtime in _runtimes():
@@ -285,8 +285,7 @@ def end() -> None:
     """Detach every runtime, and notice no more."""
     global is_begun, keeps_caught
     is_begun = keeps_caught = False
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    remove_finder(_finder)
     _stacksplice._lupa_unwatch()
     _stacksplice._lupa_bridges(False)
     fakeredis.end()

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from .._base.hints import Any
 from . import at_raise
+from .lock import add_finder, lock, remove_finder
 
 # Their frames are never another language's: src/stack/foreign_code.c knows the same ones.
 _KNOWN = {*sys.stdlib_module_names, "greenlet", "stacksplice"} - {"_ctypes"}
@@ -67,15 +68,17 @@ def begin() -> None:
         return  # there is no event for it
     if _is_loaded():
         _found()
-    elif _loader.__init__ is not _init:
-        _plain_init = _loader.__init__
-        _loader.__init__ = _init
-        sys.meta_path.insert(0, _finder)
+        return
+    with lock:
+        if _loader.__init__ is not _init:
+            _plain_init = _loader.__init__
+            _loader.__init__ = _init
+            add_finder(_finder)
 
 
 def end() -> None:
     """Notice no more."""
-    if _loader.__init__ is _init:
-        _loader.__init__ = _plain_init
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    with lock:
+        if _loader.__init__ is _init:
+            _loader.__init__ = _plain_init
+        remove_finder(_finder)

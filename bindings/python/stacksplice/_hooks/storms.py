@@ -61,6 +61,9 @@ def end() -> None:
 
     _window = 0.0
     atexit.unregister(end)
-    while _tables:
-        name, table = _tables.popitem()
+    while True:
+        try:
+            name, table = _tables.popitem()
+        except KeyError:  # also where another thread told the last
+            break
         table.tell(_take_for(name))

@@ -8,6 +8,7 @@ from .. import _stacksplice
 from .._errors.live import text_of
 from .._errors.report import style_of, write
 from . import storms
+from .lock import add_finder, lock, remove_finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,32 +81,29 @@ _finder = _Finder()
 def _filter() -> None:
     import logging
 
-    _forget_finder()
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(unhandled_record)
-
-
-def _forget_finder() -> None:
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    remove_finder(_finder)
+    for logger in [logging.getLogger(name) for name in _LOGGERS]:
+        with lock:
+            logger.addFilter(unhandled_record)  # once, however often
 
 
 def begin_in_logs() -> None:
     """Have combined reports in the records of these loggers."""
     if any([name in sys.modules for name in _LOGGERS]):
         _filter()
-    elif _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    else:
+        add_finder(_finder)
 
 
 def end_in_logs() -> None:
     """Put nothing into records any more."""
-    _forget_finder()
+    remove_finder(_finder)
     if "logging" in sys.modules:
         import logging
 
-        for name in _LOGGERS:
-            logging.getLogger(name).removeFilter(unhandled_record)
+        for logger in [logging.getLogger(name) for name in _LOGGERS]:
+            with lock:
+                logger.removeFilter(unhandled_record)
 
 
 def offer_after_cell(result: Any) -> None:
