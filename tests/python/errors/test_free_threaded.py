@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 import random
 import sys
 import sysconfig
@@ -301,3 +302,32 @@ def test_no_memory_grows():
     for _ in range(3):
         together(work)
     assert count() <= before
+
+
+def hooks_of_ours():
+    """Where install() puts something of ours."""
+    ours = [sys.excepthook, sys.unraisablehook, threading.excepthook, *sys.meta_path]
+    filters = [each for name in ("asyncio", "concurrent.futures") for each in logging.getLogger(name).filters]
+    modules = [getattr(each, "__module__", None) or type(each).__module__ for each in ours + filters]
+    return [name for name in modules if name.startswith("stacksplice")]
+
+
+@pytest.mark.parametrize("rounds", [100, pytest.param(3_000, marks=pytest.mark.long)])
+def test_no_hook_is_put_twice_or_left_behind(rounds):
+    """By threads that install and uninstall at once; each finder and each watch of threads is there once."""
+    stacksplice.uninstall()  # also what the import of the package put there
+    assert hooks_of_ours() == []
+    found = sys.excepthook, threading.excepthook, sys.unraisablehook, threading.Thread._set_native_id
+
+    def work(number):
+        for _ in range(rounds):
+            stacksplice.install(crash=True)
+            finders = [each for each in sys.meta_path if type(each).__module__.startswith("stacksplice")]
+            assert len(finders) == len(set(finders))
+            stacksplice.uninstall()
+
+    together(work)
+    stacksplice.uninstall()
+    assert hooks_of_ours() == []
+    left = sys.excepthook, threading.excepthook, sys.unraisablehook, threading.Thread._set_native_id
+    assert left == found
