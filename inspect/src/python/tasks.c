@@ -472,19 +472,23 @@ static void reach_called(ssi_tasks *tasks, uint64_t future)
             reach_by(tasks, future, ssi_word(ssi_members(pair) + layout->tuple_items));
 }
 
-/* Reach who awaits FUTURE, as it knows them itself. */
-static void reach_known(ssi_tasks *tasks, uint64_t future)
+/* Reach who awaits FUTURE, as it knows them itself; false if it knows nobody. */
+static bool reach_known(ssi_tasks *tasks, uint64_t future)
 {
-    uint64_t awaiting = ssi_word(future + tasks->layout->awaited_by), key;
+    uint64_t awaiting, key;
     uint8_t is_set = 0;
     ssi_items items;
 
+    if (!tasks->layout->awaited_by)
+        return false;
+    awaiting = ssi_word(future + tasks->layout->awaited_by);
     (void)ssi_read(future + tasks->layout->awaited_by_is_set, &is_set, 1);
     if (!is_set)
         reach(tasks, awaiting);
     else if (ssi_items_begin(&items, tasks->frames->layout, KIND_SET, awaiting))
         while (ssi_items_next(&items, &key, &awaiting))
             reach(tasks, awaiting);
+    return awaiting != 0;
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -507,10 +511,9 @@ static void find_awaiting(ssi_tasks *tasks, size_t number)
     if (!ssi_append(&tasks->futures, &tasks->future_count, &tasks->future_room, &task->address,
                     sizeof task->address))
         return;
+    /* Up to CPython 3.14.7 as_completed() does not tell the futures for which it waits. */
     for (size_t i = 0; i < tasks->future_count; i++)
-        if (tasks->layout->awaited_by)
-            reach_known(tasks, tasks->futures[i]);
-        else
+        if (!reach_known(tasks, tasks->futures[i]))
             reach_called(tasks, tasks->futures[i]);
     task->awaited_by_count = scripts->awaiting_count - task->awaited_by;
     if (task->awaited_by_count)

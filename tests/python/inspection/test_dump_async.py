@@ -98,10 +98,13 @@ def test_python_says_the_same(resting: Resting):
         [resting.args[0], "-m", "asyncio", "ps", str(resting.pid)], capture_output=True, text=True
     )
     pairs = re.findall(r"^\d+ +(0x[0-9a-f]+) .* (0x[0-9a-f]+) *$", asked.stdout, re.M)
+    version = document["process"]["pythons"][0]["version"]
+    # What as_completed() waits for, such a Python does not know itself.
+    silent = {"completed"} if tuple(map(int, re.findall(r"\d+", version)[:3])) < (3, 14, 8) else set()
     own = [
         (task["address"], outer)
-        for task in members(document).values()
-        for outer in task["awaited_by"] or ["0x0"]
+        for name, task in members(document).items()
+        for outer in (name not in silent and task["awaited_by"]) or ["0x0"]
     ]
     assert sorted(pairs) == sorted(own), asked.stderr
 

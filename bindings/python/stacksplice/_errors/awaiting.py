@@ -1,9 +1,10 @@
 """Who awaits the running asyncio task: suspended coroutines, which no native stack holds.
 
-From Python 3.14 on futures know who awaits them.  Before, it is found from both ends: a suspended
-task hangs its wake-up on the future that it waits for, and what asyncio waits with (as_completed,
-gather, shield, wait, wait_for, TaskGroup) hangs a callback on each future that knows the future or
-the task behind it.  Only asyncio's own callbacks are believed.
+From Python 3.14 on futures know who awaits them, but up to 3.14.7 not that as_completed() does.
+What they do not know is found from both ends: a suspended task hangs its wake-up on the future that
+it waits for, and what asyncio waits with (as_completed, gather, shield, wait, wait_for, TaskGroup)
+hangs a callback on each future that knows the future or the task behind it.  Only asyncio's own
+callbacks are believed.
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ def _is_future_iterator(awaitable: Any) -> bool:
 
 def _next_to(future: Any) -> Iterable[Any]:
     """The tasks that await FUTURE, and the futures that do in their place."""
-    if sys.version_info >= (3, 14):
-        return getattr(future, "_asyncio_awaited_by", (_UNKNOWN,)) or ()
+    if sys.version_info >= (3, 14) and (known := getattr(future, "_asyncio_awaited_by", (_UNKNOWN,))):
+        return known
     found: list[Any] = [] if hasattr(future, "_callbacks") else [_UNKNOWN]
     for callback, _ in getattr(future, "_callbacks", None) or ():
         owner = getattr(callback, "__self__", None)
