@@ -154,14 +154,16 @@ static bool are_within(const uint64_t *group, unsigned last, uint64_t limit)
     return true;
 }
 
-/* An object's head has its thread, a lock and a second count; from 3.14 on each thread runs a copy of the
-   instructions, and the frame's group ends with the copy's number. */
+/* An object's head has its thread, a lock and a second count.  From 3.14 on each thread runs a copy of the
+   instructions, whose number ends the frame's group, and a str has a byte for how it is interned. */
 static void read_free_threaded(const uint64_t *frame, sspy_layout *layout)
 {
     layout->is_free_threaded = true;
     layout->object_head = 16;
-    if (layout->minor >= 14)
+    if (layout->minor >= 14) {
         layout->frame_copy = (uint32_t)frame[7];
+        layout->text_shift = 6;
+    }
 }
 
 /* The groups: the interpreter's are size, id, next, threads, ..., garbage collector, modules,

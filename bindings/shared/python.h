@@ -40,8 +40,9 @@ typedef struct sspy_layout {
     uint32_t frame_is_entry; /* 3.11: it began its activation; 0: it does not say */
     uint32_t code_first_line, code_first_traceable; /* the second is 16 bytes before the code */
     uint32_t text_ascii, text_compact;              /* where the characters of a str begin */
-    uint32_t frame_variables;                       /* of a function: one word each */
-    uint32_t frame_names;                           /* of a module or class: its dict */
+    uint32_t text_shift;      /* how many bits later the kind is in its state than with the lock */
+    uint32_t frame_variables; /* of a function: one word each */
+    uint32_t frame_names;     /* of a module or class: its dict */
     uint32_t tuple_items, dict_values;
     uint32_t type_keys; /* those that instances share */
     bool int_tag;       /* from 3.12 on the sign of an int is beside its number of digits */

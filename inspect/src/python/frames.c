@@ -546,15 +546,30 @@ static bool add_unreadable(ssi_python_frames *frames)
     return ssi_frames_add_gap(&frames->scripts->frames, "a Python frame cannot be read");
 }
 
+/* Set *START to where the instructions begin that SEEN runs: those of its code object, or a thread's copy,
+   which a _PyCodeArray has behind their count. */
+static bool find_start(const sspy_layout *layout, const ssi_seen_frame *seen, uint64_t *start)
+{
+    uint64_t copies, count;
+    int32_t number;
+
+    *start = sspy_code_start(layout, seen->code);
+    if (!layout->frame_copy)
+        return true;
+    return ssi_read_word(*start - sizeof copies, &copies) && ssi_read_word(copies, &count) &&
+           ssi_read(seen->address + layout->frame_copy, &number, sizeof number) && number >= 0 &&
+           (uint64_t)number < count &&
+           ssi_read_word(copies + sizeof count + sizeof *start * (uint64_t)number, start) && *start;
+}
+
 bool ssi_frame_show(ssi_python_frames *frames, const ssi_seen_frame *seen)
 {
     const ssi_code_object *code = code_at(frames, seen->code);
     ssi_frame shown = {.known = {.interpreter = frames->interpreter}};
     uint64_t start;
 
-    if (!code)
+    if (!code || !find_start(frames->layout, seen, &start))
         return add_unreadable(frames);
-    start = sspy_code_start(frames->layout, seen->code);
     if (!sspy_has_begun(seen->owner, start, seen->instruction, code->first_traceable))
         return true;
     shown.locals = locals_of(frames, seen);

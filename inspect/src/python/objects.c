@@ -44,6 +44,7 @@ bool ssi_object_read_text(const sspy_layout *layout, uint64_t address, ssi_pytho
     if (!ssi_read_word(ssi_members(address) + SSPY_TEXT_LENGTH, &count) ||
         !ssi_read(ssi_members(address) + SSPY_TEXT_STATE, &state, sizeof state))
         return false;
+    state >>= layout->text_shift;
     kind = state >> KIND_SHIFT & KIND_MASK;
     if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || count >> 40)
         return false;

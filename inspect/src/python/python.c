@@ -283,8 +283,6 @@ static const char *find_layouts(ssi_python *found, const ssi_pythons *all, uint6
     else if (!ssi_read_word(found->version_at, number))
         return "it does not say which version it is";
     why = sspy_layout_of(*number, words, &found->layout);
-    if (!why && found->layout.frame_copy)
-        why = "it is a free-threaded build of 3.14 or newer"; /* nobody could try it */
     if (!why)
         ssi_task_layout_find(&found->tasks, &found->layout, words[INTERPRETER_SIZE],
                              all->task_tables, all->task_table_count);
