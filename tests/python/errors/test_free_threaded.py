@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
+import json
 import logging
+import pickle
 import random
+import re
 import sys
 import sysconfig
 import threading
 
 import pytest
 import stacksplice
+from building import command
 from stacksplice import winrt
 
 pytestmark = pytest.mark.skipif(
     not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="a build with the interpreter's lock"
 )
 THREADS = 4
+# How many threads, and how often each does its work: as often in all, and 20,000 times where it is long.
+STORMS = pytest.mark.parametrize(
+    "threads, count",
+    [
+        (4, 300),
+        (16, 75),
+        pytest.param(4, 5_000, marks=pytest.mark.long),
+        pytest.param(16, 1_250, marks=pytest.mark.long),
+    ],
+)
 E_FAIL = -2147467259
 
 
@@ -107,14 +122,22 @@ def test_the_lock_stays_off():
     assert stacksplice._stacksplice.frames_unavailable() is None
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.long)])
-def test_captures_of_threads_at_once(count):
+@pytest.mark.parametrize("asked, state", [("0", "ok"), ("1", "note")])
+def test_doctor_says_whether_the_lock_is_off(asked, state):
+    findings = json.loads(command("doctor", "--json", status=None, PYTHON_GIL=asked).stdout)["findings"]
+    found = {finding["subject"]: finding for finding in findings}
+    assert found["GIL"]["state"] == state
+    assert ("PYTHON_GIL=0" in found["GIL"]["advice"]) == (state == "note")
+
+
+@STORMS
+def test_captures_of_threads_at_once(threads, count):
     def work(number):
         choose = random.Random(number)
         for _ in range(count):
             nested(choose.choices(WAYS, k=choose.randrange(1, 8)), compare)
 
-    together(work)
+    together(work, threads)
 
 
 MADE = """
@@ -127,8 +150,8 @@ def made(again, compare, depth):
 """
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.long)])
-def test_functions_that_another_thread_makes_again(count):
+@STORMS
+def test_functions_that_another_thread_makes_again(threads, count):
     functions, ended = [None] * 8, []
 
     def make(choose):
@@ -139,8 +162,8 @@ def test_functions_that_another_thread_makes_again(count):
 
     def work(number):
         choose = random.Random(number)
-        if number == THREADS:
-            while len(ended) < THREADS:
+        if number == threads:
+            while len(ended) < threads:
                 make(choose)
                 if choose.randrange(200) == 0:
                     gc.collect()
@@ -158,15 +181,15 @@ def test_functions_that_another_thread_makes_again(count):
     first = random.Random(-1)
     while None in functions:
         make(first)
-    together(work, THREADS + 1)
+    together(work, threads + 1)
 
 
 def raise_it(exc):
     raise exc
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(5_000, marks=pytest.mark.long)])
-def test_each_thread_has_its_own_errors(count):
+@STORMS
+def test_each_thread_has_its_own_errors(threads, count):
     def work(number):
         for turn in range(count):
             text = f"{number} {turn}"
@@ -183,7 +206,106 @@ def test_each_thread_has_its_own_errors(count):
                 if turn % 50 == 0:
                     assert text in "".join(stacksplice.format_exception(exc))
 
-    together(work)
+    together(work, threads)
+
+
+def numbers_in(text):
+    return set(re.findall(r"<[0-9]+[.][0-9]+>", text))
+
+
+@STORMS
+def test_causes_groups_and_copies_are_of_their_own_thread(threads, count):
+    def fail(text):
+        try:
+            list(map(lambda _: raise_it(KeyError(text)), (0,)))
+        except KeyError as inner:
+            raise ExceptionGroup(text, [inner, ValueError(text)]) from inner
+
+    def work(number):
+        for turn in range(count):
+            text = f"<{number}.{turn}>"
+            with pytest.raises(ExceptionGroup) as raised:
+                fail(text)
+            exc = raised.value
+            exc.add_note(f"a note of {text}")
+            info = stacksplice.originate(exc)
+            assert numbers_in(info.to_json(brief=True)) == {text}
+            if turn % 10:
+                continue
+            shown = "".join(stacksplice.format_exception(exc))
+            assert numbers_in(shown) == {text} and "in raise_it" in shown and "direct cause" in shown
+            copy = pickle.loads(pickle.dumps(exc))
+            assert [str(each) for each in copy.exceptions] == [str(each) for each in exc.exceptions]
+            assert "raise_it" in "".join(stacksplice.format_exception(copy))
+
+    together(work, threads)
+
+
+@pytest.mark.parametrize("threads, count", [(4, 25), (16, 8)])
+def test_tasks_of_a_loop_in_each_thread(threads, count):
+    """What awaits them belongs to their own loop."""
+
+    async def innermost(text, stacks):
+        await asyncio.sleep(0)
+        stacks[text] = stacksplice.capture(awaited_by=True)
+        raise ValueError(text)
+
+    async def middle(text, stacks):
+        await innermost(text, stacks)
+
+    async def main(number, turn):
+        stacks = {}
+        names = [f"<{number}.{100 * turn + each}>" for each in range(5)]
+        found = await asyncio.gather(*(middle(name, stacks) for name in names), return_exceptions=True)
+        for name, exc in zip(names, found):
+            functions = [function for _, function, _ in of_python(stacks[name])]
+            assert functions[:2] == ["innermost", "middle"]
+            assert "main" in functions[2:]  # beyond the border of the task
+            assert numbers_in("".join(stacksplice.format_exception(exc))) == {name}
+
+    def work(number):
+        for turn in range(count):
+            asyncio.run(main(number, turn))
+
+    together(work, threads)
+
+
+IN_ANOTHER_INTERPRETER = """
+import stacksplice
+def inside():
+    return [f.function for f in stacksplice.capture() if f.language == "python" and f.kind == "script"]
+for _ in range(5):
+    assert inside()[:2] == ["inside", "<module>"], inside()
+    try:
+        raise ValueError("of another interpreter")
+    except ValueError as exc:
+        assert stacksplice.originate(exc).message == "of another interpreter"
+stacksplice.take_error()
+"""
+
+
+@pytest.mark.parametrize("threads, count", [(4, 3), (16, 1)])
+def test_interpreters_that_end_while_others_capture(threads, count):
+    interpreters = pytest.importorskip("_interpreters")
+    left = [threads]
+
+    def work(number):
+        if number >= threads:
+            while left[0] > 0:
+                nested([by_map, by_sort], compare)
+            return
+        try:
+            for _ in range(count):
+                made = interpreters.create("isolated")
+                failed = interpreters.run_string(made, IN_ANOTHER_INTERPRETER)
+                interpreters.destroy(made)
+                assert failed is None, failed
+        finally:
+            with lock:
+                left[0] -= 1
+
+    lock = threading.Lock()
+    together(work, threads + 2)
 
 
 def test_one_native_error_is_one_exception_in_all_threads():

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TextIO
 
@@ -47,8 +48,20 @@ def _python() -> Iterator[Finding]:
     if reason is None:
         yield Finding("ok", "Python", f"{name}\nits frames can be read")
     else:
-        advice = f"use a CPython from {_stacksplice._CPYTHONS} with its GIL, or a newer stacksplice"
+        advice = f"use a CPython from {_stacksplice._CPYTHONS}, or a newer stacksplice"
         yield Finding("missing", "Python", f"{name}\nits frames cannot be read: {reason}", advice)
+
+
+def _lock() -> Iterator[Finding]:
+    """Of a free-threaded build, which can run without its GIL."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return
+    if sys._is_gil_enabled():  # type: ignore[attr-defined]  # new in 3.13
+        text = "on, in a build that can do without: PYTHON_GIL, -X gil or an imported module asks for it"
+        advice = "Python's warning names such a module (lupa's are some); PYTHON_GIL=0 keeps the GIL off"
+        yield Finding("note", "GIL", text, advice)
+    else:
+        yield Finding("ok", "GIL", "off: stacksplice needs none")
 
 
 def _before_code_without_data() -> str | None:
@@ -202,7 +215,7 @@ def _hooks() -> Iterator[Finding]:
 
 
 def _examine() -> tuple[list[Finding], int]:
-    findings = [*_package(), *_python(), *_native(), *lua_findings(), *_hooks()]
+    findings = [*_package(), *_python(), *_lock(), *_native(), *lua_findings(), *_hooks()]
     return findings, sum(finding.state == "missing" for finding in findings)
 
 
