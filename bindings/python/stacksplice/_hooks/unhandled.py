@@ -89,10 +89,9 @@ def _filter() -> None:
 
 def begin_in_logs() -> None:
     """Have combined reports in the records of these loggers."""
+    add_finder(_finder)  # before the question: another thread may import one in between
     if any([name in sys.modules for name in _LOGGERS]):
         _filter()
-    else:
-        add_finder(_finder)
 
 
 def end_in_logs() -> None:
