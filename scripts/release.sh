@@ -1,11 +1,16 @@
 # "dev release": what users install, made of one commit, tried and listed.  Nothing is uploaded.
 # shellcheck shell=sh disable=SC2154 # variables of dev
 
-# One interpreter per line, the chosen one first; tests/interpreters.py unpacks the newer ones.
+# One interpreter per line, the chosen one first; tests/interpreters.py unpacks the newer ones, and
+# tests/free_threaded_python.py compiles those without a lock.
 release_interpreters() {
     printf '%s\n' "$python"
-    other_pythons | while IFS= read -r candidate; do
-        ask_python "$candidate" && [ "$py_headers$py_venv" = TrueTrue ] && printf '%s\n' "$candidate"
+    {
+        other_pythons
+        ls -d "$root"/build/interpreters/free-threaded/*/bin/python3.[0-9][0-9]t 2>/dev/null
+    } | while IFS= read -r candidate; do
+        { ask_python "$candidate" || ask_python "$candidate" free-threaded; } &&
+            [ "$py_headers$py_venv" = TrueTrue ] && printf '%s\n' "$candidate"
     done
 }
 

@@ -163,6 +163,9 @@ def make_all(release: Release, pythons: dict[str, str], untried: bool) -> list[P
     python = None if untried or TRIED not in pythons else musl_python(release)
     for tag, interpreter in pythons.items():
         version = f"{tag[2]}.{tag[3:]}"
+        if tag.endswith("t"):
+            release.leave_out(f"the wheel of {version} for musl: no Python without a lock was tried there")
+            continue
         wheel = wheels.make_wheel(release, interpreter, tag, MUSL, crossing(release, interpreter, version))
         made.append(wheel)
         if python and tag == TRIED:

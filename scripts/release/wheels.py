@@ -13,7 +13,17 @@ from pathlib import Path
 from common import LIMIT, MUSL, NATIVE, Failed, Release, files_below, outside, pack, zig
 
 # Those that need nothing but the installed package and a compiler, in every part of it.
-TESTS = ("wheel", "frames_captures", "errors", "causes", "groups", "async", "raise", "lupa_errors")
+TESTS = (
+    "wheel",
+    "frames_captures",
+    "errors",
+    "causes",
+    "groups",
+    "async",
+    "raise",
+    "lupa_errors",
+    "free_threaded",
+)
 # What a program of the README's example must show of the Lua between its Python.
 SHOWN = '(Lua) File "pricing.lua", line 2, in convert'
 LARGEST = 1_500_000
@@ -176,8 +186,10 @@ def try_wheel(release: Release, wheel: Path, python: str, tag: str) -> None:
     # Not -q, and the stacks of a test of five minutes: the log of a run that hangs says where.
     options = ["-m", "not long", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=300"]
     options.append(f"--basetemp={release.folder('pytest')}/{tag}")
+    # lupa's modules would switch it on.
+    environment = {**outside(), "PYTHON_GIL": "0"} if tag.endswith("t") else outside()
     tests = release.run(
-        f"tests-{tag}", there, "-m", "pytest", *options, *files, cwd=release.tree, env=outside()
+        f"tests-{tag}", there, "-m", "pytest", *options, *files, cwd=release.tree, env=environment
     )
     release.note(wheel, f"tests: {tests.splitlines()[-1].strip('= ')}")
 
@@ -261,7 +273,10 @@ def check_index(release: Release, files: list[Path]) -> None:
 def pythons_by_tag(pythons: list[str], asked: list[str], release: Release) -> dict[str, str]:
     """One interpreter for each version, by the tag of its wheels; ASKED versions or all."""
     found: dict[str, str] = {}
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    code = (
+        "import sys, sysconfig; "
+        "print('%d.%d' % sys.version_info[:2] + 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+    )
     for python in pythons:
         version = release.run("python", python, "-c", code, env=outside()).strip()
         if not asked or version in asked:
