@@ -239,7 +239,7 @@ static void note(sspy_state *state, PyObject *exc, const sspy_attached *attached
     if (ties && !again && !where->frames)
         sspy_ties_forget_caught(ties);
     take_names(state, ties, where->above);
-    if (again && head && !where->frames && !(ties && (ties->core.exception || ties->core.error)))
+    if (again && head && !where->frames && !sspy_ties_exception(ties) && !sspy_ties_error(ties))
         take_both_ways(state, exc, where, &both);
     if (where->frames && sspy_raised_at(state, exc, where->frames, where->count))
         PyErr_Clear();
@@ -637,7 +637,7 @@ void sspy_lupa_resume_failed(PyObject *coroutine, const void *above)
 
     if (!exc)
         return;
-    if (!ties || !ties->core.error)
+    if (!sspy_ties_error(ties))
         find_cause(state, coroutine, exc, above);
     late = sspy_late_error(state, exc);
     sspy_set_pending(late ? late : exc);

@@ -646,13 +646,18 @@ const IScriptErrorInfoVtbl ss_error_script_methods = {
         .frame_size = sizeof(uintptr_t), .hresult = (code)                                 \
     }
 
+static void record_init(ss_record *record, ss_error *error, HRESULT hr)
+{
+    record->IRestrictedErrorInfo_iface.lpVtbl = &restricted_vtbl;
+    record->IErrorInfo_iface.lpVtbl = &info_vtbl;
+    record->ILanguageExceptionErrorInfo2_iface.lpVtbl = &language_vtbl;
+    record->fixed = (stacksplice_record)FIXED_PART(hr);
+    record->error = error;
+}
+
 static void error_init(ss_error *error, HRESULT hr)
 {
-    error->record.IRestrictedErrorInfo_iface.lpVtbl = &restricted_vtbl;
-    error->record.IErrorInfo_iface.lpVtbl = &info_vtbl;
-    error->record.ILanguageExceptionErrorInfo2_iface.lpVtbl = &language_vtbl;
-    error->record.fixed = (stacksplice_record)FIXED_PART(hr);
-    error->record.error = error;
+    record_init(&error->record, error, hr);
     error->IScriptErrorInfo_iface.lpVtbl = &ss_error_script_methods;
 }
 
@@ -840,7 +845,7 @@ static ss_node *new_node(ss_error *error, const ss_held *language, const ss_arri
     if (node) {
         memset(node, 0, sizeof *node);
         node->receiver = memcpy(node->storage + stack.to_store, receiver, name);
-        node->record = error->record; /* the interfaces and the constant fields */
+        record_init(&node->record, error, error->record.fixed.hresult);
         stack_store(&stack, &node->record, node->storage);
         node->record.fixed.thread_id = ss_thread_id();
         node->record.language = *language;

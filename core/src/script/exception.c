@@ -767,26 +767,29 @@ stacksplice_exception *stacksplice_exception_new(stacksplice_owner *owner,
 
 /* ---- Ties ------------------------------------------------------------------------------------*/
 
+/* Threads of a language without a lock may ask what ties hold while another one changes that. */
+#define PUT(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELEASE)
+
 void stacksplice_ties_set_exception(stacksplice_ties *ties, stacksplice_exception *x)
 {
     stacksplice_exception *former = ties->exception;
 
-    ties->exception = x;
+    PUT(ties->exception, x);
     stacksplice_exception_unref(former);
 }
 
-/* Untie ERROR before releasing it: the release may run code that reads the ties. */
-static void release_error(stacksplice_ties *ties)
+/* Tie ERROR before the former one is released: the release may run code that reads the ties. */
+static void exchange_error(stacksplice_ties *ties, IScriptErrorInfo *error, int foreign)
 {
-    IScriptErrorInfo *error = ties->error;
-    int foreign = ties->foreign;
+    IScriptErrorInfo *former = ties->error;
+    int was_foreign = ties->foreign;
 
-    ties->error = NULL;
-    ties->foreign = 0;
-    if (error && foreign)
-        error->lpVtbl->Release(error);
-    else if (error)
-        error->lpVtbl->ReleaseInside(error);
+    PUT(ties->error, error);
+    PUT(ties->foreign, foreign);
+    if (former && was_foreign)
+        former->lpVtbl->Release(former);
+    else if (former)
+        former->lpVtbl->ReleaseInside(former);
 }
 
 void stacksplice_ties_set_error(stacksplice_ties *ties, IScriptErrorInfo *error, int foreign)
@@ -795,17 +798,15 @@ void stacksplice_ties_set_error(stacksplice_ties *ties, IScriptErrorInfo *error,
         error->lpVtbl->AddRef(error);
     else
         error->lpVtbl->AddInside(error);
-    release_error(ties);
-    ties->error = error;
-    ties->foreign = foreign;
+    exchange_error(ties, error, foreign);
 }
 
 void stacksplice_ties_drop(stacksplice_ties *ties)
 {
     stacksplice_exception *x = ties->exception;
 
-    ties->exception = NULL;
-    release_error(ties);
+    PUT(ties->exception, NULL);
+    exchange_error(ties, NULL, 0);
     stacksplice_exception_unref(x);
 }
 

@@ -28,7 +28,7 @@ static IScriptErrorInfo *error_hold(error_object *self)
     IScriptErrorInfo *held = NULL;
 
     /* While the handle keeps the exception, the error can return it. */
-    if (ties && ties->core.error == self->error)
+    if (sspy_ties_error(ties) == self->error)
         held = sspy_ties_hold(ties, self->exception);
     if (held == self->error)
         return held;
@@ -107,13 +107,14 @@ static PyObject *error_wrap_unknown(sspy_state *state, IUnknown *error)
 /* An sspy_test that none passes: gives the error of EXC, if it has one, what its traceback has besides. */
 static int lengthen(sspy_state *state, PyObject *exc)
 {
-    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    IScriptErrorInfo *error = sspy_ties_hold(sspy_ties_of(state->interp, exc), exc);
+    int failed = error && sspy_lengthen(state, exc, error, false) ? -1 : 0;
 
-    if (ties && ties->core.error && sspy_lengthen(state, exc, ties->core.error, false)) {
+    if (error)
+        sspy_release(state->interp, error);
+    if (failed)
         PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    return failed;
 }
 
 /* Add the notes and callers that the exception, and those that a report shows with it, got since to
@@ -195,7 +196,7 @@ static bool is_description(error_object *self)
 {
     sspy_ties *ties = self->exception ? sspy_ties_of(self->interp, self->exception) : NULL;
 
-    return self->exception && (!ties || ties->core.error != self->error);
+    return self->exception && sspy_ties_error(ties) != self->error;
 }
 
 static PyObject *handle_key(error_object *self, void *Py_UNUSED(unused))
@@ -533,13 +534,13 @@ static PyObject *report_of(sspy_ties *ties)
     PyObject *module, *info, *report, *traceback;
 
     report = sspy_ties_member(ties, &ties->remote);
-    if (!state || (!ties->core.error && !report)) {
+    if (!state || (!sspy_ties_error(ties) && !report)) {
         Py_XDECREF(report);
         return NULL;
     }
     traceback = sspy_traceback_of(ties->exception);
     Py_XDECREF(traceback);
-    if (!ties->core.error && !traceback)
+    if (!sspy_ties_error(ties) && !traceback)
         return report; /* nothing happened to it since */
     Py_XDECREF(report);
     info = info_of(state, ties->exception, false);
@@ -634,15 +635,12 @@ static bool is_exception(PyObject *exc)
 /* An sspy_test: whether EXC itself has an error, or brought a report. */
 static int has_own(sspy_state *state, PyObject *exc)
 {
-    sspy_ties *ties;
-
     PyObject *came;
     int is_report;
 
     if (sspy_error_of_way(state, exc))
         return -1;
-    ties = sspy_ties_of(state->interp, exc);
-    if (ties && ties->core.error)
+    if (sspy_ties_error(sspy_ties_of(state->interp, exc)))
         return 1;
     came = remote_info(state, exc);
     is_report = came ? came != Py_None : -1;
@@ -707,7 +705,7 @@ static PyObject *info_of(sspy_state *state, PyObject *exc, bool is_whole)
         return continued_info(state, exc);
     if (!is_whole)
         (void)sspy_lengthen(state, exc, error, false); /* without memory who reads the stack does */
-    result = error_wrap(state, error, ties->core.foreign ? NULL : exc);
+    result = error_wrap(state, error, sspy_ties_are_foreign(ties) ? NULL : exc);
     sspy_release(state->interp, error);
     return result;
 }
@@ -796,15 +794,13 @@ PyDoc_STRVAR(
 static PyObject *propagate(PyObject *module, PyObject *exc)
 {
     sspy_state *state = PyModule_GetState(module);
-    sspy_ties *ties;
     stacksplice_section section;
     HRESULT hr, failed;
     bool is_whole;
 
     if (!is_exception(exc))
         return NULL;
-    ties = sspy_ties_of(state->interp, exc);
-    if (!ties || !ties->core.error)
+    if (!sspy_ties_error(sspy_ties_of(state->interp, exc)))
         return originate(module, exc);
     if (sspy_put(state, exc, NULL, &hr, &is_whole))
         return NULL;

@@ -331,7 +331,7 @@ static void adopt(sspy_state *state, PyObject *exc, IScriptErrorInfo *error)
 
     if (!ties)
         PyErr_Clear(); /* refused: its next exit originates a new error */
-    else if (ties->core.error != error)
+    else if (sspy_ties_error(ties) != error)
         sspy_ties_set_error(ties, error, false);
 }
 

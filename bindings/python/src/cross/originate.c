@@ -280,7 +280,7 @@ static int cross(crossing *c, maker *m, const sspy_step *step, sspy_ties *own, b
     sspy_interp *interp = m->state->interp;
     stacksplice_exception *x = NULL;
 
-    if (!own || (!own->core.exception && (wanted || !own->core.error))) {
+    if (!sspy_ties_exception(own) && (wanted || !sspy_ties_error(own))) {
         x = new_exception(m, step);
         own = x && !m->leaves_alone ? sspy_ties_make_to_cross(interp, step->exc) : NULL;
         if (!own && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
@@ -310,7 +310,7 @@ static int update(sspy_state *state, PyObject *exc, IScriptErrorInfo *error, boo
 static int take_error(maker *m, const sspy_step *step, HRESULT *hr, IScriptErrorInfo **error)
 {
     sspy_ties *own = sspy_ties_of(m->state->interp, step->exc);
-    bool known = own && own->core.error;
+    bool known = sspy_ties_error(own) != NULL;
     HRESULT result;
     crossing c;
 

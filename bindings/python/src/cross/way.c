@@ -132,7 +132,7 @@ int sspy_error_of_way(sspy_state *state, PyObject *exc)
     uintptr_t *raised;
     bool goes;
 
-    if (!ties || ties->core.exception || ties->core.error)
+    if (!ties || sspy_ties_exception(ties) || sspy_ties_error(ties))
         return 0;
     raised = sspy_ties_borrow_raised(ties, &count);
     if (!raised)

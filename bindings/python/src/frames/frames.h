@@ -92,6 +92,22 @@ static inline bool sspy_same_call(sspy_call a, sspy_call b)
 /* The address of FRAME's data if it is live on the chain, else NULL.  OWNED is the result of
    sspy_chain_has_owned: without such frames most answers need no look at the chain. */
 const void *sspy_frame_live(PyFrameObject *frame, bool owned);
+/* Whether FRAME cannot go on meanwhile: it has ended, or this thread runs it.  Without a lock other threads
+   run theirs, and what these have can be gone while it is read. */
+#if SSPY_IS_FREE_THREADED
+bool sspy_frame_is_steady(PyFrameObject *frame);
+#else
+static inline bool sspy_frame_is_steady(PyFrameObject *Py_UNUSED(frame))
+{
+    return true;
+}
+#endif
+/* The caller of FRAME, a new reference; NULL if it has none, maybe with an exception, or if another thread
+   runs it. */
+static inline PyFrameObject *sspy_frame_back(PyFrameObject *frame)
+{
+    return sspy_frame_is_steady(frame) ? PyFrame_GetBack(frame) : NULL;
+}
 /* Whether a live frame belongs to its frame object. */
 bool sspy_chain_has_owned(void);
 

@@ -247,6 +247,22 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
     return NULL;
 }
 
+#if SSPY_IS_FREE_THREADED
+bool sspy_frame_is_steady(PyFrameObject *frame)
+{
+    uintptr_t data = __atomic_load_n(
+        (uintptr_t *)((char *)frame + sizeof(PyObject) + sizeof(void *)), __ATOMIC_ACQUIRE);
+
+    if (data - (uintptr_t)frame < (size_t)PyFrame_Type.tp_basicsize)
+        return true; /* it has ended, and keeps its data itself */
+    for (const _PyStackChunk *chunk = PyThreadState_Get()->datastack_chunk; chunk;
+         chunk = chunk->previous)
+        if (data - (uintptr_t)chunk < chunk->size)
+            return true;
+    return sspy_frame_live(frame, true) != NULL; /* a generator's */
+}
+#endif
+
 /* FRAME among the frames of WANTED, or NULL. */
 static const sspy_replaced_frame *find_replaced(const sspy_replacement *wanted, uintptr_t frame)
 {

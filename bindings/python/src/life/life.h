@@ -83,11 +83,12 @@ struct sspy_state {
     PyObject *redact_hook;      /* (GIL) of stacksplice.redaction, or NULL */
     PyObject *entry_frames;     /* dict: stack element -> its frame objects (traceback/show.c) */
     Py_ssize_t info_members[SSPY_INFO_MEMBERS]; /* their offsets in an ErrorInfo */
-    uintptr_t silent[1 << SSPY_SILENT_LOG2];    /* elements without such objects, by their hashes */
-    uint64_t entry_unloads;                     /* of code, when both were filled */
-    bool shows_locals;                          /* (GIL) reports have local variables */
-    bool shows_foreign;                         /* other languages' frames in __traceback__ */
-    void *records[SSPY_RECORDS];                /* (GIL) malloc, NULL before the first use */
+    /* (ATOMIC) elements without such objects, by their hashes */
+    _Atomic uintptr_t silent[1 << SSPY_SILENT_LOG2];
+    _Atomic uint64_t entry_unloads; /* (ATOMIC) of code, when both were filled */
+    atomic_bool shows_locals;       /* (ATOMIC) reports have local variables */
+    bool shows_foreign;             /* other languages' frames in __traceback__ */
+    void *records[SSPY_RECORDS];    /* (GIL) malloc, NULL before the first use */
 };
 /* Its references, for the garbage collector. */
 #define SSPY_EACH_REFERENCE(each)                                                                  \

@@ -314,6 +314,9 @@ bool sspy_called_next(const PyTracebackObject *entry)
 
     if (!entry->tb_next || keeps_caller(entry))
         return entry->tb_next != NULL;
+    /* What another thread runs cannot be asked: there one entry is taken to have called the next. */
+    if (!sspy_frame_is_steady(entry->tb_next->tb_frame))
+        return !sspy_frame_is_steady(entry->tb_frame);
     back = PyFrame_GetBack(entry->tb_next->tb_frame);
     Py_XDECREF(back);
     return back == entry->tb_frame;
@@ -361,10 +364,14 @@ static bool has_returned(PyFrameObject *frame, PyCodeObject *code)
 
 bool sspy_entry_is_made(const PyTracebackObject *entry)
 {
-    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
-    bool made = !has_run(entry->tb_frame, code) ||
-                (is_renamed_body(code) && has_returned(entry->tb_frame, code));
+    PyCodeObject *code;
+    bool made;
 
+    if (!sspy_frame_is_steady(entry->tb_frame))
+        return false; /* it runs in another thread */
+    code = PyFrame_GetCode(entry->tb_frame);
+    made = !has_run(entry->tb_frame, code) ||
+           (is_renamed_body(code) && has_returned(entry->tb_frame, code));
     Py_DECREF(code);
     return made;
 }
@@ -405,10 +412,10 @@ static bool tells_caller(PyFrameObject *frame)
 /* Whether OUTER is among the callers of INNER.  Without memory an exception is set. */
 static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
 {
-    PyFrameObject *back = PyFrame_GetBack(inner);
+    PyFrameObject *back = sspy_frame_back(inner);
 
     while (back && back != outer) {
-        PyFrameObject *next = PyFrame_GetBack(back);
+        PyFrameObject *next = sspy_frame_back(back);
 
         Py_DECREF(back);
         back = next;
@@ -418,10 +425,12 @@ static bool is_below(PyFrameObject *inner, const PyFrameObject *outer)
 }
 
 /* Whether both frames record their callers, and are on different stacks.  A frame that raises again
-   what its caller has caught is on that caller's stack.  Without memory nothing is known. */
+   what its caller has caught is on that caller's stack.  Without memory nothing is known, and nothing of
+   what another thread runs. */
 static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 {
-    bool apart = tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
+    bool apart = sspy_frame_is_steady(inner) && sspy_frame_is_steady(outer) &&
+                 tells_caller(inner) && tells_caller(outer) && !is_below(inner, outer) &&
                  !is_below(outer, inner) && !PyErr_Occurred();
 
     PyErr_Clear();
@@ -432,7 +441,7 @@ static bool are_apart(PyFrameObject *inner, PyFrameObject *outer)
 static bool called_inner(const PyTracebackObject *entry, const PyTracebackObject *inner)
 {
     PyCodeObject *code = PyFrame_GetCode(inner->tb_frame);
-    PyFrameObject *back = PyFrame_GetBack(inner->tb_frame);
+    PyFrameObject *back = sspy_frame_back(inner->tb_frame);
     /* A coroutine may have forgotten its caller, which is the one in the traceback then. */
     bool forgot = !back && code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
 

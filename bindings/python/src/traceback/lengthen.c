@@ -528,7 +528,7 @@ static const item *next_to(const merge *m, const run *r)
 
 static bool has_called(const item *outer, const item *inner)
 {
-    PyFrameObject *back = PyFrame_GetBack(inner->entry->tb_frame);
+    PyFrameObject *back = sspy_frame_back(inner->entry->tb_frame);
 
     Py_XDECREF(back);
     return back == outer->entry->tb_frame;
@@ -560,9 +560,14 @@ static uintptr_t seam_of(const merge *m, const run *r)
 /* The function of FRAME, which runs or ran, as elements have it. */
 static uint64_t function_of(const merge *m, PyFrameObject *frame)
 {
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    uintptr_t token = sspy_token_known(code, PyFrame_GetLasti(frame), PyFrame_GetLineNumber(frame),
-                                       STACKSPLICE_TRUST_TRACEBACK);
+    PyCodeObject *code;
+    uintptr_t token;
+
+    if (!sspy_frame_is_steady(frame))
+        return 0;
+    code = PyFrame_GetCode(frame);
+    token = sspy_token_known(code, PyFrame_GetLasti(frame), PyFrame_GetLineNumber(frame),
+                             STACKSPLICE_TRUST_TRACEBACK);
 
     Py_DECREF(code);
     return sspy_facts_of(m->state, token).function;
@@ -573,12 +578,12 @@ static uint64_t function_of(const merge *m, PyFrameObject *frame)
    function, or of the end of a greenlet, or as far outward as can be. */
 static uint32_t place_for(const merge *m, const run *r)
 {
-    PyFrameObject *caller = r->begin ? NULL : PyFrame_GetBack(entry_at(m, 0)->entry->tb_frame);
+    PyFrameObject *caller = r->begin ? NULL : sspy_frame_back(entry_at(m, 0)->entry->tb_frame);
     uint64_t function = entry_at(m, r->begin)->facts.function;
     uint32_t at = r->from;
 
     for (uint32_t steps = 0; caller && at == r->from && steps < MOST_CALLERS; steps++) {
-        PyFrameObject *next = PyFrame_GetBack(caller);
+        PyFrameObject *next = sspy_frame_back(caller);
         uint64_t calls = function_of(m, caller);
 
         at = r->until;

@@ -299,7 +299,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
 {
     uint32_t nodes = count_nodes(border), received = ties ? ties->received : 0;
     node *newest = newest_node(border);
-    bool is_new = ties && ties->core.foreign && !received && !head, since;
+    bool is_new = sspy_ties_are_foreign(ties) && !received && !head, since;
     sspy_stack_copy copy;
     void *exit = NULL;
 
@@ -315,7 +315,7 @@ static void find(sspy_state *state, sspy_ties *ties, IScriptErrorInfo *error,
     }
     free(copy.far);
     if (ties && border == error)
-        ties->received = nodes;
+        __atomic_store_n(&ties->received, nodes, __ATOMIC_RELAXED);
     if (exit != error)
         sspy_unknown_release(exit);
     sspy_unknown_release(newest);
@@ -538,15 +538,16 @@ static void renew_frames(sspy_state *state)
 {
     uint64_t unloads = stacksplice_unloads();
 
-    if (unloads != state->entry_unloads) {
-        PyDict_Clear(state->entry_frames);
-        memset(state->silent, 0, sizeof state->silent);
-    }
-    state->entry_unloads = unloads;
+    if (unloads == atomic_load_explicit(&state->entry_unloads, memory_order_relaxed))
+        return;
+    PyDict_Clear(state->entry_frames);
+    for (size_t i = 0; i < sizeof state->silent / sizeof *state->silent; i++)
+        atomic_store_explicit(&state->silent[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&state->entry_unloads, unloads, memory_order_relaxed);
 }
 
 /* The place of ELEMENT among those that show nothing: most frames of a border are an interpreter's. */
-static uintptr_t *place_of_silent(sspy_state *state, uintptr_t element)
+static _Atomic uintptr_t *place_of_silent(sspy_state *state, uintptr_t element)
 {
     return &state->silent[(element * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - SSPY_SILENT_LOG2)];
 }
@@ -603,16 +604,16 @@ static int put_entry(PyObject **traceback, PyFrameObject *frame)
 /* Put the entries of ELEMENT before *TRACEBACK, which is NULL or owned; -1 with an exception. */
 static int put_element(sspy_state *state, PyObject **traceback, uintptr_t element)
 {
-    uintptr_t *silent = place_of_silent(state, element);
+    _Atomic uintptr_t *silent = place_of_silent(state, element);
     PyObject *frames;
     int failed;
 
-    if (*silent == element)
+    if (atomic_load_explicit(silent, memory_order_relaxed) == element)
         return 0;
     frames = frames_of(state, element);
     failed = !frames;
     if (frames && !PyTuple_GET_SIZE(frames))
-        *silent = element;
+        atomic_store_explicit(silent, element, memory_order_relaxed);
     for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(frames); i++)
         failed = put_entry(traceback, (PyFrameObject *)PyTuple_GET_ITEM(frames, i));
     Py_XDECREF(frames);
@@ -654,10 +655,15 @@ static int put_between(sspy_state *state, PyObject **traceback, const passage *p
 static bool show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
                      IScriptErrorInfo *border)
 {
-    PyObject *traceback = sspy_traceback_of(exc);
+    sspy_ties *ties = sspy_ties_of(state->interp, exc);
+    PyObject *traceback;
+    sspy_critical alone;
     passage passed;
     bool elsewhere, arrives, failed;
 
+    /* Another thread that raises it shows what it passed there before or after this. */
+    SSPY_CRITICAL_BEGIN(&alone, ties ? (PyObject *)ties : exc);
+    traceback = sspy_traceback_of(exc);
     find_passed(state, exc, (PyTracebackObject *)traceback, error, border, &passed);
     arrives = passed.arrives;
     elsewhere = passed.seam && (arrives || !strcmp(passed.seam, SSPY_OTHER_THREAD));
@@ -671,6 +677,7 @@ static bool show_one(sspy_state *state, PyObject *exc, IScriptErrorInfo *error,
     if (failed || (traceback && PyException_SetTraceback(exc, traceback)))
         PyErr_Clear();
     Py_XDECREF(traceback);
+    SSPY_CRITICAL_END(&alone);
     return arrives;
 }
 
@@ -679,7 +686,8 @@ static sspy_ties *newly_arrived(sspy_state *state, PyObject *exc)
 {
     sspy_ties *ties = exc ? sspy_ties_of(state->interp, exc) : NULL;
     PyObject *traceback = exc ? sspy_traceback_of(exc) : NULL;
-    bool is_new = ties && ties->core.foreign && !ties->received && !traceback;
+    bool is_new = sspy_ties_are_foreign(ties) && !traceback &&
+                  !__atomic_load_n(&ties->received, __ATOMIC_RELAXED);
 
     Py_XDECREF(traceback);
     return is_new ? ties : NULL;
@@ -691,10 +699,12 @@ static void show_related(sspy_state *state, PyObject *exc, IScriptErrorInfo *bor
 static void show_arrived(sspy_state *state, PyObject *exc, IScriptErrorInfo *border, int depth)
 {
     sspy_ties *ties = newly_arrived(state, exc);
+    IScriptErrorInfo *error = ties && depth <= SSPY_MAX_STEPS ? sspy_ties_hold(ties, exc) : NULL;
 
-    if (!ties || depth > SSPY_MAX_STEPS)
+    if (!error)
         return;
-    (void)show_one(state, exc, ties->core.error, border);
+    (void)show_one(state, exc, error, border);
+    sspy_release(state->interp, error);
     show_related(state, exc, border, depth + 1);
 }
 

@@ -282,7 +282,7 @@ void sspy_ties_set_error(sspy_ties *ties, IScriptErrorInfo *error, bool foreign)
     sspy_critical critical;
 
     Py_INCREF(ties); /* dropping may be the end of the exception */
-    if (ties->core.foreign)
+    if (sspy_ties_are_foreign(ties))
         forget_foreign(ties); /* runs Python code, so outside any section */
     section = sspy_enter(ties->interp);
     SSPY_CRITICAL_BEGIN(&critical, (PyObject *)ties);
@@ -550,7 +550,7 @@ static bool keep_for(sspy_interp *interp, const IScriptErrorInfo *error, PyObjec
 {
     sspy_ties *ties = exc ? sspy_ties_of(interp, exc) : NULL;
 
-    if (!ties || ties->core.error != error || ties->core.foreign || !ties->core.exception)
+    if (sspy_ties_error(ties) != error || sspy_ties_are_foreign(ties) || !sspy_ties_exception(ties))
         return false;
     keep(interp, ties->core.exception, exc);
     return true;

@@ -69,6 +69,26 @@ typedef struct sspy_ties {
     bool is_carried;       /* the exception's __dict__ writes its report into pickles, if any can */
 } sspy_ties;
 
+/*
+ * What TIES, which may be NULL, hold now.  Another thread may give them another error (sspy_ties_hold keeps
+ * it), but no thread leaves them without the one or the other that they had.
+ */
+static inline const stacksplice_exception *sspy_ties_exception(const sspy_ties *ties)
+{
+    return ties ? __atomic_load_n(&ties->core.exception, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static inline const IScriptErrorInfo *sspy_ties_error(const sspy_ties *ties)
+{
+    return ties ? __atomic_load_n(&ties->core.error, __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* Whether that error was born elsewhere. */
+static inline bool sspy_ties_are_foreign(const sspy_ties *ties)
+{
+    return ties && __atomic_load_n(&ties->core.foreign, __ATOMIC_ACQUIRE);
+}
+
 /* -1 with an exception if CPython uses the word where the ties stand. */
 int sspy_ties_check(void);
 PyTypeObject *sspy_ties_type(PyObject *module);
