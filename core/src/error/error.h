@@ -140,7 +140,7 @@ static inline bool ss_record_is_node(const ss_record *record)
 static inline const uintptr_t *ss_record_frames(const ss_record *record, uint32_t *count)
 {
     *count = __atomic_load_n(&record->fixed.frame_count, __ATOMIC_ACQUIRE);
-    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_RELAXED);
+    return (const uintptr_t *)(uintptr_t)__atomic_load_n(&record->fixed.frames, __ATOMIC_ACQUIRE);
 }
 
 /* The text of the HRESULT, and the message (the same if none was given). */

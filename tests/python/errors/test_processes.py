@@ -527,7 +527,9 @@ def test_another_interpreter_sees_no_item_where_it_has_the_package(crossed):
     later = "import stacksplice; exc = pickle.loads(data); assert vars(exc) == {}"
     for check in (without, having, later, f"{later}; assert stacksplice.error_info(exc).process"):
         other = interpreters.create()
-        failed = run(other, f"import pickle; data = {data!r}; exc = pickle.loads(data); {check}")
-        interpreters.destroy(other)
+        try:
+            failed = run(other, f"import pickle; data = {data!r}; exc = pickle.loads(data); {check}")
+        finally:  # one that stays stops what forks later
+            interpreters.destroy(other)
         assert failed is None, failed
     assert vars(pickle.loads(data)) == {}

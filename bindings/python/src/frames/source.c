@@ -250,9 +250,13 @@ const void *sspy_frame_live(PyFrameObject *frame, bool owned)
 #if SSPY_IS_FREE_THREADED
 bool sspy_frame_is_steady(PyFrameObject *frame)
 {
-    uintptr_t data = __atomic_load_n(
-        (uintptr_t *)((char *)frame + sizeof(PyObject) + sizeof(void *)), __ATOMIC_ACQUIRE);
+    sspy_critical section;
+    uintptr_t data;
 
+    /* The thread that ends a frame keeps its data in such a section: now it has, or has not begun. */
+    SSPY_CRITICAL_BEGIN(&section, (PyObject *)frame);
+    data = sspy_frame_data(frame);
+    SSPY_CRITICAL_END(&section);
     if (data - (uintptr_t)frame < (size_t)PyFrame_Type.tp_basicsize)
         return true; /* it has ended, and keeps its data itself */
     for (const _PyStackChunk *chunk = PyThreadState_Get()->datastack_chunk; chunk;

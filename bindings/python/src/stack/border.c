@@ -197,12 +197,15 @@ typedef struct callback {
 /* Whether EXC is in its first frame that ran. */
 static bool is_new(PyObject *exc)
 {
-    const PyTracebackObject *head = (PyTracebackObject *)((PyBaseExceptionObject *)exc)->traceback;
-    const PyTracebackObject *entry = head ? head->tb_next : NULL;
+    PyObject *traceback = sspy_traceback_of(exc); /* another thread may give it another one */
+    const PyTracebackObject *entry = traceback ? ((PyTracebackObject *)traceback)->tb_next : NULL;
+    bool is_first;
 
     while (entry && sspy_entry_is_made(entry))
         entry = entry->tb_next;
-    return !entry;
+    is_first = !entry;
+    Py_XDECREF(traceback);
+    return is_first;
 }
 
 static PyObject *unwound(PyObject *Py_UNUSED(self), PyObject *const *arguments, size_t count,

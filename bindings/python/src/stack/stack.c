@@ -312,11 +312,13 @@ bool sspy_called_next(const PyTracebackObject *entry)
 {
     PyFrameObject *back;
 
-    if (!entry->tb_next || keeps_caller(entry))
-        return entry->tb_next != NULL;
+    if (!entry->tb_next)
+        return false;
     /* What another thread runs cannot be asked: there one entry is taken to have called the next. */
     if (!sspy_frame_is_steady(entry->tb_next->tb_frame))
         return !sspy_frame_is_steady(entry->tb_frame);
+    if (keeps_caller(entry))
+        return true;
     back = PyFrame_GetBack(entry->tb_next->tb_frame);
     Py_XDECREF(back);
     return back == entry->tb_frame;

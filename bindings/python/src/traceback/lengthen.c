@@ -568,7 +568,6 @@ static uint64_t function_of(const merge *m, PyFrameObject *frame)
     code = PyFrame_GetCode(frame);
     token = sspy_token_known(code, PyFrame_GetLasti(frame), PyFrame_GetLineNumber(frame),
                              STACKSPLICE_TRUST_TRACEBACK);
-
     Py_DECREF(code);
     return sspy_facts_of(m->state, token).function;
 }

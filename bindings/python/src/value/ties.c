@@ -506,19 +506,35 @@ void sspy_ties_begin(void)
     PyErr_Clear();
 }
 
+/* The __dict__ of EXC now (new reference), or NULL: another thread may exchange it. */
+static PyObject *dict_of(PyObject *exc)
+{
+    sspy_critical section;
+    PyObject *dict;
+
+    SSPY_CRITICAL_BEGIN(&section, exc);
+    dict = Py_XNewRef(((PyBaseExceptionObject *)exc)->dict);
+    SSPY_CRITICAL_END(&section);
+    return dict;
+}
+
 PyObject *sspy_remote_report(sspy_interp *interp, PyObject *exc)
 {
     sspy_ties *ties = sspy_ties_of(interp, exc);
     PyObject *key = interp->ties_key;
     PyObject *report = ties ? sspy_ties_member(ties, &ties->remote) : NULL;
+    PyObject *dict;
 
     if (report)
         return report;
-    report = report_among(((PyBaseExceptionObject *)exc)->dict, key);
-    if (!report)
-        return NULL;
-    if (take(interp, exc, report) && PyDict_DelItem(((PyBaseExceptionObject *)exc)->dict, key))
-        PyErr_Clear();
+    dict = dict_of(exc);
+    report = report_among(dict, key);
+    if (report && take(interp, exc, report)) {
+        Py_SETREF(dict, dict_of(exc)); /* the ties may have brought another one */
+        if (dict && PyDict_DelItem(dict, key))
+            PyErr_Clear();
+    }
+    Py_XDECREF(dict);
     return report;
 }
 
